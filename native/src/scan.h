@@ -1,0 +1,34 @@
+// The inner loops: which rows of a slab may match. Everything else is bookkeeping.
+#pragma once
+
+#include <cstdint>
+
+namespace smartpubsub {
+
+// Columns may be read up to the next multiple of `lanes` rows, and outputs be written as far.
+constexpr uint32_t lanes = 8;
+
+struct Bounds {
+    const double *los;
+    const double *his;
+    uint32_t count;
+};
+
+// Each function writes something of every row that passes, and returns how many have.
+struct Scanner {
+    const char *instructions;
+    // The values of rows whose signature has no bit in `outside`.
+    uint32_t (*subset)(const uint64_t *signatures, const uint32_t *values, uint32_t count,
+                       uint64_t outside, uint32_t *passed);
+    // The values of rows whose range contains [lo, hi].
+    uint32_t (*containing)(const Bounds &bounds, double lo, double hi, const int64_t *values,
+                           int64_t *passed);
+    // The same with the numbers of the rows for values.
+    uint32_t (*rows_containing)(const Bounds &bounds, double lo, double hi, uint32_t *passed);
+};
+
+// The variant for the best instructions that this processor has. Only these functions are compiled
+// for it, so that what was built on one machine runs on another.
+const Scanner &scanner();
+
+} // namespace smartpubsub

@@ -1,0 +1,1 @@
+"""The smartpubsub command; each subcommand has a module of its own."""

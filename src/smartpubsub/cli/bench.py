@@ -1,0 +1,25 @@
+"""smartpubsub bench."""
+
+import click
+
+from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+
+COMMANDS = {
+    "matching": LazyCommand(
+        "smartpubsub.cli.bench_matching:matching",
+        "Measure the matching engines next to databases.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
+def bench() -> None:
+    """Measure SmartPubSub next to its peers.
+
+    Every figure is set against something else from the same run, because seconds alone say more
+    about the machine.
+
+    \b
+    Example:
+      smartpubsub bench matching
+    """

@@ -1,0 +1,75 @@
+"""smartpubsub demo."""
+
+from collections.abc import Callable
+
+import click
+
+from smartpubsub.bench.comparison import index_of
+from smartpubsub.bench.timing import rate
+from smartpubsub.bench.workloads import W1, events, subscriptions
+from smartpubsub.cli.doctor import table as machine_table
+from smartpubsub.cli.explain import table as verdict_table
+from smartpubsub.cli.health import run_checks
+from smartpubsub.matching import FilterSet
+from smartpubsub.matching.native_engine import is_available
+from smartpubsub.predicates import Predicate, explain
+
+SUBSCRIPTION_COUNT = 20_000
+EVENT_COUNT = 200
+
+
+@click.command()
+def demo() -> None:
+    """Show what SmartPubSub does.
+
+    \b
+    Example:
+      smartpubsub demo
+    """
+    for number, (title, step) in enumerate(STEPS, start=1):
+        click.echo(f"{number}. {title}\n")
+        step()
+        click.echo()
+
+
+def show_machine() -> None:
+    click.echo(machine_table(list(run_checks())))
+
+
+def show_match() -> None:
+    wanted = Predicate.parse("portugal/weather/temp[20,30]")
+    for text in ("portugal/weather/temp=24/wind=12", "portugal/weather/temp=31"):
+        event = Predicate.parse(text)
+        outcome = "matches" if wanted.matches(event) else "does not match"
+        click.echo(f"{event} {outcome} {wanted}")
+        click.echo(verdict_table(explain(wanted, event)))
+
+
+def show_summary() -> None:
+    filters = FilterSet()
+    wishes = ["surf/price[10,20]", "surf/price[20,30]", "surf/bali/price[12,13]", "portugal"]
+    for key, wish in enumerate(wishes):
+        filters.add(key, wish)
+        click.echo(f"a subscriber wants    {wish}")
+    for predicate in filters.summary():
+        click.echo(f"relays have to keep   {predicate}")
+
+
+def show_speed() -> None:
+    wanted = list(subscriptions(W1, SUBSCRIPTION_COUNT, seed=1).predicates())
+    carried = events(EVENT_COUNT, seed=1).predicates()
+    click.echo(f"{SUBSCRIPTION_COUNT:,} subscriptions, one event at a time")
+    brute = rate(lambda event: [p for p in wanted if p.matches(event)], carried[:5], tries=1)
+    click.echo(f"{'brute force':<20}{1e6 / brute:>12,.1f} us")
+    for engine in ("python", "native") if is_available() else ("python",):
+        index = index_of(engine, wanted)
+        speed = rate(index.match, carried)
+        click.echo(f"{engine + ' engine':<20}{1e6 / speed:>12,.1f} us{speed / brute:>10,.0f} times")
+
+
+STEPS: list[tuple[str, Callable[[], None]]] = [
+    ("What works on this machine", show_machine),
+    ("Does an event match?", show_match),
+    ("Many wishes, few filters", show_summary),
+    ("Who wants this event?", show_speed),
+]

@@ -1,0 +1,230 @@
+"""What SmartPubSub needs from the machine, as small checks that say how to fix what is missing."""
+
+import importlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+ALWAYS = "always"
+FOR_SPEED = "for speed"
+FOR_DEVELOPMENT = "for development"
+FOR_THE_PIPELINE = "for the data pipeline"
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_JAVA = 17
+JAVA_ANSWER_SECONDS = 10
+COMPILERS = ("c++", "g++", "clang++")
+GIBIBYTE = 1 << 30
+CHECKOUT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    ok: bool
+    needed: str
+    found: str
+    remedy: str
+    """How to make the check pass; empty when it does."""
+
+
+def run_checks() -> Iterator[Check]:
+    yield check_python()
+    yield check_environment()
+    native = check_native_matcher()
+    yield native
+    yield check_compiler(native_is_built=native.ok)
+    yield check_loopback()
+    yield check_temporary_folder()
+    yield check_disk_space()
+    yield check_java()
+    yield check_pyspark()
+
+
+def verdict(name: str, *, ok: bool, needed: str, found: str, remedy: str) -> Check:
+    return Check(name, ok, needed, found, "" if ok else remedy)
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
+    return verdict(
+        "Python 3.11+",
+        ok=version >= OLDEST_PYTHON,
+        needed=ALWAYS,
+        found=".".join(map(str, version)),
+        remedy="install Python 3.11 or newer",
+    )
+
+
+def check_environment(
+    checkout: Path = CHECKOUT, installed_version: Callable[[str], str] = metadata.version
+) -> Check:
+    """In a checkout, the packages are those listed in its requirements.txt."""
+    name = "checkout's environment"
+    requirements = checkout / "requirements.txt"
+    if not requirements.is_file():
+        found = "not a checkout, but an installed package"
+        return verdict(name, ok=True, needed=FOR_DEVELOPMENT, found=found, remedy="")
+    listed = [line.partition("==") for line in requirements.read_text().split()]
+    different = [
+        package
+        for package, _, version in listed
+        if not is_installed(package, version, installed_version)
+    ]
+    return verdict(
+        name,
+        ok=not different,
+        needed=FOR_DEVELOPMENT,
+        found=f"differs in {', '.join(different)}"
+        if different
+        else f"{len(listed)} packages as listed",
+        remedy="use the commands in bin/; if it stays, remove .venv and use them again",
+    )
+
+
+def is_installed(package: str, version: str, installed_version: Callable[[str], str]) -> bool:
+    try:
+        return installed_version(package) == version
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def check_native_matcher(module: str = "smartpubsub_native") -> Check:
+    problem = import_problem(module)
+    return verdict(
+        "native matcher",
+        ok=problem is None,
+        needed=FOR_SPEED,
+        found=problem or "built",
+        remedy="install a C++20 compiler, then use the commands in bin/ or pip install ./native",
+    )
+
+
+def check_compiler(
+    *, native_is_built: bool, which: Callable[[str], str | None] = shutil.which
+) -> Check:
+    chosen = os.environ.get("CXX", "").split()[:1]
+    found = next(filter(None, map(which, chosen or COMPILERS)), None)
+    return verdict(
+        "C++ compiler",
+        ok=native_is_built or found is not None,
+        needed="to build the native matcher",
+        found=found
+        or ("none, nor needed: the native matcher is built" if native_is_built else "none"),
+        remedy="install g++ 10 or clang++ 12, or newer (Debian and Ubuntu: apt install g++)",
+    )
+
+
+def check_loopback(connect: Callable[[], None] | None = None) -> Check:
+    try:
+        (connect or connect_over_loopback)()
+        problem = None
+    except OSError as error:
+        problem = error.strerror or str(error)
+    return verdict(
+        "loopback ports",
+        ok=problem is None,
+        needed=ALWAYS,
+        found=problem or "can be opened",
+        remedy="allow programs to listen on and connect to 127.0.0.1",
+    )
+
+
+def connect_over_loopback() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname(), timeout=1),
+    ):
+        pass
+
+
+def check_temporary_folder(find_folder: Callable[[], str] = tempfile.gettempdir) -> Check:
+    try:
+        folder = find_folder()
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"smartpubsub")
+        ok, found = True, folder
+    except OSError as error:
+        ok, found = False, error.strerror or str(error)
+    return verdict(
+        "temporary folder",
+        ok=ok,
+        needed=ALWAYS,
+        found=found,
+        remedy="set TMPDIR to a folder that can be written",
+    )
+
+
+def check_disk_space(free_bytes: Callable[[], int] | None = None) -> Check:
+    free = (free_bytes or temporary_space)()
+    return verdict(
+        "disk space",
+        ok=free >= GIBIBYTE,
+        needed=ALWAYS,
+        found=f"{free / GIBIBYTE:.1f} GiB free for temporary files",
+        remedy="free 1 GiB, or set TMPDIR to a folder on a disk with room",
+    )
+
+
+def temporary_space() -> int:
+    try:
+        return shutil.disk_usage(tempfile.gettempdir()).free
+    except OSError:
+        return 0
+
+
+def check_java(ask_version: Callable[[], str] | None = None) -> Check:
+    answer = (ask_version or java_answer)()
+    major = java_major_version(answer)
+    return verdict(
+        "Java 17+",
+        ok=major is not None and major >= OLDEST_JAVA,
+        needed=FOR_THE_PIPELINE,
+        found="none" if major is None else f"Java {major}",
+        remedy="install a Java 17 runtime (Debian and Ubuntu: apt install openjdk-17-jre-headless)",
+    )
+
+
+def java_answer() -> str:
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else "java"
+    try:
+        return subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWER_SECONDS
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def java_major_version(answer: str) -> int | None:
+    """Up to Java 8, versions begin with "1." and the major version comes second."""
+    version = re.search(r'version "(?:1\.)?(\d+)', answer)
+    return int(version[1]) if version else None
+
+
+def check_pyspark(module: str = "pyspark") -> Check:
+    problem = import_problem(module)
+    return verdict(
+        "PySpark",
+        ok=problem is None,
+        needed=FOR_THE_PIPELINE,
+        found=problem or "importable",
+        remedy="pip install pyspark",
+    )
+
+
+def import_problem(module: str) -> str | None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return "not installed" if error.name == module else str(error)
+    except ImportError as error:
+        return str(error)
+    return None

@@ -1,0 +1,126 @@
+"""Saved indexes: one file that any engine can read and that many processes can share.
+
+A file begins with a line of JSON that says where its sections lie. The section `filters` holds
+every filter as text, so an index can be read without the engine that wrote it. An engine may add
+sections of its own, which lie on page boundaries so that they can be mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.predicates import Predicate, PredicateError
+
+_FORMAT = "smartpubsub-index"
+_VERSION = 1
+_HEADER_BYTES = 4096
+FILTERS = "filters"
+
+
+class IndexFileError(SmartPubSubError):
+    """A file that is no saved index, or is damaged."""
+
+
+class IndexFile:
+    """A saved index, mapped; sections are views that live as long as they are used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self._bytes = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except OSError as error:
+            raise IndexFileError(f"{path}: {error.strerror}") from None
+        except ValueError:
+            raise IndexFileError(f"{path} is empty, not a saved index") from None
+        self._sections = self._read_header()
+
+    def _read_header(self) -> dict[str, list[int]]:
+        try:
+            header = json.loads(bytes(self._bytes[:_HEADER_BYTES]).split(b"\n", 1)[0])
+            known = header["format"] == _FORMAT
+        except (ValueError, TypeError, KeyError, RecursionError):
+            known = False
+        if not known:
+            raise IndexFileError(f"{self.path} is not a saved index")
+        version, size, sections = (header.get(name) for name in ("version", "bytes", "sections"))
+        if version != _VERSION:
+            raise IndexFileError(
+                f"{self.path} has version {version} of the format, this package reads"
+                f" version {_VERSION}; save the index again"
+            )
+        if size != len(self._bytes):
+            raise IndexFileError(
+                f"{self.path} is damaged: {len(self._bytes)} bytes instead of {size};"
+                " save the index again"
+            )
+        if not isinstance(sections, dict) or not all(map(_is_place, sections.values())):
+            raise IndexFileError(f"{self.path} is damaged in its first line; save the index again")
+        return sections
+
+    def __contains__(self, section: str) -> bool:
+        return section in self._sections
+
+    def section(self, name: str) -> memoryview:
+        """A section as it lies in the file, after comparing its checksum."""
+        start, size, checksum = self._sections.get(name, (0, 0, None))
+        content = self._bytes[start : start + size]
+        if zlib.crc32(content) != checksum:
+            raise IndexFileError(f"{self.path} is damaged in its section {name!r}; save it again")
+        return content
+
+    def filters(self, section: str = FILTERS) -> Iterator[tuple[int, Predicate]]:
+        """Every filter of a section, read from its text."""
+        for number, line in enumerate(str(self.section(section), "utf-8").splitlines(), 1):
+            key, _, text = line.partition(" ")
+            try:
+                yield int(key), Predicate.parse(text, attributes_max=len(text))
+            except (PredicateError, ValueError) as error:
+                raise IndexFileError(f"{self.path}: filter {number}: {error}") from None
+
+
+def _is_place(place: object) -> bool:
+    """Whether this can say where a section begins, how long it is, and its checksum."""
+    return isinstance(place, list) and [type(number) for number in place] == [int, int, int]
+
+
+def filter_lines(filters: Iterable[tuple[int, Predicate]]) -> bytes:
+    """Filters as the section `filters` holds them."""
+    return "".join(f"{key} {predicate}\n" for key, predicate in filters).encode()
+
+
+def write_index(
+    path: Path,
+    filters: Iterable[tuple[int, Predicate]] | bytes,
+    sections: Mapping[str, bytes | memoryview] | None = None,
+) -> None:
+    """Write a file whole or not at all: whoever has the old one mapped keeps it."""
+    text = filters if isinstance(filters, bytes) else filter_lines(filters)
+    contents: dict[str, bytes | memoryview] = {FILTERS: text, **(sections or {})}
+    places: dict[str, tuple[int, int, int]] = {}
+    end = _HEADER_BYTES
+    for name, content in contents.items():
+        places[name] = (end, len(content), zlib.crc32(content))
+        end += -(-len(content) // mmap.PAGESIZE) * mmap.PAGESIZE
+    header = {"format": _FORMAT, "version": _VERSION, "bytes": end, "sections": places}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with temporary.open("wb") as file:
+            file.write(json.dumps(header).encode() + b"\n")
+            for name, content in contents.items():
+                file.seek(places[name][0])
+                file.write(content)
+            file.truncate(end)
+        temporary.replace(path)
+    except OSError as error:
+        raise IndexFileError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,108 @@
+"""Events as Arrow tables, and the keys that match them.
+
+A table of events has the columns of `EVENTS_SCHEMA`; a float stands for its shortest decimal and a
+null bound for an open side. Where events carry numbers that no float stands for, a column `event`
+with the written predicate takes the place of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.predicates import Predicate, PredicateError
+
+EVENTS_SCHEMA = pa.schema(
+    [
+        pa.field("topics", pa.list_(pa.string())),
+        pa.field(
+            "ranges",
+            pa.list_(
+                pa.struct(
+                    [
+                        pa.field("name", pa.string()),
+                        pa.field("lo", pa.float64()),
+                        pa.field("hi", pa.float64()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+KEYS_TYPE = pa.large_list(pa.int64())
+
+
+class TableError(SmartPubSubError, ValueError):
+    """A table that does not hold events."""
+
+
+def written_events(table: pa.Table) -> pa.ChunkedArray | None:
+    """The column of written events, if the table has that instead of topics and ranges."""
+    written = pa.field("event", pa.large_string())
+    return _column(table, written) if written.name in table.column_names else None
+
+
+def columns_of(table: pa.Table) -> pa.Table:
+    """The columns of events in their declared types; raise TableError if they are not there."""
+    missing = [name for name in EVENTS_SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise TableError(
+            f"a table of events has the columns 'topics' and 'ranges', or a column 'event';"
+            f" {missing[0]!r} is missing among {table.column_names}"
+        )
+    return pa.table([_column(table, field) for field in EVENTS_SCHEMA], EVENTS_SCHEMA)
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    if table.column_names.count(field.name) > 1:
+        raise TableError(f"the column {field.name!r} is there more than once")
+    column = table.column(field.name)
+    try:
+        _check_parts(getattr(column.type, "value_type", None), field.type)
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise TableError(f"the column {field.name!r} is not {field.type}: {error}") from None
+
+
+def _check_parts(given: pa.DataType | None, wanted: pa.DataType) -> None:
+    """Raise ValueError if a list of structs has not all of them; a cast would make them null."""
+    if given is not None and pa.types.is_struct(given) and pa.types.is_list(wanted):
+        for part in getattr(wanted.value_type, "names", ()):
+            if given.get_field_index(part) < 0:
+                raise ValueError(f"{part!r} is missing or repeated in its structs")
+
+
+def events_of(table: pa.Table) -> Iterator[Predicate]:
+    """The events of a table, row by row; attributes are as many as each row has."""
+    written = written_events(table)
+    rows = columns_of(table).to_pylist() if written is None else written.to_pylist()
+    for number, row in enumerate(rows):
+        try:
+            if isinstance(row, dict):
+                yield _event_of(row)
+            else:
+                yield Predicate.parse(row or "", attributes_max=len(row or "") + 1)
+        except PredicateError as error:
+            raise TableError(f"row {number}: {error}") from None
+
+
+def _event_of(row: dict[str, list]) -> Predicate:  # type: ignore[type-arg]  # checked by the cast
+    attributes: dict[str, object] = {}
+    for topic in row["topics"] or ():
+        if topic in attributes:
+            raise PredicateError("a name is repeated")
+        attributes[topic] = True
+    for wanted in row["ranges"] or ():
+        if wanted is None or wanted["name"] is None:
+            raise PredicateError("a range has no name")
+        if wanted["name"] in attributes:
+            raise PredicateError("a name is repeated")
+        lo, hi = wanted["lo"], wanted["hi"]
+        attributes[wanted["name"]] = (
+            -math.inf if lo is None else lo,
+            math.inf if hi is None else hi,
+        )
+    return Predicate.of(attributes, attributes_max=len(attributes))

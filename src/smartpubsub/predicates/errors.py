@@ -1,0 +1,33 @@
+"""What is raised when a predicate cannot be read."""
+
+from smartpubsub.errors import SmartPubSubError
+
+FOUND_CHARACTERS_MAX = 40
+
+
+def shown(found: str) -> str:
+    """What was found at a place, short enough for a line.
+
+    >>> shown("nan"), shown("")
+    ("'nan'", 'the end')
+    """
+    if not found:
+        return "the end"
+    cut = len(found) > FOUND_CHARACTERS_MAX
+    return f"{found[:FOUND_CHARACTERS_MAX]!r}{'...' if cut else ''}"
+
+
+class PredicateError(SmartPubSubError, ValueError):
+    """A predicate that cannot be read: where, and what was expected there."""
+
+    def __init__(self, problem: str, *, text: str | None = None, column: int | None = None) -> None:
+        super().__init__(problem if column is None else f"column {column}: {problem}")
+        self.problem = problem
+        self.text = text
+        self.column = column
+
+    def pointer(self) -> str:
+        """The text with a caret below the column, for a terminal; empty if there is no column."""
+        if self.text is None or self.column is None:
+            return ""
+        return f"  {self.text}\n  {' ' * (self.column - 1)}^"

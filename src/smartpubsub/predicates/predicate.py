@@ -1,0 +1,143 @@
+"""The predicate: what a subscriber wants, and what an event says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from smartpubsub.predicates.attributes import ATTRIBUTES_MAX, Attributes, Interval
+from smartpubsub.predicates.grammar import format_attributes, parse_attributes
+from smartpubsub.predicates.mapping import attributes_of
+from smartpubsub.predicates.where import parse_where
+
+
+class Predicate:
+    """A conjunction of attributes: topics (`surf`) and ranges (`price[10,20]`).
+
+    >>> Predicate.parse("surf/price[10,20]").matches("surf/portugal/price=15")
+    True
+
+    Predicates are immutable. Two are equal when they have the same attributes, in any order;
+    `str` keeps the order in which they were written.
+    """
+
+    __slots__ = ("_attributes", "_hash")
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._hash: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
+        """Read `surf/price[10,20]`; raise PredicateError with the column of what is wrong.
+
+        >>> str(Predicate.parse("surf T/price R 1000 1500"))
+        'surf/price[1000,1500]'
+        """
+        return cls(parse_attributes(text, attributes_max))
+
+    @classmethod
+    def where(cls, text: str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
+        """Read a condition as SQL writes it, limited to what a predicate can say.
+
+        >>> str(Predicate.where("portugal and temp between 20 and 30"))
+        'portugal/temp[20,30]'
+        """
+        return cls(parse_where(text, attributes_max))
+
+    @classmethod
+    def of(
+        cls, attributes: Mapping[str, object], attributes_max: int = ATTRIBUTES_MAX
+    ) -> Predicate:
+        """Make a predicate of a mapping: True for a topic, a number, or a pair of bounds.
+
+        >>> str(Predicate.of({"portugal": True, "temp": (20, None)}))
+        'portugal/temp[20,]'
+        """
+        return cls(attributes_of(attributes, attributes_max))
+
+    @property
+    def attributes(self) -> Mapping[str, Interval | None]:
+        """The interval wanted of each name, None for a topic."""
+        return MappingProxyType(self._attributes)
+
+    def matches(self, event: Predicate | str) -> bool:
+        """Whether an event has all that this filter wants.
+
+        >>> Predicate.parse("price[10,]").matches("price=9.99")
+        False
+        """
+        carried = as_predicate(event)._attributes
+        for name, wanted in self._attributes.items():
+            if name not in carried:
+                return False
+            if wanted is not None:
+                got = carried[name]
+                if got is None or got[0] < wanted[0] or wanted[1] < got[1]:
+                    return False
+        return True
+
+    def covers(self, other: Predicate | str) -> bool:
+        """Whether every event that `other` matches is matched by this filter too.
+
+        >>> Predicate.parse("price").covers("surf/price[10,20]")
+        True
+        """
+        # A filter read as an event says of itself the least that its events say.
+        return self.matches(other)
+
+    def merge(self, other: Predicate | str) -> Predicate | None:
+        """The one filter that wants what the two want and nothing more, if there is one.
+
+        >>> Predicate.parse("surf/price[10,20]").merge("surf/price[20,30]")
+        Predicate('surf/price[10,30]')
+        >>> Predicate.parse("price[10,20]").merge("price[21,30]") is None
+        True
+        """
+        other = as_predicate(other)
+        if self.covers(other):
+            return self
+        if other.covers(self):
+            return other
+        if self._attributes.keys() != other._attributes.keys():
+            return None
+        differing = [n for n, mine in self._attributes.items() if mine != other._attributes[n]]
+        if len(differing) != 1:
+            return None
+        mine, theirs = self._attributes[differing[0]], other._attributes[differing[0]]
+        if mine is None or theirs is None or not mine.touches(theirs):
+            return None
+        return Predicate({**self._attributes, differing[0]: mine.hull(theirs)})
+
+    def canonical(self) -> Predicate:
+        """The equal predicate whose attributes stand in the order of their names.
+
+        >>> str(Predicate.parse("surf/price=15.0").canonical())
+        'price=15/surf'
+        """
+        return Predicate({name: self._attributes[name] for name in sorted(self._attributes)})
+
+    def __str__(self) -> str:
+        return format_attributes(self._attributes)
+
+    def __repr__(self) -> str:
+        return f"Predicate({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Predicate) and self._attributes == other._attributes
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._attributes.items()))
+        return self._hash
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def __reduce__(self) -> tuple[type[Predicate], tuple[Attributes]]:
+        return Predicate, (self._attributes,)
+
+
+def as_predicate(value: Predicate | str) -> Predicate:
+    """A predicate, read first if it is still a text."""
+    return value if isinstance(value, Predicate) else Predicate.parse(value)

@@ -1,0 +1,23 @@
+"""requirements.txt is the complete list of what is installed, and all of it fits together."""
+
+import re
+import subprocess
+import sys
+
+from tests.setup.fake_checkout import REAL_CHECKOUT
+
+LINES = (REAL_CHECKOUT / "requirements.txt").read_text().splitlines()
+
+
+def test_every_line_is_one_package_at_one_version() -> None:
+    assert [line for line in LINES if not re.fullmatch(r"[a-z0-9-]+==[0-9.]+", line)] == []
+
+
+def test_packages_are_listed_once_and_in_order() -> None:
+    names = [line.partition("==")[0] for line in LINES]
+    assert names == sorted(set(names))
+
+
+def test_nothing_installed_is_broken() -> None:
+    result = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout

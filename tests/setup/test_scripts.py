@@ -1,0 +1,88 @@
+"""bin/check runs every check; bin/test runs checks, tests and demo, or what it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.setup.fake_checkout import FakeCheckout
+from tests.setup.programs import write_program
+
+PROGRAMS = ("ruff", "mypy", "clang-format", "python", "smartpubsub")
+
+
+@pytest.fixture
+def calls(checkout: FakeCheckout) -> Path:
+    """Where the stand-ins for the programs in .venv write how they were called."""
+    calls = checkout.root / "calls"
+    calls.touch()
+    (checkout.root / "tools" / "bootstrap.py").write_text("")
+    (checkout.root / "native" / "src").mkdir()
+    (checkout.root / "native" / "src" / "match.cpp").touch()
+    for name in PROGRAMS:
+        write_program(checkout.root / ".venv" / "bin" / name, f'echo "{name} $*" >>"{calls}"')
+    return calls
+
+
+def make_fail(checkout: FakeCheckout, program: str) -> None:
+    path = checkout.root / ".venv" / "bin" / program
+    path.write_text(f"{path.read_text()}exit 9\n")
+
+
+CHECKS = [
+    "ruff format --check",
+    "ruff check",
+    "mypy ",
+    "clang-format --dry-run -Werror native/src/match.cpp",
+    "python -m pytest -q tests/tidy",
+]
+
+
+def test_check_runs_every_check(checkout: FakeCheckout, calls: Path) -> None:
+    assert checkout.run("bin/check").returncode == 0
+    assert calls.read_text().splitlines() == CHECKS
+
+
+@pytest.mark.parametrize(
+    ("program", "named"),
+    [("ruff", "ruff format, ruff check"), ("clang-format", "clang-format"), ("python", "tidy")],
+)
+def test_check_names_what_failed_after_running_all(
+    program: str, named: str, checkout: FakeCheckout, calls: Path
+) -> None:
+    make_fail(checkout, program)
+
+    result = checkout.run("bin/check")
+
+    assert result.returncode == 1
+    assert result.stderr == f"bin/check: failed: {named}\n"
+    assert calls.read_text().splitlines() == CHECKS
+
+
+def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) -> None:
+    assert checkout.run("bin/test").returncode == 0
+    assert calls.read_text().splitlines() == [
+        *CHECKS,
+        "python -m pytest --ignore=tests/tidy",
+        "smartpubsub demo",
+    ]
+
+
+def test_test_stops_at_a_failing_check(checkout: FakeCheckout, calls: Path) -> None:
+    make_fail(checkout, "mypy")
+
+    assert checkout.run("bin/test").returncode == 1
+    assert calls.read_text().splitlines() == CHECKS
+
+
+def test_test_fails_when_the_demo_does(checkout: FakeCheckout, calls: Path) -> None:
+    make_fail(checkout, "smartpubsub")
+
+    assert checkout.run("bin/test").returncode == 9
+    assert calls.read_text().splitlines()[-1] == "smartpubsub demo"
+
+
+def test_test_with_arguments_is_pytest_with_them(checkout: FakeCheckout, calls: Path) -> None:
+    make_fail(checkout, "python")
+
+    assert checkout.run("bin/test", "tests/cli", "-k", "help").returncode == 9
+    assert calls.read_text() == "python -m pytest tests/cli -k help\n"

@@ -1,0 +1,80 @@
+"""Runs the commands a set-up consists of; what they print goes to a log."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import problems
+
+Say = Callable[[str], None]
+
+PATIENCE_SECONDS = 12
+
+# Settings that say where packages come from are the user's; any other may redirect the install.
+KEPT_PIP_SETTINGS = frozenset(
+    {
+        "PIP_CACHE_DIR",
+        "PIP_CERT",
+        "PIP_CLIENT_CERT",
+        "PIP_CONFIG_FILE",
+        "PIP_DEFAULT_TIMEOUT",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_FIND_LINKS",
+        "PIP_INDEX_URL",
+        "PIP_KEYRING_PROVIDER",
+        "PIP_NO_CACHE_DIR",
+        "PIP_NO_INDEX",
+        "PIP_PROXY",
+        "PIP_TRUSTED_HOST",
+    }
+)
+
+
+class Commands:
+    def __init__(self, log: Path, programs: Path, say: Say) -> None:
+        self.log = log
+        self._programs = programs
+        self._say = say
+
+    def run(self, step: str, command: Sequence[str | Path], *, when_slow: str = "") -> None:
+        """Run a command; raise the problem its log shows if it fails."""
+        with self.log.open("a+", encoding="utf-8", errors="replace") as log:
+            log.write(f"$ {' '.join(map(str, command))}\n")
+            log.flush()
+            start = log.tell()
+            with subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(),
+            ) as process:
+                self._wait(process, when_slow)
+            if process.returncode != 0:
+                log.seek(start)
+                raise problems.from_log(step, log.read(), self.log)
+
+    def _wait(self, process: subprocess.Popen[bytes], when_slow: str) -> None:
+        try:
+            process.wait(PATIENCE_SECONDS if when_slow else None)
+        except subprocess.TimeoutExpired:
+            self._say(when_slow)
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
+
+    def _environment(self) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "PIP_")) or name in KEPT_PIP_SETTINGS
+        }
+        return kept | {
+            "PATH": f"{self._programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_INPUT": "1",
+            "PIP_USER": "0",
+            # Problems are recognised by their English words.
+            "LC_ALL": "C.UTF-8",
+        }

@@ -1,0 +1,50 @@
+"""Brings .venv in line with a wanted fingerprint, redoing only what the changes call for."""
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+
+import marker
+from commands import Say
+from fingerprint import Fingerprint
+from installer import Installer
+
+
+def prepare(checkout: Path, wanted: Fingerprint, say: Say) -> None:
+    with only_one_at_a_time(checkout, say):
+        made_from = marker.read(checkout)
+        if made_from == wanted:
+            return
+        # Without a marker, the next set-up sees that this one was interrupted.
+        marker.remove(checkout)
+        changed = {part for part in wanted if made_from.get(part) != wanted[part]}
+        install(Installer(checkout, say), changed, say)
+        marker.write(checkout, wanted)
+        say(".venv is ready")
+
+
+def install(installer: Installer, changed: set[str], say: Say) -> None:
+    anew = bool(changed & {"checkout", "python"})
+    if anew:
+        say("setting up .venv (once, about a minute)")
+        installer.create_environment()
+    else:
+        say(f"bringing .venv up to date (changed: {', '.join(sorted(changed))})")
+    if anew or "requirements" in changed:
+        installer.install_requirements()
+    if anew or changed & {"requirements", "package"}:
+        installer.install_package()
+    if anew or changed & {"requirements", "native", "compiler"}:
+        installer.install_native()
+
+
+@contextlib.contextmanager
+def only_one_at_a_time(checkout: Path, say: Say) -> Iterator[None]:
+    with (checkout / ".venv.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another set-up of .venv is under way; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
