@@ -12,8 +12,6 @@
 #include "record.h"
 #include "slab.h"
 
-#include <iosfwd>
-#include <memory>
 #include <span>
 
 namespace smartpubsub {

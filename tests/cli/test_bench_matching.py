@@ -55,11 +55,17 @@ def test_chart_is_written(tmp_path: Path, name: str, beginning: bytes) -> None:
 def test_chart_that_cannot_be_written_is_refused_before_measuring(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "matching", "--plot", str(tmp_path / path)]) == 1
+    assert main(["bench", "matching", "--plot", str(tmp_path / path)]) == 2
 
     output = capsys.readouterr()
     assert output.out == ""
     assert len(output.err.splitlines()) == 1
+    assert "--plot" in output.err
+
+
+def test_negative_seed_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "matching", "--seed", "-1"]) == 2
+    assert "--seed" in capsys.readouterr().err
 
 
 def test_without_the_native_engine_it_says_what_to_do(

@@ -98,7 +98,7 @@ def test_what_cannot_be_read_ends_with_2_and_the_column(
 
 def test_the_event_is_never_read_as_a_condition(capsys: Captured) -> None:
     assert cli.main(["explain", "--where", "surf", "surf and bali"]) == 2
-    assert "EVENT, column 6" in capsys.readouterr().err
+    assert "EVENT, column 5" in capsys.readouterr().err
 
 
 def test_how_many_attributes_are_allowed_can_be_said(capsys: Captured) -> None:

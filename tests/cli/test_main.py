@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 
 import click
 import pytest
@@ -79,11 +81,34 @@ def test_help_lists_the_commands_without_importing_them(capsys: Captured) -> Non
     assert "far  Is far away." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_summaries_are_the_first_lines_of_the_help(name: str) -> None:
-    entry = cli.COMMANDS[name]
+def lazy_commands(commands: Mapping[str, LazyCommand]) -> Iterator[LazyCommand]:
+    for entry in commands.values():
+        yield entry
+        command = entry.load()
+        if isinstance(command, LazyGroup):
+            yield from lazy_commands(command.lazy_commands)
 
+
+@pytest.mark.parametrize("entry", [*lazy_commands(cli.COMMANDS)], ids=lambda entry: entry.target)
+def test_summaries_are_the_first_lines_of_the_help(entry: LazyCommand) -> None:
     assert (entry.load().help or "").splitlines()[0] == entry.summary
+
+
+def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import sys; from smartpubsub.cli.main import main; sys.exit(main(['doctor']))",
+            ],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    assert result.returncode == 1
+    assert result.stderr == "smartpubsub: output: No space left on device\n"
 
 
 def test_a_target_that_is_no_command_is_refused() -> None:

@@ -65,7 +65,7 @@ def predicates(
     attributes = st.dictionaries(
         st.sampled_from(names), st.none() | values, min_size=1, max_size=size_max
     )
-    return attributes.map(Predicate)
+    return attributes.map(Predicate.unchecked)
 
 
 filters = predicates(NAMES, intervals(numbers))

@@ -104,7 +104,7 @@ def same_topics(first_key: int, prefix: str) -> dict[int, Predicate]:
     """So many filters of the same three topics that nodes divide down to the last topic."""
     topics: dict[str, Interval | None] = {f"{prefix}{number}": None for number in range(3)}
     return {
-        first_key + number: Predicate({**topics, "r0": Interval(0.0, float(number % 9))})
+        first_key + number: Predicate.unchecked({**topics, "r0": Interval(0.0, float(number % 9))})
         for number in range(27_000)
     }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartpubsub.matching import Changes, FilterSet
+from smartpubsub.matching import Changes, FilterSet, Index
 from smartpubsub.predicates import Predicate
 
 
@@ -143,3 +143,27 @@ def test_a_filter_that_cannot_be_read_leaves_no_trace() -> None:
     with pytest.raises(ValueError, match="column"):
         filters.add(1, "surf/")
     assert (len(filters), 1 in filters, filters.summary()) == (0, False, [])
+
+
+def test_members_alike_are_never_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> list[int]:
+        raise AssertionError("looked through all filters of the same shape")
+
+    monkeypatch.setattr(Index, "covered_by", refuse)
+    filters = FilterSet()
+    for key in range(2_000):
+        filters.add(key, f"surf/price[{key},{key + 1}]")
+    for key in range(2_000, 3_000):
+        filters.add(key, f"surf/price={10 * key}")
+
+    assert len(filters.summary()) == 1_001
+    filters.remove(1_000)
+    assert {"surf/price[0,1000]", "surf/price[1001,2000]"} <= set(map(str, filters.summary()))
+
+
+@pytest.mark.parametrize("key", [1.5, "1", None])
+def test_key_that_is_no_integer_is_refused(key: object) -> None:
+    for kept in (FilterSet(), Index()):
+        with pytest.raises(TypeError):
+            kept.add(key, "surf")  # type: ignore[arg-type]
+        assert len(kept) == 0

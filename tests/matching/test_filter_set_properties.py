@@ -82,7 +82,7 @@ def lowest_point(predicate: Predicate) -> Predicate:
         else:
             bound = next((one for one in interval if one not in (float("-inf"), float("inf"))), 0.0)
             attributes[name] = Interval(bound, bound)
-    return Predicate(attributes)
+    return Predicate.unchecked(attributes)
 
 
 class FilterSets(RuleBasedStateMachine):
@@ -135,7 +135,7 @@ def random_member(rng: Random) -> Predicate:
         hi = lo + rng.randrange(8)
         attributes[name] = rng.choice([Interval(float(lo), float(hi))] * 9 + [None])
     attributes[f"topic-{rng.randrange(8)}"] = None
-    return Predicate(attributes)
+    return Predicate.unchecked(attributes)
 
 
 @pytest.mark.parametrize("switch_above", [0, 40, 10_000])

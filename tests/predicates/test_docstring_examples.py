@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from smartpubsub import matching, predicates
+from smartpubsub import kademlia, matching, predicates
 
-ROOMS = [predicates, matching]
+ROOMS = [predicates, matching, kademlia]
 
 
 def modules(room: ModuleType) -> list[str]:

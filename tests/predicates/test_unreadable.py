@@ -42,9 +42,9 @@ def test_names_are_expected_where_attributes_start(text: str, column: int, probl
 @pytest.mark.parametrize(
     ("text", "column", "problem"),
     [
-        ("%", 1, f"{NAME}, found '%'"),
-        ("a%2", 2, f"{AFTER_NAME}, found '%'"),
-        ("a%zz", 2, f"{AFTER_NAME}, found '%'"),
+        ("%", 1, "expected two hexadecimal digits after '%', found '%'"),
+        ("a%2", 2, "expected two hexadecimal digits after '%', found '%2'"),
+        ("a%zz", 2, "expected two hexadecimal digits after '%', found '%zz'"),
         ("surf/%ff", 6, "not UTF-8"),
         ("%C3é", 1, "not UTF-8"),
         ("%C3x", 1, "not UTF-8"),
@@ -93,9 +93,9 @@ def test_bounds_are_numbers_in_brackets(text: str, column: int, problem: str) ->
 @pytest.mark.parametrize(
     ("text", "column", "problem"),
     [
-        ("surf ", 5, "expected 'T' or 'R' after a name and a space, found ' '"),
-        ("surf X", 6, "expected 'T' or 'R' after a name and a space, found 'X'"),
-        ("surf t", 6, "expected 'T' or 'R' after a name and a space, found 't'"),
+        ("surf ", 5, "a space cannot stand here; in a name it is written %20"),
+        ("surf X", 5, "a space cannot stand here; in a name it is written %20"),
+        ("temp = 24", 5, "a space cannot stand here; in a name it is written %20"),
         ("surf T T", 8, "expected '/' or the end, found 'T'"),
         ("price R", 8, "expected two numbers after 'R', found the end"),
         ("price R 1", 10, "expected two numbers after 'R', found the end"),

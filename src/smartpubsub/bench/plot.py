@@ -8,7 +8,6 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from smartpubsub.bench.report import Report
-from smartpubsub.errors import SmartPubSubError
 
 FORMATS = (".png", ".svg")
 _SIZES = {"1k": 1e3, "100k": 1e5, "1M": 1e6, "10M": 1e7}
@@ -23,12 +22,14 @@ _ENGINES = {
 }
 
 
-def check_format(path: Path) -> None:
-    """Raise at once, not after minutes of measuring, if a chart cannot be written there."""
+def check_writable(path: Path) -> None:
+    """Raise ValueError at once, not after a minute, if a chart cannot be written there."""
     if path.suffix.lower() not in FORMATS:
-        raise SmartPubSubError(f"{path}: a chart is a file that ends in .png or .svg")
-    if not path.parent.is_dir():
-        raise SmartPubSubError(f"{path.parent} is not a folder; make it first")
+        raise ValueError(f"{path}: a chart is a file that ends in .png or .svg")
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
 
 
 def plot_matching(report: Report, path: Path) -> None:

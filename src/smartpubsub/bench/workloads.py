@@ -64,7 +64,7 @@ class Subscriptions(NamedTuple):
             for attribute, lo, hi in zip(attributes, los, his, strict=True):
                 if attribute >= 0:
                     wanted[ATTRIBUTES[attribute]] = Interval(lo, hi)
-            yield Predicate(wanted)
+            yield Predicate.unchecked(wanted)
 
 
 class Events(NamedTuple):
@@ -82,7 +82,7 @@ class Events(NamedTuple):
             for name, lo, hi in zip(ATTRIBUTES, los, his, strict=True):
                 if lo == lo:
                     carried[name] = Interval(lo, hi)
-            events.append(Predicate(carried))
+            events.append(Predicate.unchecked(carried))
         return events
 
     def table(self) -> pa.Table:

@@ -9,7 +9,13 @@ from smartpubsub.errors import SmartPubSubError
 
 
 @click.command()
-@click.option("--seed", default=1, show_default=True, help="Seed of the generated workloads.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed of the generated workloads.",
+)
 @click.option("--huge", is_flag=True, help="Add ten million subscriptions (some minutes, 4 GB).")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a chart (PNG or SVG)."
@@ -29,13 +35,16 @@ def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
     """
     try:
         from smartpubsub.bench.matching import run
-        from smartpubsub.bench.plot import check_format, plot_matching
+        from smartpubsub.bench.plot import check_writable, plot_matching
     except ModuleNotFoundError as error:
         raise SmartPubSubError(
             f"the benchmark needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
         ) from None
     if plot:
-        check_format(plot)
+        try:
+            check_writable(plot)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--plot") from None
     report = run(seed, huge=huge, progress=lambda step: click.echo(step, err=True))
     if plot:
         plot_matching(report, plot)

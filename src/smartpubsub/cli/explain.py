@@ -62,9 +62,6 @@ class UnreadableError(click.ClickException):
 
     exit_code = UNREADABLE
 
-    def show(self, file: object = None) -> None:  # noqa: ARG002
-        click.echo(f"smartpubsub: {self.message}", err=True)
-
 
 def read(
     name: str, text: str, reader: Callable[[str, int], Predicate], attributes_max: int

@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": LazyCommand(
         "smartpubsub.cli.explain:explain", "Say whether an event matches a filter, and why."
     ),
+    "sim": LazyCommand("smartpubsub.cli.sim:sim", "Run the protocols in a simulated world."),
     "bench": LazyCommand("smartpubsub.cli.bench:bench", "Measure SmartPubSub next to its peers."),
 }
 
@@ -37,19 +38,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
         outcome = smartpubsub.main(arguments, prog_name="smartpubsub", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
-        error.show()
+        complain(f"{error.format_message()}{where_to_look(error)}")
         return error.exit_code
     except SmartPubSubError as error:
-        click.echo(f"smartpubsub: {error}", err=True)
+        complain(str(error))
         return FAILURE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
         discard_further_output()
         return FAILURE
+    except OSError as error:
+        discard_further_output()
+        complain(f"{error.filename or 'output'}: {error.strerror}")
+        return FAILURE
     return outcome if isinstance(outcome, int) else 0
+
+
+def complain(problem: str) -> None:
+    click.echo(f"smartpubsub: {problem}", err=True)
+
+
+def where_to_look(error: click.ClickException) -> str:
+    """How to get help with a command that was called wrongly."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f" (see: {context.command_path} --help)" if context else ""
 
 
 def discard_further_output() -> None:

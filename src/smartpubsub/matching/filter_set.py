@@ -1,12 +1,13 @@
-"""A set of filters, summarised: the fewest filters that let through what its members want."""
+"""A set of filters, summarised: few filters that let through what its members want."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from smartpubsub.matching.index import Index
+from smartpubsub.matching.index import Index, as_key
 from smartpubsub.predicates import Interval, Predicate, as_predicate
 from smartpubsub.predicates.numbers import Number
 
@@ -25,11 +26,11 @@ class Changes(NamedTuple):
 class _Exposed:
     """A filter of the summary, and the members that it stands for."""
 
-    number: int
     predicate: Predicate
-    members: dict[int, None]
-    equals: int
+    members: dict[int, None] = field(default_factory=dict)
+    equals: int = 0
     """How many members are this very filter."""
+    number: int = -1
 
 
 class FilterSet:
@@ -56,6 +57,7 @@ class FilterSet:
         self._exposed: dict[int, _Exposed] = {}
         self._index = Index()
         self._neighbours: dict[_Gap, list[tuple[Number, int]]] = {}
+        self._sizes: Counter[tuple[int, int]] = Counter()
         self._next_number = 0
         self._added: dict[Predicate, None] = {}
         self._removed: dict[Predicate, None] = {}
@@ -68,6 +70,7 @@ class FilterSet:
 
     def add(self, key: int, predicate: Predicate | str) -> None:
         """Add a member; raise ValueError if the key is in use."""
+        key = as_key(key)
         if key in self._members:
             raise ValueError(f"key {key} is in the set already; remove it first")
         predicate = as_predicate(predicate)
@@ -109,26 +112,51 @@ class FilterSet:
             exposed.equals += predicate == exposed.predicate
             self._standing_for[key] = exposed
             return
-        members: dict[int, None] = {}
-        absorbed: int | None = -1
-        merged = predicate
-        while absorbed is not None:
-            for covered in sorted(self._index.covered_by(merged)):
-                members |= self._conceal(self._exposed[covered]).members
-            absorbed = self._mergeable(merged)
-            if absorbed is not None:
-                other = self._conceal(self._exposed[absorbed])
-                members |= other.members
-                merged = merged.merge(other.predicate) or merged
-        members[key] = None
-        self._expose(merged, members)
+        merged, parts = self._absorb(predicate)
+        # Members of the largest part stay where they are, which keeps long chains cheap.
+        exposed = max(parts, key=lambda part: len(part.members), default=_Exposed(predicate))
+        for part in parts:
+            if part is not exposed:
+                exposed.members |= part.members
+                self._standing_for |= dict.fromkeys(part.members, exposed)
+        exposed.members[key] = None
+        self._standing_for[key] = exposed
+        exposed.predicate = merged
+        # Were another member this very filter, it would have covered all the others.
+        exposed.equals = int(merged == predicate)
+        self._expose(exposed)
+
+    def _absorb(self, predicate: Predicate) -> tuple[Predicate, list[_Exposed]]:
+        """A filter together with all that it covers or merges with, which are taken out."""
+        parts: list[_Exposed] = []
+        while True:
+            if self._may_cover_others(predicate):
+                covered = sorted(self._index.covered_by(predicate))
+                parts += [self._conceal(self._exposed[number]) for number in covered]
+            mergeable = self._mergeable(predicate)
+            if mergeable is None:
+                return predicate, parts
+            other = self._conceal(self._exposed[mergeable])
+            parts.append(other)
+            predicate = predicate.merge(other.predicate) or predicate
+
+    def _may_cover_others(self, predicate: Predicate) -> bool:
+        """False where whatever it covers would be found as mergeable, which is much cheaper.
+
+        That is so when nobody has more attributes or more ranges, and it has at most one range.
+        """
+        attribute_count, range_count = _counts(predicate)
+        return range_count > 1 or any(
+            attributes > attribute_count or ranges > range_count
+            for attributes, ranges in self._sizes
+        )
 
     def _mergeable(self, predicate: Predicate) -> int | None:
         """A filter of the summary that merges with the given one."""
         for gap, interval in _gaps(predicate):
             neighbours = self._neighbours.get(gap, [])
             # They lie apart, in order: whatever touches the interval stands around this place.
-            place = bisect_right(neighbours, interval.hi, key=lambda one: one[0])
+            place = bisect_right(neighbours, interval.hi, key=_beginning)
             if place and self._interval(neighbours[place - 1], gap).hi >= interval.lo:
                 return neighbours[place - 1][1]
         return None
@@ -138,36 +166,50 @@ class FilterSet:
         assert interval is not None
         return interval
 
-    def _expose(self, predicate: Predicate, members: dict[int, None]) -> None:
-        equals = sum(self._members[key] == predicate for key in members)
-        exposed = _Exposed(self._next_number, predicate, members, equals)
+    def _expose(self, exposed: _Exposed) -> None:
+        predicate = exposed.predicate
+        exposed.number = self._next_number
         self._next_number += 1
         self._exposed[exposed.number] = exposed
         self._index.add(exposed.number, predicate)
+        self._sizes[_counts(predicate)] += 1
         for gap, interval in _gaps(predicate):
             neighbours = self._neighbours.setdefault(gap, [])
-            place = bisect_right(neighbours, interval.lo, key=lambda one: one[0])
+            place = bisect_right(neighbours, interval.lo, key=_beginning)
             neighbours.insert(place, (interval.lo, exposed.number))
-        for key in members:
-            self._standing_for[key] = exposed
         if predicate in self._removed:
             del self._removed[predicate]
         else:
             self._added[predicate] = None
 
     def _conceal(self, exposed: _Exposed) -> _Exposed:
+        predicate = exposed.predicate
         del self._exposed[exposed.number]
         self._index.remove(exposed.number)
-        for gap, interval in _gaps(exposed.predicate):
+        self._sizes[_counts(predicate)] -= 1
+        if not self._sizes[_counts(predicate)]:
+            del self._sizes[_counts(predicate)]
+        for gap, interval in _gaps(predicate):
             neighbours = self._neighbours[gap]
-            neighbours.remove((interval.lo, exposed.number))
+            # No two of them begin at the same place, or one would cover the other.
+            del neighbours[bisect_right(neighbours, interval.lo, key=_beginning) - 1]
             if not neighbours:
                 del self._neighbours[gap]
-        if exposed.predicate in self._added:
-            del self._added[exposed.predicate]
+        if predicate in self._added:
+            del self._added[predicate]
         else:
-            self._removed[exposed.predicate] = None
+            self._removed[predicate] = None
         return exposed
+
+
+def _counts(predicate: Predicate) -> tuple[int, int]:
+    """How many attributes a filter has, and how many of them are ranges."""
+    intervals = predicate.attributes.values()
+    return len(intervals), sum(interval is not None for interval in intervals)
+
+
+def _beginning(neighbour: tuple[Number, int]) -> Number:
+    return neighbour[0]
 
 
 def _gaps(predicate: Predicate) -> list[tuple[_Gap, Interval]]:

@@ -21,6 +21,7 @@ from smartpubsub.matching.tables import (
     TableError,
     columns_of,
     events_of,
+    lists_of,
     written_events,
 )
 from smartpubsub.predicates import Interval, Predicate
@@ -111,8 +112,7 @@ class NativeEngine:
 
     def match_table(self, table: pa.Table) -> pa.ChunkedArray:
         if self._beyond_core or written_events(table) is not None:
-            keys = [self.match(event) for event in events_of(table)]
-            return pa.chunked_array([pa.array(keys, KEYS_TYPE)])
+            return lists_of(map(self.match, events_of(table)))
         chunks = []
         rows_before = 0
         for batch in columns_of(table).to_batches():
@@ -173,7 +173,7 @@ class NativeEngine:
 
     def _predicate(self, key: int) -> Predicate:
         attributes = self._core.attributes(key)
-        return Predicate(
+        return Predicate.unchecked(
             {name: bounds and Interval(*bounds) for name, bounds in attributes.items()}
         )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from smartpubsub.matching.storage import write_index
-from smartpubsub.matching.tables import KEYS_TYPE, events_of
+from smartpubsub.matching.tables import events_of, lists_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.numbers import Number
 
@@ -112,8 +112,7 @@ class PythonEngine:
         return False
 
     def match_table(self, table: pa.Table) -> pa.ChunkedArray:
-        keys = [self.match(event) for event in events_of(table)]
-        return pa.chunked_array([pa.array(keys, KEYS_TYPE)])
+        return lists_of(map(self.match, events_of(table)))
 
     def covered_by(self, filter: Predicate) -> list[int]:
         if self._postings is None:

@@ -8,7 +8,7 @@ with the written predicate takes the place of the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -39,6 +39,19 @@ class TableError(SmartPubSubError, ValueError):
     """A table that does not hold events."""
 
 
+def lists_of(keys: Iterable[list[int]]) -> pa.ChunkedArray:
+    """Lists of keys as Arrow has them."""
+    values: list[int] = []
+    offsets = [0]
+    for found in keys:
+        values += found
+        offsets.append(len(values))
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(offsets, pa.int64()), pa.array(values, pa.int64())
+    )
+    return pa.chunked_array([lists], KEYS_TYPE)
+
+
 def written_events(table: pa.Table) -> pa.ChunkedArray | None:
     """The column of written events, if the table has that instead of topics and ranges."""
     written = pa.field("event", pa.large_string())
@@ -60,11 +73,18 @@ def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     if table.column_names.count(field.name) > 1:
         raise TableError(f"the column {field.name!r} is there more than once")
     column = table.column(field.name)
+    if pa.types.is_large_string(field.type) and not _is_text(column.type):
+        raise TableError(f"the column {field.name!r} is not text but {column.type}")
     try:
         _check_parts(getattr(column.type, "value_type", None), field.type)
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise TableError(f"the column {field.name!r} is not {field.type}: {error}") from None
+
+
+def _is_text(given: pa.DataType) -> bool:
+    plain = given.value_type if pa.types.is_dictionary(given) else given
+    return plain in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _check_parts(given: pa.DataType | None, wanted: pa.DataType) -> None:

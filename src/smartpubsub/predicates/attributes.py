@@ -16,10 +16,6 @@ class Interval(NamedTuple):
     lo: Number
     hi: Number
 
-    def contains(self, other: Interval) -> bool:
-        """Whether every number of `other` lies in this interval."""
-        return self.lo <= other.lo and other.hi <= self.hi
-
     def touches(self, other: Interval) -> bool:
         """Whether the two intervals have a number in common."""
         return self.lo <= other.hi and other.lo <= self.hi

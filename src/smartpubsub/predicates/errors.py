@@ -3,6 +3,7 @@
 from smartpubsub.errors import SmartPubSubError
 
 FOUND_CHARACTERS_MAX = 40
+POINTER_CHARACTERS_MAX = 70
 
 
 def shown(found: str) -> str:
@@ -27,7 +28,11 @@ class PredicateError(SmartPubSubError, ValueError):
         self.column = column
 
     def pointer(self) -> str:
-        """The text with a caret below the column, for a terminal; empty if there is no column."""
+        """The place with a caret below it, for a terminal; empty if there is no column."""
         if self.text is None or self.column is None:
             return ""
-        return f"  {self.text}\n  {' ' * (self.column - 1)}^"
+        # Only what is near, and nothing that would move the caret or the terminal.
+        start = max(0, self.column - 1 - POINTER_CHARACTERS_MAX // 2)
+        near = self.text[start : start + POINTER_CHARACTERS_MAX]
+        shown_text = "".join(c if c.isprintable() else "?" for c in near)
+        return f"  {shown_text}\n  {' ' * (self.column - 1 - start)}^"

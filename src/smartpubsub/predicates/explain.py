@@ -28,6 +28,6 @@ def explain(filter: Predicate, event: Predicate) -> list[Verdict]:
         got = None
         if name in event.attributes:
             got = format_attribute(name, event.attributes[name])
-        met = Predicate({name: wanted}).matches(event)
+        met = Predicate.unchecked({name: wanted}).matches(event)
         verdicts.append(Verdict(name, format_attribute(name, wanted), got, met))
     return verdicts

@@ -65,6 +65,8 @@ class _Segment:
 
     def attribute(self) -> tuple[str, Interval | None]:
         name_end = self._start + written_length(self._text, self._start)
+        if self._text.startswith("%", name_end):
+            self._expected("two hexadecimal digits after '%'", name_end, name_end + 3)
         if name_end == self._start:
             self._expected("an attribute name", self._start)
         name = self._name(name_end)
@@ -106,8 +108,7 @@ class _Segment:
     def _first_notation(self, name_end: int) -> Interval | None:
         tokens = list(_TOKEN.finditer(self._text, name_end, self._end))
         if not tokens or tokens[0][0] not in ("T", "R"):
-            at = tokens[0].start() if tokens else name_end
-            self._expected("'T' or 'R' after a name and a space", at)
+            self._fail("a space cannot stand here; in a name it is written %20", name_end)
         wanted = 1 if tokens[0][0] == "T" else 3
         if len(tokens) > wanted:
             self._expected("'/' or the end", tokens[wanted].start())

@@ -19,8 +19,9 @@ from typing import TypeAlias
 
 DIGITS_MAX = 1000
 EXPONENT_MAX = 100_000
+_EXPONENT_PROBLEM = f"an exponent is at most {EXPONENT_MAX} either way"
 
-_NUMBER = re.compile(r"[+-]?(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,9}))?")
+_NUMBER = re.compile(r"[+-]?(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 _INSTANT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
     r"(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,30}))?)?"
@@ -88,7 +89,7 @@ def from_decimal(value: Decimal) -> Number:
     if len(value.as_tuple().digits) > DIGITS_MAX:
         raise ValueError(f"a number has at most {DIGITS_MAX} digits")
     if value and abs(value.adjusted()) > EXPONENT_MAX:
-        raise ValueError(f"an exponent is at most {EXPONENT_MAX} either way")
+        raise ValueError(_EXPONENT_PROBLEM)
     nearest = float(value)
     if math.isfinite(nearest) and Decimal(repr(nearest)) == value:
         return nearest + 0.0  # The sum turns -0.0 into 0.0.
@@ -109,6 +110,8 @@ def parse_number(text: str) -> Number:
         nearest = float(text)
         if _SAFE_MAGNITUDE[0] < abs(nearest) < _SAFE_MAGNITUDE[1]:
             return nearest
+    if len(number[3] or "") > len(str(EXPONENT_MAX)) + 4:
+        raise ValueError(_EXPONENT_PROBLEM)
     if digits > DIGITS_MAX:
         raise ValueError(f"a number has at most {DIGITS_MAX} digits, this one has {digits}")
     return from_decimal(Decimal(text))
@@ -209,11 +212,3 @@ def format_number(number: Number) -> str:
     else:
         text = f"{stripped}e{exponent}"
     return "-" + text if sign else text
-
-
-def outward(lo: Number, hi: Number) -> tuple[float, float]:
-    """The smallest interval of floats around an interval of numbers."""
-    return (
-        lo.below if isinstance(lo, Exact) else lo,
-        hi.above if isinstance(hi, Exact) else hi,
-    )

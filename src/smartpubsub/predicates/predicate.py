@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from smartpubsub.predicates.attributes import ATTRIBUTES_MAX, Attributes, Interval
@@ -23,9 +23,19 @@ class Predicate:
 
     __slots__ = ("_attributes", "_hash")
 
-    def __init__(self, attributes: Attributes) -> None:
-        self._attributes = attributes
-        self._hash: int | None = None
+    _attributes: Attributes
+    _hash: int | None
+
+    def __init__(self) -> None:
+        raise TypeError("a predicate is made by Predicate.parse, Predicate.where or Predicate.of")
+
+    @classmethod
+    def unchecked(cls, attributes: Attributes) -> Predicate:
+        """A predicate of attributes that are known to be right and will not change."""
+        predicate = object.__new__(cls)
+        predicate._attributes = attributes
+        predicate._hash = None
+        return predicate
 
     @classmethod
     def parse(cls, text: str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
@@ -34,7 +44,7 @@ class Predicate:
         >>> str(Predicate.parse("surf T/price R 1000 1500"))
         'surf/price[1000,1500]'
         """
-        return cls(parse_attributes(text, attributes_max))
+        return cls.unchecked(parse_attributes(text, attributes_max))
 
     @classmethod
     def where(cls, text: str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
@@ -43,7 +53,7 @@ class Predicate:
         >>> str(Predicate.where("portugal and temp between 20 and 30"))
         'portugal/temp[20,30]'
         """
-        return cls(parse_where(text, attributes_max))
+        return cls.unchecked(parse_where(text, attributes_max))
 
     @classmethod
     def of(
@@ -54,7 +64,7 @@ class Predicate:
         >>> str(Predicate.of({"portugal": True, "temp": (20, None)}))
         'portugal/temp[20,]'
         """
-        return cls(attributes_of(attributes, attributes_max))
+        return cls.unchecked(attributes_of(attributes, attributes_max))
 
     @property
     def attributes(self) -> Mapping[str, Interval | None]:
@@ -107,7 +117,7 @@ class Predicate:
         mine, theirs = self._attributes[differing[0]], other._attributes[differing[0]]
         if mine is None or theirs is None or not mine.touches(theirs):
             return None
-        return Predicate({**self._attributes, differing[0]: mine.hull(theirs)})
+        return Predicate.unchecked({**self._attributes, differing[0]: mine.hull(theirs)})
 
     def canonical(self) -> Predicate:
         """The equal predicate whose attributes stand in the order of their names.
@@ -115,7 +125,9 @@ class Predicate:
         >>> str(Predicate.parse("surf/price=15.0").canonical())
         'price=15/surf'
         """
-        return Predicate({name: self._attributes[name] for name in sorted(self._attributes)})
+        return Predicate.unchecked(
+            {name: self._attributes[name] for name in sorted(self._attributes)}
+        )
 
     def __str__(self) -> str:
         return format_attributes(self._attributes)
@@ -134,10 +146,14 @@ class Predicate:
     def __len__(self) -> int:
         return len(self._attributes)
 
-    def __reduce__(self) -> tuple[type[Predicate], tuple[Attributes]]:
-        return Predicate, (self._attributes,)
+    def __reduce__(self) -> tuple[Callable[[Attributes], Predicate], tuple[Attributes]]:
+        return Predicate.unchecked, (self._attributes,)
 
 
 def as_predicate(value: Predicate | str) -> Predicate:
     """A predicate, read first if it is still a text."""
-    return value if isinstance(value, Predicate) else Predicate.parse(value)
+    if isinstance(value, Predicate):
+        return value
+    if isinstance(value, str):
+        return Predicate.parse(value)
+    raise TypeError(f"expected a Predicate or a text, found {type(value).__name__}")

@@ -133,7 +133,7 @@ class _Where:
             return parse_number(token.text.strip("'"))
         except ValueError as error:
             remedy = _FOR_WORDS if str(error).startswith("expected") else ""
-            self._fail(f"{error}{remedy}, found {token.text}", token)
+            self._fail(f"{error}{remedy}, found {shown(token.text)}", token)
 
     def _intersection(
         self, earlier: Interval | None, later: Interval | None, at: _Token
