@@ -11,6 +11,7 @@ from tests.tidy.source import CHECKOUT, PACKAGE, Import, Module, modules
 ROOMS_FROM_BELOW = (
     "predicates",
     "matching",
+    "seam",
     "kademlia",
     "protocols",
     "sim",
@@ -22,7 +23,7 @@ ROOMS_FROM_BELOW = (
     "cli",
 )
 OPEN_TO_ALL = frozenset({"errors"})
-CORES = frozenset({"predicates", "matching", "kademlia", "protocols"})
+CORES = frozenset({"predicates", "matching", "seam", "kademlia", "protocols"})
 CLOSED_TO_CORES = frozenset(
     {
         "asyncio",

@@ -1,0 +1,379 @@
+"""Kademlia as a core: a node's place in the overlay, and what it can find there.
+
+Whoever owns it hands it the events that concern it and carries out its effects. What it has to tell
+its owner comes as `Deliver` with one of the results of `smartpubsub.kademlia.queries`.
+
+Names are bytes (a peer id, an attribute's name, a content id); what lies in the overlay is their
+SHA-256, and so is what distance is measured by. On the wire there are names, as libp2p has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.asks import Asks, OpenAsk
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.limits import is_acceptable
+from smartpubsub.kademlia.lookup import Lookup
+from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.queries import Goal, Got, Joined, Provided, Providers, Put, Query
+from smartpubsub.kademlia.refresh import names_in_far_buckets
+from smartpubsub.kademlia.serving import answer_to
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.kademlia.table import RoutingTable
+from smartpubsub.kademlia.values import Validator, ValueStore
+from smartpubsub.seam import (
+    Answer,
+    Answered,
+    Asked,
+    Deliver,
+    Effect,
+    Event,
+    Load,
+    Loaded,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    Store,
+    TimerFired,
+)
+
+_STORED = b"kad/value/"
+
+
+class Kademlia:
+    """One node's share of the overlay."""
+
+    def __init__(
+        self,
+        own: Contact,
+        settings: Settings,
+        rng: Random,
+        validators: Mapping[bytes, Validator] | None = None,
+    ) -> None:
+        self.own = own
+        self.settings = settings
+        self.table = RoutingTable(own.key, settings.k)
+        self.values = ValueStore(settings, validators or {})
+        self.refused = 0
+        self._rng = rng
+        self._asks = Asks(settings, self._do)
+        self._queries: dict[int, Query] = {}
+        self._last_query = 0
+        self._effects: list[Effect] = []
+
+    # --- what happens ---
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """What to do about an event."""
+        match event:
+            case Answered():
+                self._on_answer(event, now)
+            case Asked(message=Message() as message) if self._accepts(message):
+                self._on_ask(event, message, now)
+            case TimerFired(("ask", int(number))):
+                self._on_silence(number, now)
+            case TimerFired("refresh"):
+                self._refresh(now)
+            case TimerFired("upkeep"):
+                self._upkeep(now)
+            case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message) if self._accepts(
+                message
+            ):
+                self._on_add_provider(peer, message, now)
+            case Started():
+                self._do(Load(_STORED))
+                self._do(SetTimer("refresh", now + self._spread(self.settings.refresh_us)))
+                self._do(SetTimer("upkeep", now + self._spread(self.settings.republish_us)))
+            case Loaded(_, stored):
+                for key, value in stored:
+                    republish_at = now + self._spread(self.settings.republish_us)
+                    self.values.put(key[len(_STORED) :], value, now, republish_at)
+        return self._taken()
+
+    # --- what can be wanted ---
+
+    def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
+        """Find the node's place by way of peers that are said to exist; `Joined` comes."""
+        seeds = [contact for contact in bootstrap if contact.peer != self.own.peer]
+        self._start(Goal.JOIN, self.own.peer, now, seeds=seeds)
+        return self._taken()
+
+    def find_closest(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
+        """Find who lies closest to a name; `Found` comes."""
+        return self._start(Goal.CLOSEST, name, now), self._taken()
+
+    def put(self, name: bytes, value: bytes, now: int) -> tuple[int, list[Effect]]:
+        """Have a value held by the peers closest to its name; `Put` comes.
+
+        What nobody would accept is not sent to anybody.
+        """
+        if not self.values.is_valid(name, value):
+            number = self._take_number()
+            self._do(Deliver(Put(number, name, copies=0)))
+            return number, self._taken()
+        return self._start(Goal.PUT, name, now, value=value), self._taken()
+
+    def get(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
+        """Find a value; `Got` comes."""
+        held = self.values.get(name, now)
+        if held is not None:
+            number = self._take_number()
+            self._do(Deliver(Got(number, name, held)))
+            return number, self._taken()
+        return self._start(Goal.GET, name, now), self._taken()
+
+    def provide(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
+        """Tell the peers closest to a name that this one provides it; `Provided` comes."""
+        number = self._start(Goal.PROVIDE, name, now)
+        self.values.add_provider(name, self.own, now)
+        return number, self._taken()
+
+    def find_providers(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
+        """Find who provides something; `Providers` comes."""
+        return self._start(Goal.PROVIDERS, name, now), self._taken()
+
+    def closest_local(self, name: bytes, count: int) -> list[Contact]:
+        """The peers closest to a name as far as the table knows, this node not counted."""
+        return self.table.closest(key_of(name), count)
+
+    def is_closest(self, name: bytes) -> bool | None:
+        """Whether this node is the closest to a name; None if only a lookup can tell."""
+        return self.table.is_owner(key_of(name))
+
+    def leave(self, now: int) -> list[Effect]:
+        """Hand what this node holds to others before it goes."""
+        for name, value in self.values.items(now):
+            message = Message(Kind.PUT_VALUE, name, Record(name, value))
+            for contact in self.table.closest(key_of(name), self.settings.k):
+                self._asks.ask(contact, message, now)
+        return self._taken()
+
+    # --- asking ---
+
+    def _start(
+        self,
+        goal: Goal,
+        name: bytes,
+        now: int,
+        *,
+        value: bytes = b"",
+        seeds: Sequence[Contact] = (),
+    ) -> int:
+        # Longer ones are refused without an answer, and whoever is asked would seem to have failed.
+        if len(name) > self.settings.name_bytes_max:
+            raise SmartPubSubError(
+                f"a name of {len(name)} bytes; at most {self.settings.name_bytes_max} are possible"
+            )
+        number = self._take_number()
+        target = key_of(name)
+        known = [*seeds, *self.table.closest(target, self.settings.k)]
+        lookup = Lookup(
+            target,
+            known,
+            k=self.settings.k,
+            alpha=self.settings.alpha,
+            paths=self.settings.paths,
+        )
+        self._queries[number] = query = Query(number, goal, name, lookup, value)
+        if goal is Goal.PROVIDERS:
+            query.hear_of_providers(self.values.providers(name, now))
+        self._advance(query, now)
+        return number
+
+    def _advance(self, query: Query, now: int) -> None:
+        if query.lookup.finished:
+            return  # Somebody who no longer matters has answered while values are being put.
+        for contact in query.lookup.next():
+            self._asks.ask(contact, Message(query.goal.kind, query.name), now, query=query.number)
+        if query.lookup.finished:
+            self._conclude(query, now)
+
+    def _on_answer(self, event: Answered, now: int) -> None:
+        ask = self._asks.on_answer(event)
+        if ask is None:
+            return
+        self.table.heard_from(ask.contact, now)
+        message = event.message
+        if not isinstance(message, Message) or not self._accepts(message):
+            message = Message(Kind.PING)
+        query = self._query_of(ask)
+        if query is None:
+            return
+        if ask.is_put:
+            self._count_put(query, kept=message.record is not None)
+            return
+        if query.goal is Goal.GET and self._accept_value(query, message):
+            return
+        query.hear_of_providers(message.providers)
+        others = [contact for contact in message.closer if contact.peer != self.own.peer]
+        query.lookup.on_answer(event.peer, others)
+        self._advance(query, now)
+
+    def _on_silence(self, number: int, now: int) -> None:
+        ask = self._asks.on_silence(number, now)
+        if ask is None:
+            return
+        query = self._query_of(ask)
+        if ask.has_failed:
+            self._on_failure(ask, query, now)
+        elif query is not None:
+            query.lookup.on_slow(ask.contact.peer)
+            self._advance(query, now)
+
+    def _on_failure(self, ask: OpenAsk, query: Query | None, now: int) -> None:
+        replacement = self.table.failed(ask.contact, self.settings.failures_max)
+        if replacement is not None:
+            self._asks.ping(replacement, now)
+        if query is not None and ask.is_put:
+            self._count_put(query, kept=False)
+        elif query is not None:
+            query.lookup.on_failure(ask.contact.peer)
+            self._advance(query, now)
+
+    def _query_of(self, ask: OpenAsk) -> Query | None:
+        """What was asked for, if that is still wanted."""
+        return None if ask.query is None else self._queries.get(ask.query)
+
+    # --- concluding ---
+
+    def _conclude(self, query: Query, now: int) -> None:
+        contacts = [candidate.contact for candidate in query.lookup.closest()]
+        match query.goal:
+            case Goal.PUT:
+                self._put_to_closest(query, contacts, now)
+                return
+            case Goal.CLOSEST:
+                self._do(Deliver(query.found(self.own, self.settings.k)))
+            case Goal.GET:
+                self._do(Deliver(Got(query.number, query.name, None)))
+            case Goal.PROVIDE:
+                message = Message(Kind.ADD_PROVIDER, query.name, providers=(self.own,))
+                for contact in contacts:
+                    self._do(Send(contact.peer, message))
+                self._do(Deliver(Provided(query.number, query.name, len(contacts))))
+            case Goal.PROVIDERS:
+                found = tuple(query.providers.values())
+                self._do(Deliver(Providers(query.number, query.name, found)))
+            case Goal.JOIN:
+                del self._queries[query.number]
+                self._refresh_far_buckets(now)
+                self._do(Deliver(Joined(len(self.table))))
+                return
+            case Goal.REFRESH:
+                pass
+        del self._queries[query.number]
+
+    def _put_to_closest(self, query: Query, contacts: list[Contact], now: int) -> None:
+        own_distance = self.own.key ^ query.lookup.target
+        nearer = sum(contact.key ^ query.lookup.target < own_distance for contact in contacts)
+        republish_at = now + self._spread(self.settings.republish_us)
+        if nearer < self.settings.k and self.values.put(query.name, query.value, now, republish_at):
+            self._do(Store(_STORED + query.name, query.value))
+            query.copies += 1
+            contacts = contacts[: self.settings.k - 1]
+        message = Message(Kind.PUT_VALUE, query.name, Record(query.name, query.value))
+        query.open_puts = len(contacts)
+        for contact in contacts:
+            self._asks.ask(contact, message, now, query=query.number, is_put=True)
+        if not contacts:
+            self._finish_put(query)
+
+    def _count_put(self, query: Query, *, kept: bool) -> None:
+        query.copies += kept
+        query.open_puts -= 1
+        if query.open_puts == 0:
+            self._finish_put(query)
+
+    def _finish_put(self, query: Query) -> None:
+        del self._queries[query.number]
+        self._do(Deliver(Put(query.number, query.name, query.copies)))
+
+    def _accept_value(self, query: Query, message: Message) -> bool:
+        record = message.record
+        if record is None or record.key != query.name:
+            return False
+        if not self.values.is_valid(query.name, record.value):
+            self.refused += 1
+            return False
+        del self._queries[query.number]
+        self._do(Deliver(Got(query.number, query.name, record.value)))
+        return True
+
+    # --- being asked ---
+
+    def _on_ask(self, event: Asked, message: Message, now: int) -> None:
+        republish_at = now + self._spread(self.settings.republish_us)
+        answer = answer_to(message, event.peer, self.table, self.values, now, republish_at)
+        if message.kind is Kind.PUT_VALUE:
+            if answer.record is None:
+                self.refused += 1
+            else:
+                self._do(Store(_STORED + answer.key, answer.record.value))
+        self._do(Answer(event.peer, answer, event.number))
+        self._consider(event, now)
+
+    def _on_add_provider(self, peer: bytes, message: Message, now: int) -> None:
+        # Only the provider itself may say that it provides.
+        own = [contact for contact in message.providers if contact.peer == peer]
+        if not own or not self.values.add_provider(message.key, own[0], now):
+            self.refused += 1
+
+    def _consider(self, event: Asked, now: int) -> None:
+        """A peer has been heard of from itself: see whether it answers, if there is room for it."""
+        contact = Contact.of(event.peer, event.addresses)
+        if self.table.is_trusted(contact):
+            return
+        if contact in self.table or self.table.has_room(contact.key):
+            self._asks.ping(contact, now)
+            return
+        self.table.wait(contact)
+        oldest = self.table.oldest(contact.key)
+        if oldest is not None and now - oldest.heard_at >= self.settings.check_us:
+            self._asks.ping(oldest.contact, now)
+
+    def _accepts(self, message: Message) -> bool:
+        acceptable = is_acceptable(message, self.settings)
+        self.refused += not acceptable
+        return acceptable
+
+    # --- upkeep ---
+
+    def _refresh(self, now: int) -> None:
+        self._do(SetTimer("refresh", now + self._spread(self.settings.refresh_us)))
+        for contact in self.table.suspects(silent_since=now - self.settings.check_us):
+            self._asks.ping(contact, now)
+        self._start(Goal.REFRESH, self.own.peer, now)
+        self._refresh_far_buckets(now)
+
+    def _refresh_far_buckets(self, now: int) -> None:
+        for name in names_in_far_buckets(self.own.key, self.table):
+            self._start(Goal.REFRESH, name, now)
+
+    def _upkeep(self, now: int) -> None:
+        self._do(SetTimer("upkeep", now + self._spread(self.settings.republish_us)))
+        for name in self.values.expire(now):
+            self._do(Store(_STORED + name, None))
+        next_at = now + self._spread(self.settings.republish_us)
+        for name, value in self.values.due(now, next_at):
+            self._start(Goal.PUT, name, now, value=value)
+
+    def _spread(self, interval: int) -> int:
+        """An interval that differs a little from node to node, so that they do not act as one."""
+        return interval * self._rng.randint(80, 120) // 100
+
+    # --- bookkeeping ---
+
+    def _take_number(self) -> int:
+        self._last_query += 1
+        return self._last_query
+
+    def _do(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def _taken(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

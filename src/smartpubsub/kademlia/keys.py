@@ -1,0 +1,47 @@
+"""The 256-bit space in which nodes and names lie; distance in it is the XOR of two keys."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+KEY_BITS = 256
+
+Key: TypeAlias = int
+"""A point of the space. Integers, because their XOR and their order are what distance needs."""
+
+
+@lru_cache(maxsize=1 << 16)
+def key_of(name: bytes) -> Key:
+    """The key of a peer id or of any other name: its SHA-256, as libp2p has it.
+
+    >>> hex(key_of(b"surf"))[:9]
+    '0x1993117'
+    """
+    return int.from_bytes(hashlib.sha256(name).digest(), "big")
+
+
+class Contact(NamedTuple):
+    """A peer, where it lies, where it can be reached, and how long that is on the wire."""
+
+    peer: bytes
+    key: Key
+    addresses: tuple[bytes, ...]
+    wire_bytes: int
+
+    @classmethod
+    def of(cls, peer: bytes, addresses: tuple[bytes, ...] = ()) -> Contact:
+        """The contact of a peer id."""
+        size = field_bytes(len(peer)) + sum(field_bytes(len(address)) for address in addresses)
+        return cls(peer, key_of(peer), addresses, field_bytes(size))
+
+
+def field_bytes(length: int) -> int:
+    """A length-delimited field in protobuf: one byte of tag, the length, the content."""
+    return 1 + varint_bytes(length) + length
+
+
+def varint_bytes(number: int) -> int:
+    """A number in protobuf: seven bits to a byte."""
+    return max(1, (number.bit_length() + 6) // 7)

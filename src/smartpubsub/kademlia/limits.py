@@ -1,0 +1,18 @@
+"""Limits on what others send: a message beyond them is refused whole."""
+
+from __future__ import annotations
+
+from smartpubsub.kademlia.messages import Message
+from smartpubsub.kademlia.settings import Settings
+
+
+def is_acceptable(message: Message, settings: Settings) -> bool:
+    """Whether a message is small enough to be looked at."""
+    record = message.record
+    return (
+        len(message.key) <= settings.name_bytes_max
+        and (record is None or len(record.key) <= settings.name_bytes_max)
+        and (record is None or len(record.value) <= settings.value_bytes_max)
+        and len(message.closer) <= settings.contact_count_max
+        and len(message.providers) <= settings.contact_count_max
+    )

@@ -1,0 +1,168 @@
+"""The routing table: peers that have answered, by how much of the key they share with the node.
+
+A bucket holds up to k peers, those heard from longest ago first, and a few that would like to take
+a place. A peer gets in only after it has answered, is left out of answers once it has not, and is
+put out when it fails again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from smartpubsub.kademlia.keys import Contact, Key
+
+
+@dataclass(slots=True)
+class Entry:
+    """A peer in the table."""
+
+    contact: Contact
+    heard_at: int
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Peers at one range of distances."""
+
+    entries: dict[bytes, Entry] = field(default_factory=dict)
+    """Heard from longest ago first."""
+    waiting: dict[bytes, Contact] = field(default_factory=dict)
+    """Would take a place if one came free; those heard of last are the best."""
+
+
+class RoutingTable:
+    """The peers that a node knows."""
+
+    def __init__(self, own: Key, k: int) -> None:
+        self._own = own
+        self.k = k
+        self.buckets: dict[int, Bucket] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, peer: Contact) -> bool:
+        bucket = self.buckets.get(self.index(peer.key))
+        return bucket is not None and peer.peer in bucket.entries
+
+    def index(self, key: Key) -> int:
+        """The number of the bucket for a key: how many bits of it are not shared; 0 is the node."""
+        return (key ^ self._own).bit_length()
+
+    def heard_from(self, contact: Contact, now: int) -> bool:
+        """A peer has answered: it comes in, or is fresh again. False if there is no room for it."""
+        bucket = self._bucket(contact.key)
+        entry = bucket.entries.pop(contact.peer, None)
+        if entry is None and len(bucket.entries) >= self.k:
+            self._wait(bucket, contact)
+            return False
+        if entry is None:
+            self._size += 1
+        bucket.waiting.pop(contact.peer, None)
+        if entry is not None and entry.contact.addresses:
+            contact = entry.contact  # What others say of its addresses does not replace what works.
+        bucket.entries[contact.peer] = Entry(contact, now)
+        return True
+
+    def failed(self, contact: Contact, failures_max: int) -> Contact | None:
+        """A peer did not answer. Whoever could take its place, if it is put out or was never in."""
+        bucket = self.buckets.get(self.index(contact.key))
+        if bucket is None:
+            return None
+        bucket.waiting.pop(contact.peer, None)
+        entry = bucket.entries.get(contact.peer)
+        if entry is not None:
+            entry.failures += 1
+            if entry.failures < failures_max:
+                return None
+            del bucket.entries[contact.peer]
+            self._size -= 1
+        if len(bucket.entries) >= self.k or not bucket.waiting:
+            return None
+        return bucket.waiting.popitem()[1]
+
+    def suspects(self, silent_since: int = -1) -> list[Contact]:
+        """Peers in the table that did not answer last time, or were not heard from for long."""
+        return [
+            entry.contact
+            for bucket in self.buckets.values()
+            for entry in bucket.entries.values()
+            if entry.failures or entry.heard_at <= silent_since
+        ]
+
+    def is_trusted(self, contact: Contact) -> bool:
+        """Whether a peer is in the table and answered last time."""
+        bucket = self.buckets.get(self.index(contact.key))
+        entry = bucket.entries.get(contact.peer) if bucket else None
+        return entry is not None and not entry.failures
+
+    def is_owner(self, key: Key) -> bool | None:
+        """Whether the node is the closest to a key; None if the table cannot tell.
+
+        Someone closer to the key than the node shares with the node all that the key does. The
+        table knows all such peers if its k closest to the node reach beyond them.
+        """
+        own_distance = self._own ^ key
+        known = self.closest(key, 1)
+        if known and known[0].key ^ key < own_distance:
+            return False
+        if any(suspect.key ^ key < own_distance for suspect in self.suspects()):
+            return None
+        neighbours = self.closest(self._own, self.k)
+        if len(neighbours) < self.k:
+            return None
+        return True if self.index(neighbours[-1].key) > self.index(key) else None
+
+    def oldest(self, key: Key) -> Entry | None:
+        """Who was heard from longest ago in the bucket for a key."""
+        bucket = self.buckets.get(self.index(key))
+        return next(iter(bucket.entries.values()), None) if bucket else None
+
+    def has_room(self, key: Key) -> bool:
+        """Whether a new peer with this key would get in."""
+        bucket = self.buckets.get(self.index(key))
+        return bucket is None or len(bucket.entries) < self.k
+
+    def wait(self, contact: Contact) -> None:
+        """Remember a peer that has not answered yet, or for which there is no room."""
+        self._wait(self._bucket(contact.key), contact)
+
+    def closest(self, key: Key, count: int) -> list[Contact]:
+        """The known peers closest to a key, without those that did not answer last time."""
+        found: list[Contact] = []
+        for group in self._groups(key):
+            contacts = [entry.contact for entry in group if not entry.failures]
+            contacts.sort(key=lambda contact: contact.key ^ key)
+            found += contacts
+            if len(found) >= count:
+                break
+        return found[:count]
+
+    def _groups(self, key: Key) -> Iterator[list[Entry]]:
+        """Entries in groups, each closer to the key than the next.
+
+        A peer in the key's own bucket shares more with the key than the node does; peers in lower
+        buckets share with it as much as the node; those in higher ones less, the higher the less.
+        """
+        own = self.index(key)
+        if own in self.buckets:
+            yield list(self.buckets[own].entries.values())
+        yield [e for i in self.buckets if i < own for e in self.buckets[i].entries.values()]
+        for index in sorted(i for i in self.buckets if i > own):
+            yield list(self.buckets[index].entries.values())
+
+    def _bucket(self, key: Key) -> Bucket:
+        index = self.index(key)
+        bucket = self.buckets.get(index)
+        if bucket is None:
+            bucket = self.buckets[index] = Bucket()
+        return bucket
+
+    def _wait(self, bucket: Bucket, contact: Contact) -> None:
+        bucket.waiting.pop(contact.peer, None)
+        bucket.waiting[contact.peer] = contact
+        if len(bucket.waiting) > self.k:
+            del bucket.waiting[next(iter(bucket.waiting))]

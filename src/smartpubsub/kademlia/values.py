@@ -1,0 +1,121 @@
+"""What a node keeps for others: values that prove themselves, and who provides what."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import Settings
+
+Validator = Callable[[bytes, bytes], bool]
+"""Whether a value may stand under a name."""
+
+# A multihash of SHA-256: its code, its length, the digest. A CIDv1 has the version, a codec of one
+# or more bytes and this at its end.
+_SHA256_HEAD = b"\x12\x20"
+_SHA256_BYTES = 34
+
+
+def content_digest(name: bytes) -> bytes | None:
+    """The SHA-256 that a name demands of its value, if the name is a content id.
+
+    >>> content_digest(b"/surf/price") is None
+    True
+    """
+    is_multihash = len(name) == _SHA256_BYTES
+    is_cid = len(name) in (_SHA256_BYTES + 2, _SHA256_BYTES + 3) and name[0] == 1
+    if not (is_multihash or is_cid) or name[-_SHA256_BYTES:][:2] != _SHA256_HEAD:
+        return None
+    return name[-32:]
+
+
+@dataclass(slots=True)
+class _Value:
+    value: bytes
+    expires_at: int
+    republish_at: int
+
+
+class ValueStore:
+    """Values and providers, each until it expires, neither without limit."""
+
+    def __init__(self, settings: Settings, validators: Mapping[bytes, Validator]) -> None:
+        self._settings = settings
+        self._validators = validators
+        self._values: dict[bytes, _Value] = {}
+        self._providers: dict[bytes, dict[bytes, tuple[Contact, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def is_valid(self, name: bytes, value: bytes) -> bool:
+        """Whether a value may stand under a name.
+
+        A value under a content id has to hash to it; under `/namespace/...` the namespace's
+        validator decides, and where there is none, nothing may stand.
+        """
+        if len(name) > self._settings.name_bytes_max or len(value) > self._settings.value_bytes_max:
+            return False
+        digest = content_digest(name)
+        if digest is not None:
+            return hashlib.sha256(value).digest() == digest
+        parts = name.split(b"/", 2)
+        validator = self._validators.get(parts[1]) if len(parts) == 3 and not parts[0] else None
+        return validator is not None and validator(name, value)
+
+    def put(self, name: bytes, value: bytes, now: int, republish_at: int) -> bool:
+        """Keep a value until it is to be republished; False if it is not valid or has no room."""
+        if not self.is_valid(name, value):
+            return False
+        if name not in self._values and len(self._values) >= self._settings.value_count_max:
+            return False
+        self._values[name] = _Value(value, now + self._settings.expire_us, republish_at)
+        return True
+
+    def get(self, name: bytes, now: int) -> bytes | None:
+        """A value that has not expired."""
+        held = self._values.get(name)
+        return held.value if held and now < held.expires_at else None
+
+    def expire(self, now: int) -> list[bytes]:
+        """Forget what has expired, and say what values were among it."""
+        gone = [name for name, held in self._values.items() if now >= held.expires_at]
+        for name in gone:
+            del self._values[name]
+        for name in list(self._providers):
+            left = {p: entry for p, entry in self._providers[name].items() if now < entry[1]}
+            if left:
+                self._providers[name] = left
+            else:
+                del self._providers[name]
+        return gone
+
+    def due(self, now: int, next_at: int) -> list[tuple[bytes, bytes]]:
+        """Values that are to be republished now, which they then are until `next_at`."""
+        due = [(name, held) for name, held in self._values.items() if now >= held.republish_at]
+        for _, held in due:
+            held.republish_at = next_at
+        return [(name, held.value) for name, held in due]
+
+    def items(self, now: int) -> list[tuple[bytes, bytes]]:
+        """All values that have not expired."""
+        return [(name, v.value) for name, v in self._values.items() if now < v.expires_at]
+
+    def add_provider(self, name: bytes, provider: Contact, now: int) -> bool:
+        """Remember who provides something; False if there is no room."""
+        known = self._providers.get(name)
+        if known is None:
+            if len(self._providers) >= self._settings.provider_count_max:
+                return False
+            known = self._providers[name] = {}
+        if provider.peer not in known and len(known) >= self._settings.providers_per_name_max:
+            return False
+        known[provider.peer] = (provider, now + self._settings.expire_us)
+        return True
+
+    def providers(self, name: bytes, now: int) -> list[Contact]:
+        """Who provides something, as far as it has not expired."""
+        known = self._providers.get(name, {})
+        return [contact for contact, expires_at in known.values() if now < expires_at]

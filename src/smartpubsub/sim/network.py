@@ -1,0 +1,98 @@
+"""How long messages take, and which of them get lost.
+
+A node's outgoing link sends one message after the other at a fixed rate; then each travels for the
+latency of the link and some jitter. Messages from one node to another keep their order, as they do
+on a connection, unless reordering is asked for. Rules come before all that: they are asked in turn
+about every message, and the first that has something to say decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from smartpubsub.sim.streams import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """What the network is like between all nodes; times are in microseconds."""
+
+    latency_us: int = 10_000
+    jitter_us: int = 0
+    """The most that is added to the latency, evenly spread."""
+    loss: float = 0.0
+    """The share of messages that never arrive."""
+    duplication: float = 0.0
+    """The share of messages that arrive twice."""
+    reordering: bool = False
+    """Whether jitter may let messages overtake each other."""
+    bandwidth_bytes_per_s: int = 1 << 20
+    """What each node can send."""
+    overhead_bytes: int = 12
+    """What framing adds to every message."""
+
+
+DROP = -1
+"""The verdict that a message does not arrive."""
+
+Rule: TypeAlias = Callable[[int, int, int], int | None]
+"""(now, sender, receiver) to a verdict: None to pass, DROP, or microseconds to add."""
+
+
+class Network:
+    """The links between numbered nodes."""
+
+    def __init__(self, options: NetworkOptions, seed: int) -> None:
+        self.options = options
+        self.rules: list[Rule] = []
+        self._rng: Random = stream(seed, "network")
+        self._free_at: list[int] = []
+        self._rates: list[int] = []
+        self._last_arrival: dict[tuple[int, int], int] = {}
+        self._is_plain = not (options.jitter_us or options.loss or options.duplication)
+
+    def add_node(self) -> None:
+        """One more node, with the next number."""
+        self._free_at.append(0)
+        self._rates.append(self.options.bandwidth_bytes_per_s)
+
+    def slow_down(self, node: int, factor: int) -> None:
+        """Make a node's outgoing link slower; a factor of 1 makes it what it was."""
+        self._rates[node] = max(1, self.options.bandwidth_bytes_per_s // factor)
+
+    def arrivals(self, now: int, sender: int, receiver: int, size: int) -> Sequence[int]:
+        """When a message arrives: once, twice, or never."""
+        extra = 0
+        for rule in self.rules:
+            verdict = rule(now, sender, receiver)
+            if verdict is not None:
+                if verdict == DROP:
+                    return ()
+                extra = verdict
+                break
+        options = self.options
+        # What is sent takes its place on the link even if it is lost later.
+        begins = max(now, self._free_at[sender])
+        sent = begins + (size + options.overhead_bytes) * 1_000_000 // self._rates[sender]
+        self._free_at[sender] = sent
+        at = sent + options.latency_us + extra
+        if self._is_plain:
+            return (self._in_order(sender, receiver, at),)
+        if options.loss and self._rng.random() < options.loss:
+            return ()
+        copies = 2 if options.duplication and self._rng.random() < options.duplication else 1
+        return [
+            self._in_order(sender, receiver, at + self._rng.randint(0, options.jitter_us))
+            for _ in range(copies)
+        ]
+
+    def _in_order(self, sender: int, receiver: int, at: int) -> int:
+        if self.options.reordering:
+            return at
+        link = (sender, receiver)
+        at = max(at, self._last_arrival.get(link, 0))
+        self._last_arrival[link] = at
+        return at

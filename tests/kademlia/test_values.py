@@ -1,0 +1,132 @@
+"""What is kept for others: only what proves itself, not for ever, and not without limit."""
+
+import hashlib
+
+import pytest
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.kademlia.values import ValueStore, content_digest
+
+SETTINGS = Settings(
+    expire_us=100,
+    name_bytes_max=64,
+    value_bytes_max=16,
+    value_count_max=2,
+    provider_count_max=2,
+    providers_per_name_max=2,
+)
+MULTIHASH = b"\x12\x20" + hashlib.sha256(b"value").digest()
+
+
+def store() -> ValueStore:
+    def is_even(name: bytes, value: bytes) -> bool:
+        return name.startswith(b"/even/") and len(value) % 2 == 0
+
+    return ValueStore(SETTINGS, {b"even": is_even})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [MULTIHASH, b"\x01\x55" + MULTIHASH, b"\x01\x70" + MULTIHASH, b"\x01\x80\x01" + MULTIHASH],
+    ids=["multihash", "raw", "dag-pb", "codec of two bytes"],
+)
+def test_a_value_under_a_content_id_has_to_hash_to_it(name: bytes) -> None:
+    assert content_digest(name) == MULTIHASH[2:]
+    assert store().is_valid(name, b"value")
+    assert not store().is_valid(name, b"another")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"",
+        MULTIHASH[:-1],
+        MULTIHASH + b"x",
+        b"\x02\x55" + MULTIHASH,
+        b"\x13\x20" + MULTIHASH[2:],
+        b"\x12\x21" + MULTIHASH[2:],
+    ],
+)
+def test_other_names_are_no_content_ids(name: bytes) -> None:
+    assert content_digest(name) is None
+    assert not store().is_valid(name, b"value")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_valid"),
+    [
+        (b"/even/a", b"12", True),
+        (b"/even/a/b", b"", True),
+        (b"/even/a", b"1", False),
+        (b"/odd/a", b"1", False),
+        (b"/even", b"12", False),
+        (b"even/a/b", b"12", False),
+        (b"x/even/a", b"12", False),
+    ],
+)
+def test_the_validator_of_its_namespace_decides_about_a_value(
+    name: bytes, value: bytes, is_valid: bool
+) -> None:
+    assert store().is_valid(name, value) is is_valid
+    assert store().put(name, value, 0, 0) is is_valid
+
+
+def test_no_value_and_no_name_may_be_too_long() -> None:
+    assert store().is_valid(b"/even/" + b"n" * 58, b"v" * 16)
+    assert not store().is_valid(b"/even/" + b"n" * 59, b"v" * 16)
+    assert not store().is_valid(b"/even/n", b"v" * 18)
+
+
+def test_a_value_expires_unless_it_is_put_again() -> None:
+    values = store()
+    values.put(b"/even/a", b"12", 0, 0)
+    values.put(b"/even/b", b"34", 0, 0)
+    values.put(b"/even/b", b"34", 1, 0)
+    assert values.get(b"/even/a", 99) == b"12"
+    assert values.items(99) == [(b"/even/a", b"12"), (b"/even/b", b"34")]
+
+    assert values.get(b"/even/a", 100) is None
+    assert values.items(100) == [(b"/even/b", b"34")]
+    assert values.expire(100) == [b"/even/a"]
+    assert len(values) == 1
+    assert values.expire(101) == [b"/even/b"]
+
+
+def test_there_is_room_for_so_many_values() -> None:
+    values = store()
+    assert values.put(b"/even/a", b"", 0, 0)
+    assert values.put(b"/even/b", b"", 0, 0)
+
+    assert not values.put(b"/even/c", b"", 0, 0)
+    assert values.put(b"/even/a", b"12", 0, 0)
+    values.expire(100)
+    assert values.put(b"/even/c", b"", 100, 0)
+
+
+def test_a_value_is_due_once_in_each_interval() -> None:
+    values = store()
+    values.put(b"/even/a", b"12", 0, republish_at=10)
+
+    assert values.due(9, 20) == []
+    assert values.due(10, 20) == [(b"/even/a", b"12")]
+    assert values.due(19, 30) == []
+    assert values.due(20, 30) == [(b"/even/a", b"12")]
+
+
+def test_providers_expire_and_have_limits() -> None:
+    values = store()
+    one, two, three = (Contact.of(peer) for peer in (b"one", b"two", b"three"))
+    assert values.add_provider(b"name", one, 0)
+    assert values.add_provider(b"name", two, 50)
+    assert not values.add_provider(b"name", three, 50)
+    assert values.add_provider(b"other", three, 0)
+    assert not values.add_provider(b"third", three, 0)
+
+    assert values.providers(b"name", 99) == [one, two]
+    assert values.providers(b"name", 100) == [two]
+    assert values.providers(b"nothing", 0) == []
+    values.expire(100)
+    assert values.add_provider(b"name", three, 100)
+    assert values.add_provider(b"third", three, 100)
+    assert values.providers(b"name", 100) == [two, three]

@@ -1,0 +1,56 @@
+"""docs/seam.md: its example runs, and its drawings are those of the code."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from smartpubsub.kademlia.lookup import TRANSITIONS
+from smartpubsub.seam import drawing, effects, events
+from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.world import World
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "seam.md").read_text(encoding="utf-8")
+SECOND = 1_000_000
+
+
+def example() -> dict[str, Any]:
+    source = re.search(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert source is not None
+    namespace: dict[str, Any] = {"__name__": "example"}
+    exec(source[1], namespace)
+    return namespace
+
+
+def test_example_notices_when_its_friend_falls_silent() -> None:
+    friend = example()["Friend"]
+    told: list[tuple[int, object]] = []
+    world = World(
+        NetworkOptions(),
+        seed=1,
+        sizes={str: len},
+        on_deliver=lambda host, item, now: told.append((host.number, item)),  # noqa: ARG005
+    )
+    world.add(b"a", lambda: friend(b"b"))
+    world.add(b"b", lambda: friend(b"a"))
+
+    world.run(until=10 * SECOND)
+    assert told == []
+
+    world.crash(world.hosts[1])
+    world.run(until=20 * SECOND)
+    assert set(told) == {(0, "my friend is silent")}
+
+
+def test_every_event_and_effect_is_explained() -> None:
+    named = set(re.findall(r"`(\w+)`", DOCUMENT))
+    for module in (effects, events):
+        declared = {
+            name
+            for name, item in vars(module).items()
+            if isinstance(item, type) and item.__module__ == module.__name__
+        }
+        assert declared <= named
+
+
+def test_drawing_of_the_lookup_is_that_of_the_code() -> None:
+    assert f"```mermaid\n{drawing(TRANSITIONS)}\n```" in DOCUMENT
