@@ -18,8 +18,8 @@ ROOMS_FROM_BELOW = (
     "node",
     "gateway",
     "pipeline",
-    "reports",
     "bench",
+    "reports",
     "cli",
 )
 OPEN_TO_ALL = frozenset({"errors"})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.output import ChartPath, json_option, print_json
 from smartpubsub.errors import SmartPubSubError
 
 
@@ -17,9 +17,7 @@ from smartpubsub.errors import SmartPubSubError
     help="Seed of the generated workloads.",
 )
 @click.option("--huge", is_flag=True, help="Add ten million subscriptions (some minutes, 4 GB).")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a chart (PNG or SVG)."
-)
+@click.option("--plot", type=ChartPath(), help="Write a chart (PNG or SVG).")
 @json_option
 def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
     """Measure the matching engines next to databases.
@@ -35,16 +33,11 @@ def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
     """
     try:
         from smartpubsub.bench.matching import run
-        from smartpubsub.bench.plot import check_writable, plot_matching
+        from smartpubsub.reports.matching_chart import plot_matching
     except ModuleNotFoundError as error:
         raise SmartPubSubError(
             f"the benchmark needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
         ) from None
-    if plot:
-        try:
-            check_writable(plot)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--plot") from None
     report = run(seed, huge=huge, progress=lambda step: click.echo(step, err=True))
     if plot:
         plot_matching(report, plot)

@@ -1,6 +1,7 @@
-"""What commands print for programs."""
+"""What commands print for programs, and the charts that they draw."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,3 +13,20 @@ json_option = click.option(
 
 def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2))
+
+
+class ChartPath(click.ParamType[Path]):
+    """A file that a chart can be written to, which is found out before any work is done."""
+
+    name = "file"
+    formats = (".png", ".svg")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        if path.suffix.lower() not in self.formats:
+            self.fail(f"{path}: a chart is a file that ends in .png or .svg", param, ctx)
+        try:
+            path.open("ab").close()
+        except OSError as error:
+            self.fail(f"{path}: {error.strerror}", param, ctx)
+        return path

@@ -1,9 +1,13 @@
 """smartpubsub sim lookups."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 import click
 
-from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.sim.lookups import run
+from smartpubsub.cli.output import ChartPath, json_option, print_json
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.sim.lookups import Result, run
 
 NODES_MIN = 2
 
@@ -32,8 +36,15 @@ NODES_MIN = 2
     help="How many names are looked up, and at most 1000 values.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulated world.")
+@click.option(
+    "--plot",
+    type=ChartPath(),
+    help="Write a chart (PNG or SVG) of hops over networks of up to so many nodes.",
+)
 @json_option
-def lookups(nodes: int, dead: float, lookup_count: int, seed: int, as_json: bool) -> None:
+def lookups(
+    nodes: int, dead: float, lookup_count: int, seed: int, plot: Path | None, as_json: bool
+) -> None:
     """Look for nodes and values in a simulated overlay.
 
     Builds a Kademlia network, stores values in it, lets some nodes die without anybody noticing,
@@ -43,10 +54,16 @@ def lookups(nodes: int, dead: float, lookup_count: int, seed: int, as_json: bool
     Examples:
       smartpubsub sim lookups --nodes 200 --dead 0.1
       smartpubsub sim lookups --nodes 1000 --dead 0.1 --lookups 10000 --seed 7 --json
+      smartpubsub sim lookups --nodes 10000 --plot hops.svg
     """
     if round(dead * nodes) >= nodes:
         raise click.BadParameter("somebody has to be left to look", param_hint="--dead")
-    result = run(nodes, dead, lookup_count, seed, lambda text: click.echo(text, err=True))
+    if plot:
+        plot_hops = chart_function()
+    result = run(nodes, dead, lookup_count, seed, tell)
+    if plot:
+        smaller = {size: run(size, dead, lookup_count, seed, tell) for size in sizes_below(nodes)}
+        plot_hops({**smaller, nodes: result}, plot)
     document = result.document()
     if as_json:
         print_json(document)
@@ -54,3 +71,23 @@ def lookups(nodes: int, dead: float, lookup_count: int, seed: int, as_json: bool
     click.echo(f"closest node found  {result.closest_found:,} of {result.lookups:,} lookups")
     click.echo(f"values found        {result.values_found:,} of {result.values_stored:,} stored")
     click.echo(f"hops                {document['hops']}")
+
+
+def tell(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def sizes_below(nodes: int) -> list[int]:
+    """Smaller networks to compare with, each about three times the last."""
+    return [size for size in (30, 100, 300, 1_000, 3_000, 10_000, 30_000) if size < nodes]
+
+
+def chart_function() -> Callable[[Mapping[int, Result], Path], None]:
+    """What draws the chart, which needs a library that is not always there."""
+    try:
+        from smartpubsub.reports.hops_chart import plot_hops
+    except ModuleNotFoundError as error:
+        raise SmartPubSubError(
+            f"the chart needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
+        ) from None
+    return plot_hops

@@ -33,19 +33,23 @@ class Result:
     values_found: int
     hops: list[int]
 
+    def hop_figures(self) -> dict[str, float]:
+        """How many steps the lookups took."""
+        ordered = sorted(self.hops) or [0]
+        return {
+            "mean": round(sum(ordered) / len(ordered), 3),
+            "p99": ordered[ceil(len(ordered) * 0.99) - 1],
+            "max": ordered[-1],
+        }
+
     def document(self) -> dict[str, object]:
         """The result as JSON has it."""
-        ordered = sorted(self.hops)
         return {
             "lookups": self.lookups,
             "closest_found": self.closest_found,
             "values_stored": self.values_stored,
             "values_found": self.values_found,
-            "hops": {
-                "mean": round(sum(ordered) / len(ordered), 3) if ordered else 0,
-                "p99": ordered[ceil(len(ordered) * 0.99) - 1] if ordered else 0,
-                "max": ordered[-1] if ordered else 0,
-            },
+            "hops": self.hop_figures(),
         }
 
 

@@ -1,0 +1,1 @@
+"""Reports: figures for people to look at."""
