@@ -43,7 +43,7 @@ public:
             values_.resize(name_count, absent);
         }
         all_.clear();
-        names_.clear();
+        topics_.clear();
         ranged_.clear();
         signature_ = 0;
     }
@@ -56,7 +56,7 @@ public:
         present_[id] = 1;
         all_.push_back(id);
         if (name.topic_uses > 0) {
-            names_.push_back(id);
+            topics_.push_back(id);
             signature_ |= topic_bits(id);
         }
         return true;
@@ -82,7 +82,7 @@ public:
 
     const Value &operator[](NameId id) const { return values_[id]; }
     // The names that are topics of some filter.
-    const std::vector<NameId> &names() const { return names_; }
+    const std::vector<NameId> &topics() const { return topics_; }
     // The names with an interval that are ranges of some filter.
     const std::vector<NameId> &ranged() const { return ranged_; }
     uint64_t signature() const { return signature_; }
@@ -95,7 +95,7 @@ private:
     std::vector<uint8_t> present_;
     std::vector<Value> values_;
     std::vector<NameId> all_;
-    std::vector<NameId> names_;
+    std::vector<NameId> topics_;
     std::vector<NameId> ranged_;
     uint64_t signature_ = 0;
 };

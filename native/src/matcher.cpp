@@ -14,7 +14,7 @@ void Matcher::begin(const Tree &tree, const Event &event) {
     ranged_count_ = mixed_count_ = 0;
     nodes_.clear();
     slabs_.clear();
-    for (NameId name : event.names()) {
+    for (NameId name : event.topics()) {
         enter(entrance(name, By::topic));
     }
     for (NameId name : event.ranged()) {
@@ -87,7 +87,7 @@ void Matcher::collect(NodeId id) {
     look_into(node.ranges);
     look_into(node.pairs);
     if (node.children > 0) {
-        for (NameId name : event_->names()) {
+        for (NameId name : event_->topics()) {
             const auto child = tree_->children.find(edge(id, name));
             if (child != tree_->children.end()) {
                 nodes_.push_back(child->second);

@@ -350,6 +350,8 @@ private:
 NB_MODULE(smartpubsub_native, module) {
     using smartpubsub::Core;
     module.doc() = "The native matching engine of SmartPubSub.";
+    // Raised with every change that an older package would stumble over.
+    module.attr("interface") = 1;
     module.attr("instructions") = smartpubsub::scanner().instructions;
     module.attr("attributes_max") = smartpubsub::Record::count_max;
     nb::class_<Core>(module, "Core")

@@ -58,14 +58,18 @@ struct Row {
     uint64_t signature;
 };
 
-// The columns of a slab, the widest first so that all are aligned.
+// The columns of a slab, the widest first so that all are aligned. Those that its kind does not
+// have point somewhere into it and are not used.
 struct Columns {
-    Columns(const Arena &arena, const Slab &slab)
-        : keys(arena.at<Key>(slab.offset + (slab.kind == Kind::range ? 16 * span(slab) : 0))),
-          los(arena.at<double>(slab.offset)), his(los + slab.capacity),
-          rests(arena.at<Rest>(slab.offset + (slab.kind == Kind::pair ? 16 * span(slab) : 0))),
-          signatures(arena.at<uint64_t>(slab.offset)),
-          records(arena.at<uint32_t>(slab.offset + 8 * span(slab))), kind(slab.kind) {}
+    Columns(const Arena &arena, const Slab &slab) : kind(slab.kind) {
+        const uint64_t rows = slab.capacity;
+        los = arena.at<double>(slab.offset);
+        his = los + rows;
+        keys = arena.at<Key>(slab.offset + (kind == Kind::range ? 16 * rows : 0));
+        rests = arena.at<Rest>(slab.offset + (kind == Kind::pair ? 16 * rows : 0));
+        signatures = arena.at<uint64_t>(slab.offset);
+        records = arena.at<uint32_t>(slab.offset + 8 * rows);
+    }
 
     Row row(uint32_t at) const {
         Row row{};
@@ -130,9 +134,6 @@ struct Columns {
     uint64_t *signatures;
     uint32_t *records;
     Kind kind;
-
-private:
-    static uint64_t span(const Slab &slab) { return slab.capacity; }
 };
 
 } // namespace smartpubsub

@@ -27,13 +27,6 @@ def test_ratio_of_a_figure_that_was_not_measured_is_left_out(report: Report) -> 
     assert report.ratios == []
 
 
-def test_first_bound_given_for_a_ratio_counts(report: Report) -> None:
-    report.compare("swift", "slow", "single 1M W1", at_least=1000)
-    report.compare("swift", "slow", "single 1M W1", at_least=1)
-
-    assert [ratio.ok for ratio in report.ratios] == [False]
-
-
 @pytest.mark.parametrize(("value", "ok"), [(119.9, True), (120, True), (120.1, False)])
 def test_limit_is_a_ratio_with_an_upper_bound(report: Report, value: float, ok: bool) -> None:
     report.add("bytes", value, "bytes")

@@ -1,5 +1,7 @@
 """The databases find what the index finds, otherwise comparing their speed would be idle."""
 
+from contextlib import closing
+
 import pytest
 
 from smartpubsub.bench.sql_peers import DuckDb, Sqlite
@@ -18,7 +20,8 @@ def expected_keys(workload: Workload) -> list[list[int]]:
 
 @pytest.mark.parametrize("workload", [W1, W2], ids=lambda workload: workload.name)
 def test_duckdb_finds_the_same(workload: Workload) -> None:
-    pairs = DuckDb(subscriptions(workload, COUNT, seed=11)).match_table(events(60, seed=11).table())
+    with closing(DuckDb(subscriptions(workload, COUNT, seed=11))) as peer:
+        pairs = peer.match_table(events(60, seed=11).table())
 
     found: list[list[int]] = [[] for _ in range(60)]
     for event, key in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
@@ -28,8 +31,7 @@ def test_duckdb_finds_the_same(workload: Workload) -> None:
 
 @pytest.mark.parametrize("workload", [W1, W2], ids=lambda workload: workload.name)
 def test_sqlite_finds_the_same(workload: Workload) -> None:
-    peer = Sqlite(subscriptions(workload, COUNT, seed=11))
-
-    found = [sorted(peer.match(event)) for event in events(60, seed=11).predicates()]
+    with closing(Sqlite(subscriptions(workload, COUNT, seed=11))) as peer:
+        found = [sorted(peer.match(event)) for event in events(60, seed=11).predicates()]
 
     assert found == expected_keys(workload)

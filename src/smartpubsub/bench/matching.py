@@ -16,6 +16,11 @@ HUGE = ("10M", 10_000_000)
 CHOICE_SIZES = {"100": 100, "300": 300, "1k": 1_000, "3k": 3_000}
 CHOICE_EVENTS = 3_000
 
+PEERS = ("duckdb", "pure", "sqlite", "brute force")
+# How far ahead of a peer the native engine is meant to be; elsewhere, ahead at all, and with a
+# thousand filters not far behind.
+PROMISED = {("duckdb", "batch 1M W1"): 150, ("pure", "single 1M W1"): 60}
+
 
 def run(seed: int, *, huge: bool, progress: Progress) -> Report:
     """Measure everything; `huge` adds ten million subscriptions for the native engine alone."""
@@ -69,16 +74,14 @@ def _measure_huge(report: Report, seed: int, progress: Progress) -> None:
 
 
 def _add_ratios(report: Report) -> None:
-    report.compare("native", "duckdb", "batch 1M W1", at_least=150)
-    report.compare("native", "pure", "single 1M W1", at_least=60)
-    report.compare("native", "pure", "single 1k W1", at_least=1 / 3)
     for label in CHOICE_SIZES:
         report.compare("auto", "best", f"single {label} small W1", at_least=2 / 3)
+    for workload in (W1, W2):
+        for label in SIZES:
+            rest = f"{label} {workload.name}"
+            for peer in PEERS:
+                kind = "batch" if peer == "duckdb" else "single"
+                bound = PROMISED.get((peer, f"{kind} {rest}"), 1 / 3 if label == "1k" else 1)
+                report.compare("native", peer, f"{kind} {rest}", at_least=bound)
     report.compare("native covering", "native single", "1M W2", at_least=1 / 5)
     report.limit("native bytes per subscription 1M W1", at_most=120)
-    # The native engine is meant to be ahead of every peer wherever it is chosen.
-    for workload in (W1, W2):
-        for label in ("100k", "1M"):
-            for peer in ("pure", "sqlite", "brute force"):
-                report.compare("native", peer, f"single {label} {workload.name}", at_least=1)
-            report.compare("native", "duckdb", f"batch {label} {workload.name}", at_least=1)

@@ -45,20 +45,17 @@ class Report:
         return self.figures[name][0]
 
     def compare(self, one: str, other: str, rest: str, *, at_least: float) -> None:
-        """Add the ratio `one/other rest`, if both figures were found and it is not there yet."""
+        """Add the ratio `one/other rest` of two figures, if both were found."""
         name = f"{one}/{other} {rest}"
         figures = f"{one} {rest}", f"{other} {rest}"
         if all(figure in self.figures for figure in figures):
-            self._add_ratio(Ratio(name, self.value(figures[0]) / self.value(figures[1]), at_least))
+            quotient = self.value(figures[0]) / self.value(figures[1])
+            self.ratios.append(Ratio(name, quotient, at_least))
 
     def limit(self, figure: str, *, at_most: float) -> None:
         """Add a figure that is itself a ratio, if it was found."""
         if figure in self.figures:
-            self._add_ratio(Ratio(figure, self.value(figure), at_most=at_most))
-
-    def _add_ratio(self, ratio: Ratio) -> None:
-        if all(known.name != ratio.name for known in self.ratios):
-            self.ratios.append(ratio)
+            self.ratios.append(Ratio(figure, self.value(figure), at_most=at_most))
 
     def document(self) -> dict[str, object]:
         """The report as JSON has it."""

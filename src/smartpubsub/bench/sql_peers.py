@@ -77,6 +77,10 @@ class DuckDb:
             """
         ).to_arrow_table()
 
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
 
 def _row_numbers(table: pa.Table) -> pa.Array:
     return pa.array(np.arange(len(table)))
@@ -116,6 +120,10 @@ class Sqlite:
             [(name, *(interval or (None, None))) for name, interval in event.attributes.items()],
         )
         return [key for (key,) in self._connection.execute(self._query)]
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[object, ...]]:

@@ -28,10 +28,16 @@ from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.predicates.names import encode_name
 from smartpubsub.predicates.numbers import Exact
 
+INTERFACE = 1
+"""What this package expects of the native module, which is installed by itself."""
+
 try:
     import smartpubsub_native
 except ImportError:
     smartpubsub_native = None
+else:
+    if getattr(smartpubsub_native, "interface", 0) != INTERFACE:
+        smartpubsub_native = None
 
 # The mapped sections hold the machine's own representation of numbers.
 _TREE, _ARENA, _WHERE, _BEYOND = (
@@ -44,7 +50,7 @@ class EngineError(SmartPubSubError):
 
 
 def is_available() -> bool:
-    """Whether the native module is installed."""
+    """Whether the native module is installed, and one that this package understands."""
     return smartpubsub_native is not None
 
 
@@ -61,8 +67,8 @@ class NativeEngine:
     def __init__(self) -> None:
         if smartpubsub_native is None:
             raise EngineError(
-                "the native engine is not installed; install a C++20 compiler and set up again,"
-                " or use engine='python'"
+                "the native engine is not installed, or is another version's; install a C++20"
+                " compiler and set up again, or use engine='python'"
             )
         self._core = smartpubsub_native.Core()
         self._beyond_core = PythonEngine()

@@ -110,7 +110,7 @@ def write_index(
         places[name] = (end, len(content), zlib.crc32(content))
         end += -(-len(content) // mmap.PAGESIZE) * mmap.PAGESIZE
     header = {"format": _FORMAT, "version": _VERSION, "bytes": end, "sections": places}
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    temporary = path.with_name(f"{path.name}.{os.urandom(6).hex()}.partial")
     try:
         with temporary.open("wb") as file:
             file.write(json.dumps(header).encode() + b"\n")
@@ -118,6 +118,8 @@ def write_index(
                 file.seek(places[name][0])
                 file.write(content)
             file.truncate(end)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         raise IndexFileError(f"{path}: cannot be written: {error.strerror}") from None
