@@ -12,13 +12,14 @@ from contextlib import closing
 
 from smartpubsub.bench.report import Report
 from smartpubsub.bench.sql_peers import DuckDb, Sqlite
-from smartpubsub.bench.timing import best_seconds, collector_off, rate
+from smartpubsub.bench.timing import best_seconds, rate
 from smartpubsub.bench.workloads import Workload, events, subscriptions
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching import Index
 from smartpubsub.matching.index import EngineName
 from smartpubsub.matching.native_engine import NativeEngine
 from smartpubsub.predicates import Predicate
+from smartpubsub.sim.collector import collector_off
 
 EVENT_COUNT = 1_000
 # On how many events the engines have to agree.

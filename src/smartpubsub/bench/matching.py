@@ -5,10 +5,11 @@ from __future__ import annotations
 from smartpubsub.bench import machine
 from smartpubsub.bench.comparison import Comparison, Progress, add_native_figures, index_of
 from smartpubsub.bench.report import Report
-from smartpubsub.bench.timing import best_seconds, collector_off, rate
+from smartpubsub.bench.timing import best_seconds, rate
 from smartpubsub.bench.workloads import W1, W2, events, predicates_in_parts, subscriptions
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.native_engine import instructions, is_available
+from smartpubsub.sim.collector import collector_off
 
 SIZES = {"1k": 1_000, "100k": 100_000, "1M": 1_000_000}
 HUGE = ("10M", 10_000_000)

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
+
+from smartpubsub.sim.collector import collector_off
 
 Item = TypeVar("Item")
 
 TRIES = 3
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Collecting garbage among millions of objects takes seconds and has nothing to find."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def rate(work: Callable[[Item], object], items: Sequence[Item], tries: int = TRIES) -> float:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Found, Got, Put
+from smartpubsub.sim.collector import collector_off
 from smartpubsub.sim.faults import Crash
 from smartpubsub.sim.overlay import Overlay, Progress
 from smartpubsub.sim.streams import stream
@@ -55,7 +56,8 @@ class Result:
 
 def run(nodes: int, dead: float, lookups: int, seed: int, progress: Progress) -> Result:
     """Build a network, let a share of it die, and look for things."""
-    return _Experiment(nodes, seed, progress).run(dead, lookups)
+    with collector_off():
+        return _Experiment(nodes, seed, progress).run(dead, lookups)
 
 
 class _Experiment:
