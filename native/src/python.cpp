@@ -351,8 +351,22 @@ NB_MODULE(smartpubsub_native, module) {
     using smartpubsub::Core;
     module.doc() = "The native matching engine of SmartPubSub.";
     // Raised with every change that an older package would stumble over.
-    module.attr("interface") = 1;
-    module.attr("instructions") = smartpubsub::scanner().instructions;
+    module.attr("interface") = 2;
+    nb::list instruction_sets;
+    for (const smartpubsub::Scanner *scanner : smartpubsub::scanners()) {
+        instruction_sets.append(scanner->instructions);
+    }
+    module.attr("instruction_sets") = instruction_sets;
+    module.def("instructions", [] { return smartpubsub::scanner().instructions; });
+    module.def("use_instructions", [](std::string_view name) {
+        for (const smartpubsub::Scanner *scanner : smartpubsub::scanners()) {
+            if (scanner->instructions == name) {
+                smartpubsub::use_scanner(*scanner);
+                return;
+            }
+        }
+        throw nb::value_error("this processor cannot run these instructions");
+    });
     module.attr("attributes_max") = smartpubsub::Record::count_max;
     nb::class_<Core>(module, "Core")
         .def(nb::init<>())

@@ -190,24 +190,36 @@ constexpr Scanner variant{"avx512", subset, containing, rows_containing};
 
 #endif
 
-const Scanner &choose() {
+std::vector<const Scanner *> runnable() {
+    std::vector<const Scanner *> found;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
-        return avx512::variant;
+        found.push_back(&avx512::variant);
     }
     if (__builtin_cpu_supports("avx2")) {
-        return avx2::variant;
+        found.push_back(&avx2::variant);
     }
 #endif
-    return baseline::variant;
+    found.push_back(&baseline::variant);
+    return found;
 }
+
+const Scanner *in_use = scanners().front();
 
 } // namespace
 
+const std::vector<const Scanner *> &scanners() {
+    static const std::vector<const Scanner *> found = runnable();
+    return found;
+}
+
 const Scanner &scanner() {
-    static const Scanner &best = choose();
-    return best;
+    return *in_use;
+}
+
+void use_scanner(const Scanner &chosen) {
+    in_use = &chosen;
 }
 
 } // namespace smartpubsub

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace smartpubsub {
 
@@ -27,8 +28,12 @@ struct Scanner {
     uint32_t (*rows_containing)(const Bounds &bounds, double lo, double hi, uint32_t *passed);
 };
 
-// The variant for the best instructions that this processor has. Only these functions are compiled
-// for it, so that what was built on one machine runs on another.
+// The variants that this processor can run, the best first. Only these functions are compiled for
+// special instructions, so that what was built on one machine runs on another.
+const std::vector<const Scanner *> &scanners();
+
+// The variant in use: the best, unless another was chosen.
 const Scanner &scanner();
+void use_scanner(const Scanner &chosen);
 
 } // namespace smartpubsub

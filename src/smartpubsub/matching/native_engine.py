@@ -28,7 +28,7 @@ from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.predicates.names import encode_name
 from smartpubsub.predicates.numbers import Exact
 
-INTERFACE = 1
+INTERFACE = 2
 """What this package expects of the native module, which is installed by itself."""
 
 try:
@@ -56,7 +56,7 @@ def is_available() -> bool:
 
 def instructions() -> str:
     """The instruction set that the native module uses on this processor."""
-    return str(smartpubsub_native.instructions) if smartpubsub_native else "none"
+    return str(smartpubsub_native.instructions()) if smartpubsub_native else "none"
 
 
 class NativeEngine:
