@@ -28,7 +28,7 @@ def test_example_notices_when_its_friend_falls_silent() -> None:
         NetworkOptions(),
         seed=1,
         sizes={str: len},
-        on_deliver=lambda host, item, now: told.append((host.number, item)),  # noqa: ARG005
+        on_deliver=lambda host, item: told.append((host.number, item)),
     )
     world.add(b"a", lambda: friend(b"b"))
     world.add(b"b", lambda: friend(b"a"))

@@ -22,7 +22,7 @@ def texts(world: World, number: int) -> list[str]:
 def test_crashed_node_hears_nothing_and_comes_back_with_its_storage_only() -> None:
     told: list[object] = []
     world = world_of(2, FAST)
-    world.on_deliver = lambda host, item, now: told.append(item)  # noqa: ARG005
+    world.on_deliver = lambda _, item: told.append(item)
     Crash(node=1, at_us=SECOND, restart_at_us=3 * SECOND).plan(world)
     for second, text in enumerate(["before", "during", "meanwhile", "after"]):
         send(world, 0, 1, text, second * SECOND + SECOND // 2)
@@ -56,7 +56,7 @@ def test_timers_die_with_their_node() -> None:
 def test_crash_with_storage_leaves_nothing() -> None:
     told: list[object] = []
     world = world_of(2, FAST)
-    world.on_deliver = lambda host, item, now: told.append(item)  # noqa: ARG005
+    world.on_deliver = lambda _, item: told.append(item)
     send(world, 0, 1, "before", at=0)
     Crash(node=1, at_us=SECOND, restart_at_us=2 * SECOND, with_storage=True).plan(world)
 

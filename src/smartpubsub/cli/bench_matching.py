@@ -23,7 +23,7 @@ def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
     """Measure the matching engines next to databases.
 
     Compares the native engine, the pure-Python engine, DuckDB, SQLite and brute force on generated
-    subscriptions, a thousand to a million of them, and takes one to two minutes. The exit code is 0
+    subscriptions, a thousand to a million of them, and takes about a minute. The exit code is 0
     whatever the ratios are.
 
     \b

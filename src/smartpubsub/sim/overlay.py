@@ -138,7 +138,7 @@ class Overlay:
 
         self.world.run_while(any_is_open, self.world.now + QUERY_US_MAX)
 
-    def _on_deliver(self, host: Host, item: object, now: int) -> None:  # noqa: ARG002
+    def _on_deliver(self, host: Host, item: object) -> None:
         if isinstance(item, Joined):
             self.joined[host.number] = None
         elif isinstance(item, Found | Put | Got | Provided | Providers):

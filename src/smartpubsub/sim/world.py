@@ -81,7 +81,7 @@ class World:
         sizes: Sizes,
         *,
         trace: Trace | None = None,
-        on_deliver: Callable[[Host, object, int], None] | None = None,
+        on_deliver: Callable[[Host, object], None] | None = None,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
@@ -238,7 +238,7 @@ class World:
         if self._trace is not None:
             self._note("deliver", host, -1, type(effect.item).__name__, 0)
         if self.on_deliver is not None:
-            self.on_deliver(host, effect.item, self.now)
+            self.on_deliver(host, effect.item)
 
     def _store(self, host: Host, effect: Store) -> None:
         if effect.value is None:
