@@ -35,7 +35,7 @@ def answer(core: Kademlia, ask: Ask, message: object = PING, now: int = 0) -> li
 
 
 def silence(core: Kademlia, ask: Ask, now: int) -> list[Effect]:
-    return core.handle(TimerFired(("ask", ask.number)), now)
+    return core.handle(TimerFired(("kad", ask.number)), now)
 
 
 def answers(effects: list[Effect]) -> list[object]:

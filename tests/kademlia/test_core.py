@@ -63,7 +63,7 @@ def test_suspected_peers_are_pinged_at_each_refresh_until_they_answer_or_are_out
     core = core_that_knows(1)
     core.table.failed(contact(1), SETTINGS.failures_max)
 
-    (ping,) = items(core.handle(TimerFired("refresh"), 0), Ask)
+    (ping,) = items(core.handle(TimerFired(("kad", "refresh")), 0), Ask)
     assert ping.message == PING
     silence(core, ping, SETTINGS.timeout_us)
 
@@ -74,7 +74,7 @@ def test_peers_not_heard_from_for_long_are_pinged_at_a_refresh() -> None:
     core = core_that_knows(1, 2)
     core.table.heard_from(contact(2), SETTINGS.check_us)
 
-    asks = items(core.handle(TimerFired("refresh"), SETTINGS.check_us), Ask)
+    asks = items(core.handle(TimerFired(("kad", "refresh")), SETTINGS.check_us), Ask)
 
     assert [ask.peer for ask in asks if ask.message == PING] == [contact(1).peer]
 
@@ -155,7 +155,7 @@ def test_a_timer_of_an_ask_that_is_over_is_ignored() -> None:
     core = core_that_knows(1)
     _, effects = core.find_closest(b"name", 0)
     (ask,) = items(effects, Ask)
-    assert items(answer(core, ask), CancelTimer) == [CancelTimer(("ask", ask.number))]
+    assert items(answer(core, ask), CancelTimer) == [CancelTimer(("kad", ask.number))]
 
     assert silence(core, ask, SECOND) == []
 
@@ -164,11 +164,11 @@ def test_a_lookup_goes_on_when_a_peer_is_slow_and_gives_it_up_at_the_timeout() -
     core = core_that_knows(1, 2, settings=Settings(k=2, alpha=1))
     _, effects = core.find_closest(b"name", 0)
     (first,) = items(effects, Ask)
-    assert items(effects, SetTimer) == [SetTimer(("ask", first.number), SECOND)]
+    assert items(effects, SetTimer) == [SetTimer(("kad", first.number), SECOND)]
 
     effects = silence(core, first, SECOND)
     (second,) = items(effects, Ask)
-    assert SetTimer(("ask", first.number), SETTINGS.timeout_us) in effects
+    assert SetTimer(("kad", first.number), SETTINGS.timeout_us) in effects
     assert len(core.table.suspects()) == 0
 
     assert items(answer(core, second), Found) == []
@@ -196,7 +196,7 @@ def test_a_peer_asked_for_what_is_no_longer_wanted_still_has_its_time() -> None:
 
     effects = silence(core, other, SECOND)
 
-    assert effects == [SetTimer(("ask", other.number), SETTINGS.timeout_us)]
+    assert effects == [SetTimer(("kad", other.number), SETTINGS.timeout_us)]
     assert core.table.suspects() == []
 
 

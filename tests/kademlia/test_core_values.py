@@ -48,7 +48,7 @@ def test_a_put_waits_for_its_answers_until_the_timeout() -> None:
     effects = answer(core, lookup, now=5)
     (ask,) = items(effects, Ask)
     assert ask.message == put(CID, b"value")
-    assert SetTimer(("ask", ask.number), 5 + SETTINGS.timeout_us) in effects
+    assert SetTimer(("kad", ask.number), 5 + SETTINGS.timeout_us) in effects
     (done,) = items(silence(core, ask, 5 + SETTINGS.timeout_us), Put)
     assert done.copies == 1
 
@@ -244,7 +244,7 @@ def test_an_answer_beyond_the_limits_counts_as_one_that_says_nothing(message: Me
         Received(b"peer", "no message of Kademlia"),
         Received(b"peer", PING),
         TimerFired("somebody else's"),
-        TimerFired(("ask", 99)),
+        TimerFired(("kad", 99)),
     ],
 )
 def test_what_does_not_concern_the_core_is_ignored(event: Event) -> None:
@@ -257,21 +257,21 @@ def test_what_does_not_concern_the_core_is_ignored(event: Event) -> None:
 def test_refresh_and_upkeep_are_set_at_the_start_and_again_each_time() -> None:
     core = core_that_knows()
     timers = {timer.timer: timer.at for timer in items(core.handle(Started(), 0), SetTimer)}
-    assert 0.8 * SETTINGS.refresh_us <= timers["refresh"] <= 1.2 * SETTINGS.refresh_us
-    assert 0.8 * HOUR <= timers["upkeep"] <= 1.2 * HOUR
+    assert 0.8 * SETTINGS.refresh_us <= timers["kad", "refresh"] <= 1.2 * SETTINGS.refresh_us
+    assert 0.8 * HOUR <= timers["kad", "upkeep"] <= 1.2 * HOUR
 
-    for name in ("refresh", "upkeep"):
-        assert [timer.timer for timer in items(core.handle(TimerFired(name), 0), SetTimer)] == [
-            name
+    for timer in (("kad", "refresh"), ("kad", "upkeep")):
+        assert [item.timer for item in items(core.handle(TimerFired(timer), 0), SetTimer)] == [
+            timer
         ]
 
 
 def test_values_are_republished_when_they_are_due() -> None:
     core = core_that_knows(1)
     asked(core, 1, put(CID, b"value"))
-    assert items(core.handle(TimerFired("upkeep"), HOUR // 2), Ask) == []
+    assert items(core.handle(TimerFired(("kad", "upkeep")), HOUR // 2), Ask) == []
 
-    (ask,) = items(core.handle(TimerFired("upkeep"), 2 * HOUR), Ask)
+    (ask,) = items(core.handle(TimerFired(("kad", "upkeep")), 2 * HOUR), Ask)
     (again,) = items(answer(core, ask, now=2 * HOUR), Ask)
 
     assert again.message == put(CID, b"value")
@@ -281,7 +281,7 @@ def test_expired_values_are_forgotten_and_removed_from_storage() -> None:
     core = core_that_knows()
     asked(core, 1, put(CID, b"value"))
 
-    effects = core.handle(TimerFired("upkeep"), SETTINGS.expire_us)
+    effects = core.handle(TimerFired(("kad", "upkeep")), SETTINGS.expire_us)
 
     assert items(effects, Store) == [Store(b"kad/value/" + CID, None)]
     assert len(core.values) == 0

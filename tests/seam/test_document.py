@@ -30,8 +30,8 @@ def test_example_notices_when_its_friend_falls_silent() -> None:
         sizes={str: len},
         on_deliver=lambda host, item: told.append((host.number, item)),
     )
-    world.add(b"a", lambda: friend(b"b"))
-    world.add(b"b", lambda: friend(b"a"))
+    world.add(b"a", lambda _: friend(b"b"))
+    world.add(b"b", lambda _: friend(b"a"))
 
     world.run(until=10 * SECOND)
     assert told == []

@@ -65,7 +65,7 @@ def world_of(
         options or NetworkOptions(), seed, {Text: lambda message: message.size}, trace=trace
     )
     for number in range(count):
-        world.add(peer(number), Echo)
+        world.add(peer(number), lambda _: Echo())
     world.run(until=0)
     return world
 

@@ -18,6 +18,7 @@ class OpenAsk:
     contact: Contact
     query: int | None
     is_put: bool
+    is_meeting: bool = False
     has_failed: bool = False
     is_slow: bool = False
 
@@ -40,28 +41,29 @@ class Asks:
         *,
         query: int | None = None,
         is_put: bool = False,
+        is_meeting: bool = False,
     ) -> None:
         """Ask a peer."""
         self._last_number += 1
-        self._open[self._last_number] = OpenAsk(contact, query, is_put)
+        self._open[self._last_number] = OpenAsk(contact, query, is_put, is_meeting)
         self._do(Ask(contact.peer, message, self._last_number, contact.addresses))
         # A lookup goes on after a while; anything else just waits for the answer.
         is_lookup = query is not None and not is_put
         patience = self._settings.slow_us if is_lookup else self._settings.timeout_us
-        self._do(SetTimer(("ask", self._last_number), now + patience))
+        self._do(SetTimer(("kad", self._last_number), now + patience))
 
-    def ping(self, contact: Contact, now: int) -> None:
+    def ping(self, contact: Contact, now: int, *, is_meeting: bool = False) -> None:
         """Ask a peer whether it is there, unless that is being asked."""
         if contact.peer not in self._pinging:
             self._pinging[contact.peer] = None
-            self.ask(contact, Message(Kind.PING), now)
+            self.ask(contact, Message(Kind.PING), now, is_meeting=is_meeting)
 
     def on_answer(self, event: Answered) -> OpenAsk | None:
         """What was answered; None if nobody asked this peer, or does not wait any more."""
         ask = self._open.get(event.number)
         if ask is None or ask.contact.peer != event.peer:
             return None
-        self._do(CancelTimer(("ask", event.number)))
+        self._do(CancelTimer(("kad", event.number)))
         self._close(event.number, ask)
         return ask
 
@@ -76,7 +78,7 @@ class Asks:
         else:
             ask.is_slow = True
             left = self._settings.timeout_us - self._settings.slow_us
-            self._do(SetTimer(("ask", number), now + left))
+            self._do(SetTimer(("kad", number), now + left))
         return ask
 
     def _close(self, number: int, ask: OpenAsk) -> None:

@@ -74,11 +74,11 @@ class Kademlia:
                 self._on_answer(event, now)
             case Asked(message=Message() as message) if self._accepts(message):
                 self._on_ask(event, message, now)
-            case TimerFired(("ask", int(number))):
+            case TimerFired(("kad", int(number))):
                 self._on_silence(number, now)
-            case TimerFired("refresh"):
+            case TimerFired(("kad", "refresh")):
                 self._refresh(now)
-            case TimerFired("upkeep"):
+            case TimerFired(("kad", "upkeep")):
                 self._upkeep(now)
             case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message) if self._accepts(
                 message
@@ -86,8 +86,10 @@ class Kademlia:
                 self._on_add_provider(peer, message, now)
             case Started():
                 self._do(Load(_STORED))
-                self._do(SetTimer("refresh", now + self._spread(self.settings.refresh_us)))
-                self._do(SetTimer("upkeep", now + self._spread(self.settings.republish_us)))
+                self._do(SetTimer(("kad", "refresh"), now + self._spread(self.settings.refresh_us)))
+                self._do(
+                    SetTimer(("kad", "upkeep"), now + self._spread(self.settings.republish_us))
+                )
             case Loaded(_, stored):
                 for key, value in stored:
                     republish_at = now + self._spread(self.settings.republish_us)
@@ -100,6 +102,11 @@ class Kademlia:
         """Find the node's place by way of peers that are said to exist; `Joined` comes."""
         seeds = [contact for contact in bootstrap if contact.peer != self.own.peer]
         self._start(Goal.JOIN, self.own.peer, now, seeds=seeds)
+        return self._taken()
+
+    def meet(self, contact: Contact, now: int) -> list[Effect]:
+        """See whether a peer is there, and if so join by way of it again, which tells nothing."""
+        self._asks.ping(contact, now, is_meeting=True)
         return self._taken()
 
     def find_closest(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
@@ -197,6 +204,9 @@ class Kademlia:
         if ask is None:
             return
         self.table.heard_from(ask.contact, now)
+        if ask.is_meeting:
+            self._start(Goal.REFRESH, self.own.peer, now, seeds=[ask.contact])
+            self._refresh_far_buckets(now)
         message = event.message
         if not isinstance(message, Message) or not self._accepts(message):
             message = Message(Kind.PING)
@@ -343,7 +353,7 @@ class Kademlia:
     # --- upkeep ---
 
     def _refresh(self, now: int) -> None:
-        self._do(SetTimer("refresh", now + self._spread(self.settings.refresh_us)))
+        self._do(SetTimer(("kad", "refresh"), now + self._spread(self.settings.refresh_us)))
         for contact in self.table.suspects(silent_since=now - self.settings.check_us):
             self._asks.ping(contact, now)
         self._start(Goal.REFRESH, self.own.peer, now)
@@ -354,7 +364,7 @@ class Kademlia:
             self._start(Goal.REFRESH, name, now)
 
     def _upkeep(self, now: int) -> None:
-        self._do(SetTimer("upkeep", now + self._spread(self.settings.republish_us)))
+        self._do(SetTimer(("kad", "upkeep"), now + self._spread(self.settings.republish_us)))
         for name in self.values.expire(now):
             self._do(Store(_STORED + name, None))
         next_at = now + self._spread(self.settings.republish_us)

@@ -84,6 +84,12 @@ class RoutingTable:
             return None
         return bucket.waiting.popitem()[1]
 
+    def contacts(self) -> list[Contact]:
+        """All peers in the table."""
+        return [
+            entry.contact for bucket in self.buckets.values() for entry in bucket.entries.values()
+        ]
+
     def suspects(self, silent_since: int = -1) -> list[Contact]:
         """Peers in the table that did not answer last time, or were not heard from for long."""
         return [

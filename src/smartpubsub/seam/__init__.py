@@ -10,9 +10,11 @@ carries the effects out: the simulator with a heap of events, a live node with l
 integers, microseconds on the node's own clock, which need not be anybody else's.
 
 Cores compose by owning each other: an owner hands on the events that concern the owned core, passes
-its effects on, and takes what it delivers for itself.
+its effects on, and takes what it delivers for itself, or tells it to another core that it owns. A
+core's timers are tuples that begin with its name, its storage keys likewise, and its messages are
+types of its own: so an owner knows whom an event concerns.
 
-`smartpubsub.seam.example` is a complete core.
+`docs/seam.md` has a complete core, and `smartpubsub.protocols.node` composes some.
 """
 
 from typing import Protocol
@@ -41,6 +43,7 @@ from smartpubsub.seam.events import (
     Received,
     Started,
     TimerFired,
+    Told,
 )
 from smartpubsub.seam.states import drawing
 
@@ -76,5 +79,6 @@ __all__ = [
     "Store",
     "Timer",
     "TimerFired",
+    "Told",
     "drawing",
 ]

@@ -8,7 +8,12 @@ from smartpubsub.seam.effects import Peer, Timer
 
 
 class Started(NamedTuple):
-    """The node is up, for the first time or again. Memory is empty, storage is not."""
+    """The node is up, for the first time or again. Memory is empty, storage is not.
+
+    The incarnation is larger than at any earlier start of this peer, also if its storage was lost.
+    """
+
+    incarnation: int = 0
 
 
 class Received(NamedTuple):
@@ -49,6 +54,12 @@ class Loaded(NamedTuple):
     values: tuple[tuple[bytes, bytes], ...]
 
 
+class Told(NamedTuple):
+    """A core below, with the same owner, has delivered something."""
+
+    item: object
+
+
 class Connected(NamedTuple):
     """There is a connection now."""
 
@@ -62,5 +73,5 @@ class Disconnected(NamedTuple):
 
 
 Event: TypeAlias = (
-    Started | Received | Asked | Answered | TimerFired | Loaded | Connected | Disconnected
+    Started | Received | Asked | Answered | TimerFired | Loaded | Told | Connected | Disconnected
 )

@@ -6,6 +6,7 @@ A fault is planned into a world and then happens by itself. Times are microsecon
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from smartpubsub.sim.network import DROP
@@ -59,8 +60,12 @@ class Slow:
     factor: int
 
     def plan(self, world: World) -> None:
-        world.at(self.at_us, lambda: world.network.slow_down(self.node, self.factor))
-        world.at(self.until_us, lambda: world.network.slow_down(self.node, 1))
+        world.at(self.at_us, lambda: self._set(world, self.factor))
+        world.at(self.until_us, lambda: self._set(world, 1))
+
+    def _set(self, world: World, factor: int) -> None:
+        world.fault("slow" if factor > 1 else "slow no more", self.node)
+        world.network.slow_down(self.node, factor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,7 @@ class Skew:
 
     def plan(self, world: World) -> None:
         host = world.hosts[self.node]
+        world.fault("skew", self.node)
         host.skew_us, host.drift_ppm = self.skew_us, self.drift_ppm
 
 
@@ -96,6 +102,9 @@ class Partition:
             return DROP if leaves or (enters and not self.one_way) else None
 
         world.network.rules.append(rule)
+        for node in self.group:
+            world.at(self.at_us, partial(world.fault, "partition", node))
+            world.at(self.until_us, partial(world.fault, "heal", node))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +124,8 @@ class Clog:
             return None
 
         world.network.rules.append(rule)
+        world.at(self.at_us, lambda: world.fault("clog", self.sender))
+        world.at(self.until_us, lambda: world.fault("clog no more", self.sender))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,8 +71,9 @@ class Overlay:
     def _add(self, number: int) -> None:
         contact = self.contact(number)
 
-        def make_core() -> Kademlia:
-            return Kademlia(contact, self.settings, stream(self.seed, "kademlia", number))
+        def make_core(incarnation: int) -> Kademlia:
+            rng = stream(self.seed, "kademlia", number, incarnation)
+            return Kademlia(contact, self.settings, rng)
 
         self.world.add(contact.peer, make_core, contact.addresses)
 

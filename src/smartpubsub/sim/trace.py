@@ -1,13 +1,14 @@
 """What happened, row by row, and a digest of all of it.
 
 The digest is always taken: two runs are the same exactly when their digests are. Rows themselves
-are kept only when somebody wants them.
+go to whoever wants them, many at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 _ROWS_AT_ONCE = 4096
 
@@ -17,34 +18,56 @@ class Row(NamedTuple):
 
     at_us: int
     what: str
+    """send, receive, drop, timer, deliver, subscribe, unsubscribe, publish, acknowledge, fault."""
     node: int
-    peer: int
+    peer: int = -1
     """The other node, or -1."""
-    detail: str
-    size: int
+    kind: str = ""
+    """The message's type, what was acknowledged, the sort of fault, or the timer's core."""
+    size: int = 0
+    """Bytes on the wire, or of the payload."""
+    event: str = ""
+    """The id of the event that was published or delivered."""
+    hops: int = 0
+    text: str = ""
+    """A predicate, or the subscriptions that an event was delivered to."""
+
+
+Sink: TypeAlias = Callable[[Sequence[Row]], None]
 
 
 class Trace:
-    """A digest over rows, and the rows if they are wanted."""
+    """A digest over rows, and the rows for a sink if there is one."""
 
-    def __init__(self, *, keep: bool = False) -> None:
-        self.rows: list[Row] | None = [] if keep else None
+    def __init__(self, sink: Sink | None = None) -> None:
+        self._sink = sink
+        self._rows: list[Row] = []
         self._pending: list[str] = []
         self._hash = hashlib.sha256()
 
-    def add(self, at: int, what: str, node: int, peer: int, detail: str, size: int) -> None:
-        """Note one thing that happened."""
-        self._pending.append(f"{at} {what} {node} {peer} {detail} {size}\n")
+    def add(self, at: int, what: str, node: int, peer: int, kind: str, size: int) -> None:
+        """Note what most rows are: something about a message, a timer or a fault."""
+        self._pending.append(f"{at} {what} {node} {peer} {kind} {size}\n")
+        if self._sink is not None:
+            self._rows.append(Row(at, what, node, peer, kind, size))
         if len(self._pending) >= _ROWS_AT_ONCE:
-            self._flush()
-        if self.rows is not None:
-            self.rows.append(Row(at, what, node, peer, detail, size))
+            self.flush()
+
+    def add_row(self, row: Row) -> None:
+        """Note something about an event or a subscription."""
+        self._pending.append(" ".join(map(str, row)) + "\n")
+        if self._sink is not None:
+            self._rows.append(row)
 
     def digest(self) -> str:
         """The digest of all rows so far."""
-        self._flush()
+        self.flush()
         return self._hash.hexdigest()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand on what is pending."""
         self._hash.update("".join(self._pending).encode())
         self._pending.clear()
+        if self._sink is not None and self._rows:
+            self._sink(self._rows)
+            self._rows = []

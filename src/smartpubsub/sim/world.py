@@ -35,10 +35,13 @@ from smartpubsub.seam import (
     TimerFired,
 )
 from smartpubsub.sim.network import Network, NetworkOptions
+from smartpubsub.sim.rows import delivered_row
 from smartpubsub.sim.trace import Trace
 
 Sizes: TypeAlias = Mapping[type, Callable[[Any], int]]
 """How many bytes a message of each type takes on the wire."""
+
+_ARRIVALS = frozenset({Received, Asked, Answered})
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +50,8 @@ class Host:
 
     number: int
     peer: bytes
-    make_core: Callable[[], Core]
+    make_core: Callable[[int], Core]
+    """Makes the core of an incarnation."""
     addresses: tuple[bytes, ...]
     core: Core
     storage: dict[bytes, bytes] = field(default_factory=dict)
@@ -82,11 +86,13 @@ class World:
         *,
         trace: Trace | None = None,
         on_deliver: Callable[[Host, object], None] | None = None,
+        on_receive: Callable[[Host, object], None] | None = None,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
         self.network = Network(options, seed)
         self.on_deliver = on_deliver
+        self.on_receive = on_receive
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._trace = trace
@@ -107,19 +113,19 @@ class World:
     # --- who is there ---
 
     def add(
-        self, peer: bytes, make_core: Callable[[], Core], addresses: tuple[bytes, ...] = ()
+        self, peer: bytes, make_core: Callable[[int], Core], addresses: tuple[bytes, ...] = ()
     ) -> Host:
         """A new node, which starts now."""
-        host = Host(len(self.hosts), peer, make_core, addresses, make_core())
+        host = Host(len(self.hosts), peer, make_core, addresses, make_core(0))
         self.hosts.append(host)
         self._by_peer[peer] = host
         self.network.add_node()
-        self._happen(host, Started())
+        self._happen(host, Started(host.incarnation))
         return host
 
     def crash(self, host: Host, *, with_storage: bool = False) -> None:
         """Stop a node at once; what it had in memory is lost, and its storage too if asked for."""
-        self._note("crash", host, -1, "", 0)
+        self.fault("crash", host.number)
         host.is_up = False
         host.incarnation += 1
         host.timers.clear()
@@ -128,15 +134,20 @@ class World:
 
     def restart(self, host: Host) -> None:
         """Start a crashed node again, with what is in its storage."""
-        self._note("restart", host, -1, "", 0)
+        self.fault("restart", host.number)
         host.is_up = True
-        host.core = host.make_core()
-        self._happen(host, Started())
+        host.core = host.make_core(host.incarnation)
+        self._happen(host, Started(host.incarnation))
 
     def pause(self, host: Host, until: int) -> None:
         """Let nothing happen at a node until a time; then everything, in order."""
-        self._note("pause", host, -1, "", 0)
+        self.fault("pause", host.number)
         host.paused_until = until
+
+    def fault(self, kind: str, node: int) -> None:
+        """Note that something has gone wrong, or right again, with a node."""
+        if self._trace is not None:
+            self._trace.add(self.now, "fault", node, -1, kind, 0)
 
     # --- time ---
 
@@ -165,6 +176,8 @@ class World:
             event()
             return
         if host.incarnation != incarnation or not host.is_up:
+            if type(event) in _ARRIVALS:
+                self._drop(host, self._by_peer[event.peer].number, event.message, 0)
             return
         if host.paused_until > self.now:
             self._postpone(host, sequence, event)
@@ -174,12 +187,20 @@ class World:
             if host.timers.get(event.timer) != sequence:
                 return  # It was cancelled, or set anew.
             del host.timers[event.timer]
-        elif kind is Received or kind is Asked or kind is Answered:
-            host.received_count += 1
             if self._trace is not None:
-                sender = self._by_peer[event.peer]
-                self._note("receive", host, sender.number, type(event.message).__name__, 0)
+                self._trace.add(self.now, "timer", host.number, -1, _owner_of(event.timer), 0)
+        elif kind in _ARRIVALS:
+            host.received_count += 1
+            self._note_arrival(host, event)
         self._happen(host, event)
+
+    def _note_arrival(self, host: Host, event: Received | Asked | Answered) -> None:
+        if self._trace is not None:
+            sender = self._by_peer[event.peer].number
+            name = type(event.message).__name__
+            self._trace.add(self.now, "receive", host.number, sender, name, 0)
+        if self.on_receive is not None:
+            self.on_receive(host, event.message)
 
     def _happen(self, host: Host, event: Event) -> None:
         self.carry_out(host, host.core.handle(event, host.clock(self.now)))
@@ -217,12 +238,14 @@ class World:
         host.sent_count += 1
         host.sent_bytes += size
         if receiver is None:
-            self._note("drop", host, -1, type(message).__name__, size)
+            self._drop(host, -1, message, size)
             return
         arrivals = self.network.arrivals(self.now, host.number, receiver.number, size)
         if self._trace is not None:
-            what = "send" if arrivals else "drop"
-            self._note(what, host, receiver.number, type(message).__name__, size)
+            kind = type(message).__name__
+            self._trace.add(self.now, "send", host.number, receiver.number, kind, size)
+        if not arrivals:
+            self._drop(host, receiver.number, message, size)
         for at in arrivals:
             self._push(at, receiver, receiver.incarnation, event)
 
@@ -234,9 +257,13 @@ class World:
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
         host.timers.pop(effect.timer, None)
 
+    def _drop(self, host: Host, peer: int, message: object, size: int) -> None:
+        if self._trace is not None:
+            self._trace.add(self.now, "drop", host.number, peer, type(message).__name__, size)
+
     def _deliver(self, host: Host, effect: Deliver) -> None:
         if self._trace is not None:
-            self._note("deliver", host, -1, type(effect.item).__name__, 0)
+            self._trace.add_row(delivered_row(self.now, host.number, effect.item))
         if self.on_deliver is not None:
             self.on_deliver(host, effect.item)
 
@@ -257,6 +284,7 @@ class World:
         after = 2 * self.network.options.latency_us
         self._push(self.now + after, host, host.incarnation, answer)
 
-    def _note(self, what: str, host: Host, peer: int, detail: str, size: int) -> None:
-        if self._trace is not None:
-            self._trace.add(self.now, what, host.number, peer, detail, size)
+
+def _owner_of(timer: Timer) -> str:
+    """The name of the core that a timer belongs to, which it begins with."""
+    return str(timer[0]) if isinstance(timer, tuple) else str(timer)

@@ -1,0 +1,1 @@
+"""The protocols: what publishes, subscribes and delivers on the overlay."""

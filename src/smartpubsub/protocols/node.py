@@ -1,0 +1,209 @@
+"""A node: Kademlia and the protocol on it, composed, and what outlives a crash.
+
+It numbers subscriptions and events, remembers subscriptions and peers in its storage, and keeps
+trying to meet the peers that it remembers, so that the sides of a split network find each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.kademlia.wire import decode, encode
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.pubsub import PubSub, Subscription
+from smartpubsub.seam import (
+    Answered,
+    Asked,
+    Deliver,
+    Effect,
+    Event,
+    Load,
+    Loaded,
+    Received,
+    SetTimer,
+    Started,
+    Store,
+    TimerFired,
+    Told,
+)
+
+_STORED = b"node/"
+_SUBSCRIPTION = b"node/subscription/"
+_PEERS = b"node/peers"
+_NUMBER_BYTES = 8
+
+PEERS_REMEMBERED_MAX = 40
+MEET_US = MINUTE
+"""How often a node tries to meet peers that it remembers and does not know any more."""
+MEET_AT_ONCE = 3
+JOIN_AGAIN_US = 5 * SECOND
+
+
+class NodeCore:
+    """What a node is made of, but for its connections."""
+
+    def __init__(self, kademlia: Kademlia, pubsub: PubSub, signing: Signing) -> None:
+        self.kademlia = kademlia
+        self.pubsub = pubsub
+        self.subscriptions: dict[int, Subscription] = {}
+        self._signing = signing
+        self._incarnation = 0
+        self._last_subscription = 0
+        self._last_event = 0
+        self._remembered: dict[bytes, Contact] = {}
+        self._effects: list[Effect] = []
+
+    # --- what can be wanted ---
+
+    def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
+        """Find the node's place by way of peers that are said to exist; `Joined` comes."""
+        self._remember(bootstrap)
+        self._below(self.kademlia.join(bootstrap, now), now)
+        return self._taken()
+
+    def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
+        """Subscribe; `Subscribed` comes when it is in force. The number is the subscription's."""
+        self._last_subscription += 1
+        subscription = Subscription(self._last_subscription, predicate)
+        self._effects.append(Store(_key(subscription.number), str(predicate).encode()))
+        self._subscribe(subscription, now)
+        return subscription.number, self._taken()
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """End a subscription; `Unsubscribed` comes when nobody cares for it any more."""
+        del self.subscriptions[number]
+        self._effects.append(Store(_key(number), None))
+        self._effects += self.pubsub.unsubscribe(number, now)
+        return self._taken()
+
+    def publish(
+        self, predicate: Predicate, payload: bytes, now: int
+    ) -> tuple[EventId, list[Effect]]:
+        """Publish; `Published` or `Refused` comes for the id that this gives."""
+        self._last_event += 1
+        id = EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
+        signature = self._signing.sign(id, predicate, payload)
+        event = Publication.of(id, predicate, payload, signature)
+        self._effects += self.pubsub.publish(event, now)
+        return id, self._taken()
+
+    # --- what happens ---
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """What to do about an event."""
+        kind = type(event)
+        if kind is Received or kind is Asked or kind is Answered:
+            if type(event.message) is Message:  # type: ignore[union-attr]
+                return self._handled_below(event, now)
+            return self.pubsub.handle(event, now)
+        if kind is TimerFired:
+            return self._on_timer(event, now)  # type: ignore[arg-type]
+        match event:
+            case Started(incarnation):
+                self._incarnation = incarnation
+                self._below(self.kademlia.handle(event, now), now)
+                self._effects += [Load(_STORED), SetTimer(("node", "meet"), now + MEET_US)]
+                self._effects += self.pubsub.handle(event, now)
+            case Loaded(prefix, values) if prefix == _STORED:
+                self._on_loaded(values, now)
+            case Loaded(prefix) if prefix.startswith(b"kad/"):
+                self._below(self.kademlia.handle(event, now), now)
+            case _:
+                self._effects += self.pubsub.handle(event, now)
+        return self._taken()
+
+    def _handled_below(self, event: Event, now: int) -> list[Effect]:
+        effects = self.kademlia.handle(event, now)
+        for effect in effects:
+            if type(effect) is Deliver:
+                self._below(effects, now)
+                return self._taken()
+        return effects  # Most of what Kademlia does concerns nobody else.
+
+    def _on_timer(self, event: TimerFired, now: int) -> list[Effect]:
+        match event.timer:
+            case ("kad", _):
+                return self._handled_below(event, now)
+            case ("node", "meet"):
+                self._effects.append(SetTimer(("node", "meet"), now + MEET_US))
+                self._meet(now)
+            case ("node", "join"):
+                self._below(self.kademlia.join(self._strangers(), now), now)
+            case _:
+                return self.pubsub.handle(event, now)
+        return self._taken()
+
+    def _below(self, effects: list[Effect], now: int) -> None:
+        """Carry Kademlia's effects on, and tell the protocol what it delivers."""
+        for effect in effects:
+            if type(effect) is not Deliver:
+                self._effects.append(effect)
+                continue
+            if isinstance(effect.item, Joined):
+                self._on_joined(effect.item, now)
+            self._effects += self.pubsub.handle(Told(effect.item), now)
+
+    # --- peers ---
+
+    def _on_joined(self, joined: Joined, now: int) -> None:
+        if not joined.known and self._remembered:
+            self._effects.append(SetTimer(("node", "join"), now + JOIN_AGAIN_US))
+            return
+        known = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
+        self._remember(known)
+        self._effects.append(Deliver(joined))
+
+    def _meet(self, now: int) -> None:
+        """Look whether peers that have gone out of sight are back, a few at a time."""
+        for contact in self._strangers()[:MEET_AT_ONCE]:
+            self._remembered[contact.peer] = self._remembered.pop(contact.peer)
+            self._below(self.kademlia.meet(contact, now), now)
+
+    def _strangers(self) -> list[Contact]:
+        table = self.kademlia.table
+        return [contact for contact in self._remembered.values() if not table.is_trusted(contact)]
+
+    def _remember(self, contacts: Sequence[Contact]) -> None:
+        before = len(self._remembered)
+        for contact in contacts:
+            if len(self._remembered) < PEERS_REMEMBERED_MAX:
+                self._remembered.setdefault(contact.peer, contact)
+        if len(self._remembered) > before:
+            self._effects.append(Store(_PEERS, _encoded(self._remembered.values())))
+
+    # --- storage ---
+
+    def _on_loaded(self, values: Sequence[tuple[bytes, bytes]], now: int) -> None:
+        for key, value in values:
+            if key == _PEERS:
+                peers = decode(value, self.kademlia.settings).closer
+                self._remembered |= {contact.peer: contact for contact in peers}
+                self._below(self.kademlia.join(peers, now), now)
+            elif key.startswith(_SUBSCRIPTION):
+                number = int.from_bytes(key[len(_SUBSCRIPTION) :], "big")
+                self._last_subscription = max(self._last_subscription, number)
+                predicate = Predicate.parse(value.decode(), attributes_max=len(value))
+                self._subscribe(Subscription(number, predicate), now)
+
+    def _subscribe(self, subscription: Subscription, now: int) -> None:
+        self.subscriptions[subscription.number] = subscription
+        self._effects += self.pubsub.subscribe(subscription, now)
+
+    def _taken(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+
+def _key(number: int) -> bytes:
+    return _SUBSCRIPTION + number.to_bytes(_NUMBER_BYTES, "big")
+
+
+def _encoded(contacts: Iterable[Contact]) -> bytes:
+    """Contacts as an answer of Kademlia would carry them."""
+    return encode(Message(Kind.FIND_NODE, closer=tuple(contacts)))

@@ -1,0 +1,69 @@
+"""What is published: an event with an id that no other has, signed by its publisher."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from smartpubsub.kademlia.keys import field_bytes
+from smartpubsub.predicates import Predicate
+from smartpubsub.seam import Peer
+
+SEQUENCE_BYTES = 8
+SIGNATURE_BYTES = 64
+
+TOPIC = "smartpubsub"
+"""The one topic, as libp2p's pubsub knows topics, that all events are in."""
+
+
+class EventId(NamedTuple):
+    """Who published an event, in which incarnation, and as which of its events.
+
+    The incarnation grows with every start of the publisher, so no id is ever used again; and the
+    ids of one publisher are in the order of publishing.
+    """
+
+    publisher: Peer
+    incarnation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.publisher[-8:].hex()}-{self.incarnation}-{self.number}"
+
+
+class Publication(NamedTuple):
+    """An event as it travels, and how long it is on the wire."""
+
+    id: EventId
+    predicate: Predicate
+    payload: bytes
+    signature: bytes
+    wire_bytes: int
+
+    @classmethod
+    def of(cls, id: EventId, predicate: Predicate, payload: bytes, signature: bytes) -> Publication:
+        """An event, measured as a message of libp2p's pubsub.
+
+        Its data is a protobuf message of two fields, the predicate and the payload.
+        """
+        data = field_bytes(len(str(predicate).encode()))
+        data += field_bytes(len(payload)) if payload else 0
+        size = (
+            field_bytes(len(id.publisher))
+            + field_bytes(data)
+            + field_bytes(SEQUENCE_BYTES)
+            + field_bytes(len(TOPIC))
+            + field_bytes(len(signature))
+        )
+        return cls(id, predicate, payload, signature, size)
+
+
+class Signing(Protocol):
+    """Signs as one peer and verifies what others have signed."""
+
+    def sign(self, id: EventId, predicate: Predicate, payload: bytes) -> bytes:
+        """This peer's signature for an event of its own."""
+        ...
+
+    def is_signed(self, publication: Publication) -> bool:
+        """Whether an event's signature is its publisher's."""
+        ...

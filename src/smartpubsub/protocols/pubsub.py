@@ -1,0 +1,97 @@
+"""What every protocol is to the node that owns it: what it can be asked for, and what it tells."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.seam import Core, Effect, Peer
+
+
+class Subscription(NamedTuple):
+    """What an application wants, under a number that is the node's own."""
+
+    number: int
+    predicate: Predicate
+
+
+class Subscribed(NamedTuple):
+    """A subscription is in force."""
+
+    subscription: Subscription
+
+
+class Unsubscribed(NamedTuple):
+    """An unsubscribe has taken effect wherever the subscription was known."""
+
+    subscription: Subscription
+
+
+class Published(NamedTuple):
+    """An event is in the care of the network: whoever acknowledges may crash."""
+
+    id: EventId
+
+
+class Refused(NamedTuple):
+    """An event was not taken, and why."""
+
+    id: EventId
+    reason: str
+
+
+class Delivery(NamedTuple):
+    """An event for some of the node's subscriptions, and over how many links it came."""
+
+    event: Publication
+    subscriptions: tuple[int, ...]
+    hops: int
+
+
+class Bound(NamedTuple):
+    """How much of something a node keeps, and the most that it may."""
+
+    what: str
+    held: int
+    held_max: int
+
+
+class Summary(NamedTuple):
+    """Filters that a node keeps, and those that it shows to others in their place."""
+
+    members: tuple[Predicate, ...]
+    shown: tuple[Predicate, ...]
+
+
+class Inspection(NamedTuple):
+    """What an onlooker may want to know of a node's state."""
+
+    bounds: tuple[Bound, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+    served: tuple[Peer, ...] = ()
+    """The peers that the node keeps filters for."""
+
+
+class PubSub(Core, Protocol):
+    """A protocol that stands on Kademlia.
+
+    What Kademlia delivers comes to it as `Told`. It delivers `Subscribed`, `Unsubscribed`,
+    `Published`, `Refused` and `Delivery`.
+    """
+
+    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
+        """Take a new subscription; `Subscribed` comes when it is in force."""
+        ...
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """End a subscription; nothing is delivered to it any more, and `Unsubscribed` comes."""
+        ...
+
+    def publish(self, publication: Publication, now: int) -> list[Effect]:
+        """Send an event on its way; `Published` or `Refused` comes."""
+        ...
+
+    def inspect(self) -> Inspection:
+        """The node's state for an onlooker."""
+        ...

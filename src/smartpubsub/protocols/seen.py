@@ -1,0 +1,36 @@
+"""What a node has seen already: the newest few, and none for ever."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from smartpubsub.protocols.publication import EventId
+
+
+class Seen:
+    """Ids of events, each for a time, and at most so many."""
+
+    def __init__(self, keep_us: int, count_max: int) -> None:
+        self.count_max = count_max
+        self._keep_us = keep_us
+        self._since: dict[EventId, int] = {}
+        self._oldest_first: deque[EventId] = deque()
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def __contains__(self, id: EventId) -> bool:
+        return id in self._since
+
+    def add(self, id: EventId, now: int) -> bool:
+        """Whether an event is seen for the first time; from now on it is not."""
+        if id in self._since:
+            return False
+        self._since[id] = now
+        self._oldest_first.append(id)
+        while self._oldest_first and (
+            len(self._since) > self.count_max
+            or self._since[self._oldest_first[0]] + self._keep_us <= now
+        ):
+            del self._since[self._oldest_first.popleft()]
+        return True

@@ -1,0 +1,142 @@
+"""What applications did and were told in a run: the facts that results and checkers work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Delivery
+
+
+@dataclass(slots=True)
+class Span:
+    """A time that began and may not have ended."""
+
+    start_us: int
+    end_us: int | None = None
+
+    def holds(self, at: int) -> bool:
+        """Whether a time lies in it."""
+        return self.start_us <= at and (self.end_us is None or at < self.end_us)
+
+
+@dataclass(slots=True, eq=False)
+class SubscriptionRecord:
+    """One subscription of one node."""
+
+    node: int
+    number: int
+    predicate: Predicate
+    called_us: int
+    in_force: list[Span] = field(default_factory=list)
+    """From each acknowledgement until the unsubscribe or the crash after it."""
+    unsubscribe_called_us: int | None = None
+    unsubscribe_acknowledged_us: int | None = None
+
+    def is_in_force(self, at: int) -> bool:
+        """Whether the subscription was in force at a time."""
+        return any(span.holds(at) for span in self.in_force)
+
+    def interrupt(self, now: int) -> None:
+        """It is not in force any more, if it was."""
+        if self.in_force and self.in_force[-1].end_us is None:
+            self.in_force[-1].end_us = now
+
+
+@dataclass(slots=True, eq=False)
+class EventRecord:
+    """One accepted call of publish."""
+
+    id: EventId
+    node: int
+    predicate: Predicate
+    called_us: int
+    acknowledged_us: int | None = None
+    refused: str | None = None
+
+
+class DeliveryRecord(NamedTuple):
+    """An event that was handed to a node's application."""
+
+    at_us: int
+    node: int
+    incarnation: int
+    id: EventId
+    subscriptions: tuple[int, ...]
+    hops: int
+
+
+class Split(NamedTuple):
+    """A partition: who was on one side, and from when until when."""
+
+    group: frozenset[int]
+    start_us: int
+    end_us: int
+
+
+@dataclass(slots=True)
+class Journal:
+    """All of it, in the order in which it happened."""
+
+    subscriptions: dict[tuple[int, int], SubscriptionRecord] = field(default_factory=dict)
+    """By node and number."""
+    events: dict[EventId, EventRecord] = field(default_factory=dict)
+    deliveries: list[DeliveryRecord] = field(default_factory=list)
+    downs: dict[int, list[Span]] = field(default_factory=dict)
+    """When nodes were down."""
+    splits: list[Split] = field(default_factory=list)
+    wire_duplicates: int = 0
+    ended_us: int = 0
+
+    def subscribed(self, node: int, number: int, now: int) -> None:
+        """A subscription has been acknowledged, for the first time or after a restart."""
+        record = self.subscriptions[node, number]
+        if record.unsubscribe_called_us is None and not record.is_in_force(now):
+            record.in_force.append(Span(now))
+
+    def unsubscribe(self, node: int, number: int, now: int) -> None:
+        """A node's application has unsubscribed."""
+        record = self.subscriptions[node, number]
+        record.unsubscribe_called_us = now
+        record.interrupt(now)
+
+    def unsubscribed(self, node: int, number: int, now: int) -> None:
+        """An unsubscribe has been acknowledged."""
+        self.subscriptions[node, number].unsubscribe_acknowledged_us = now
+
+    def delivered(self, node: int, incarnation: int, delivery: Delivery, now: int) -> None:
+        """An application was handed an event."""
+        self.deliveries.append(
+            DeliveryRecord(
+                now,
+                node,
+                incarnation,
+                delivery.event.id,
+                delivery.subscriptions,
+                delivery.hops,
+            )
+        )
+
+    def crashed(self, node: int, now: int) -> None:
+        """A node is down, and nothing of it is in force."""
+        self.downs.setdefault(node, []).append(Span(now))
+        for record in self.subscriptions.values():
+            if record.node == node:
+                record.interrupt(now)
+
+    def restarted(self, node: int, now: int) -> None:
+        """A node is up again."""
+        self.downs[node][-1].end_us = now
+
+    def was_up(self, node: int, since: int) -> bool:
+        """Whether a node has been up from a time on, until the end."""
+        return all(span.end_us is not None and span.end_us <= since for span in self._downs(node))
+
+    def is_gone(self, node: int) -> bool:
+        """Whether a node has crashed and did not come back."""
+        return any(span.end_us is None for span in self._downs(node))
+
+    def _downs(self, node: int) -> list[Span]:
+        return self.downs.get(node, [])

@@ -1,0 +1,25 @@
+"""What applications are told, as rows of a trace."""
+
+from __future__ import annotations
+
+from smartpubsub.protocols.pubsub import Delivery, Published, Refused, Subscribed, Unsubscribed
+from smartpubsub.sim.trace import Row
+
+
+def delivered_row(at: int, node: int, item: object) -> Row:
+    """The row for something that was handed to a node's application."""
+    match item:
+        case Delivery(event, subscriptions, hops):
+            numbers = ",".join(map(str, subscriptions))
+            size = len(event.payload)
+            return Row(at, "deliver", node, size=size, event=str(event.id), hops=hops, text=numbers)
+        case Subscribed(subscription):
+            return Row(at, "acknowledge", node, kind="subscribe", text=str(subscription.predicate))
+        case Unsubscribed(subscription):
+            text = str(subscription.predicate)
+            return Row(at, "acknowledge", node, kind="unsubscribe", text=text)
+        case Published(id):
+            return Row(at, "acknowledge", node, kind="publish", event=str(id))
+        case Refused(id, reason):
+            return Row(at, "acknowledge", node, kind="refuse", event=str(id), text=reason)
+    return Row(at, "deliver", node, kind=type(item).__name__)

@@ -1,0 +1,1 @@
+"""Workloads: who subscribes to what, who publishes what, and when."""
