@@ -103,9 +103,9 @@ def test_whoever_waits_is_pinged_when_a_place_comes_free_and_then_the_next() -> 
         if number == third:
             (check,) = items(effects, Ask)
 
-    (ping,) = items(silence(core, check, 0), Ask)
+    (ping,) = items(silence(core, check, SETTINGS.check_us + SETTINGS.timeout_us), Ask)
     assert ping.peer == contact(fourth).peer
-    (ping,) = items(silence(core, ping, 0), Ask)
+    (ping,) = items(silence(core, ping, SETTINGS.check_us + 2 * SETTINGS.timeout_us), Ask)
     assert ping.peer == contact(third).peer
 
 
@@ -167,8 +167,9 @@ def test_a_lookup_goes_on_when_a_peer_is_slow_and_gives_it_up_at_the_timeout() -
     assert items(effects, SetTimer) == [SetTimer(("kad", first.number), SECOND)]
 
     effects = silence(core, first, SECOND)
-    (second,) = items(effects, Ask)
-    assert SetTimer(("kad", first.number), SETTINGS.timeout_us) in effects
+    again, second = items(effects, Ask)
+    assert again == first
+    assert SetTimer(("kad", first.number), SECOND + SETTINGS.again_us) in effects
     assert len(core.table.suspects()) == 0
 
     assert items(answer(core, second), Found) == []
@@ -196,7 +197,7 @@ def test_a_peer_asked_for_what_is_no_longer_wanted_still_has_its_time() -> None:
 
     effects = silence(core, other, SECOND)
 
-    assert effects == [SetTimer(("kad", other.number), SETTINGS.timeout_us)]
+    assert effects == [other, SetTimer(("kad", other.number), SECOND + SETTINGS.again_us)]
     assert core.table.suspects() == []
 
 

@@ -48,7 +48,8 @@ def test_a_put_waits_for_its_answers_until_the_timeout() -> None:
     effects = answer(core, lookup, now=5)
     (ask,) = items(effects, Ask)
     assert ask.message == put(CID, b"value")
-    assert SetTimer(("kad", ask.number), 5 + SETTINGS.timeout_us) in effects
+    assert SetTimer(("kad", ask.number), 5 + SETTINGS.slow_us) in effects
+    assert items(silence(core, ask, 5 + SETTINGS.slow_us), Ask) == [ask]
     (done,) = items(silence(core, ask, 5 + SETTINGS.timeout_us), Put)
     assert done.copies == 1
 

@@ -81,6 +81,7 @@ def test_the_table_knows_what_a_naive_list_knows(
 
     fresh = sorted((e[0] for e in oracle.entries() if not e[1]), key=lambda key: key ^ target)
     assert [found.key for found in table.closest(target, count)] == fresh[:count]
+    assert {found.key for found in table.closest_in_any_order(target)} == set(fresh[:K])
     suspects = {entry[0] for entry in oracle.entries() if entry[1]}
     assert {found.key for found in table.suspects()} == suspects
     for key in range(2**BITS):

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from smartpubsub.cli.main import main
+from smartpubsub.sim.crowd import quietly
 from smartpubsub.sim.lookups import Result, run
-from smartpubsub.sim.overlay import Overlay, quietly
+from smartpubsub.sim.overlay import Overlay
 from smartpubsub.sim.trace import Trace
 
 

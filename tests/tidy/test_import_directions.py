@@ -14,6 +14,7 @@ ROOMS_FROM_BELOW = (
     "seam",
     "kademlia",
     "protocols",
+    "workloads",
     "sim",
     "node",
     "gateway",

@@ -9,6 +9,9 @@ COMMANDS = {
         "smartpubsub.cli.bench_matching:matching",
         "Measure the matching engines next to databases.",
     ),
+    "sim": LazyCommand(
+        "smartpubsub.cli.bench_sim:sim", "Measure the simulator next to another one."
+    ),
 }
 
 
@@ -20,6 +23,7 @@ def bench() -> None:
     about the machine.
 
     \b
-    Example:
+    Examples:
       smartpubsub bench matching
+      smartpubsub bench sim --full
     """

@@ -5,6 +5,18 @@ import click
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
+    "run": LazyCommand("smartpubsub.cli.sim_run:run", "Run a protocol in a simulated world."),
+    "compare": LazyCommand(
+        "smartpubsub.cli.sim_compare:compare",
+        "Run several protocols in the same world, side by side.",
+    ),
+    "replay": LazyCommand(
+        "smartpubsub.cli.sim_replay:replay",
+        "Show what went on around the first violation of a run.",
+    ),
+    "fuzz": LazyCommand(
+        "smartpubsub.cli.sim_fuzz:fuzz", "Look for violations in worlds that chance has made."
+    ),
     "lookups": LazyCommand(
         "smartpubsub.cli.sim_lookups:lookups", "Look for nodes and values in a simulated overlay."
     ),
@@ -18,6 +30,7 @@ def sim() -> None:
     The same seed gives the same world, to the byte.
 
     \b
-    Example:
+    Examples:
+      smartpubsub sim run --protocol gossipsub --scenario event-burst
       smartpubsub sim lookups --nodes 200 --dead 0.1
     """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.seam import Answered, Ask, CancelTimer, Effect, SetTimer
+from smartpubsub.seam import Ask, CancelTimer, Effect, Peer, SetTimer
 
 
 @dataclass(slots=True)
@@ -16,19 +15,20 @@ class OpenAsk:
     """Somebody who was asked, for a query or for none."""
 
     contact: Contact
+    message: Message
     query: int | None
     is_put: bool
-    is_meeting: bool = False
+    is_meeting: bool
+    fails_at: int
     has_failed: bool = False
-    is_slow: bool = False
 
 
 class Asks:
     """The open asks of a node."""
 
-    def __init__(self, settings: Settings, do: Callable[[Effect], None]) -> None:
+    def __init__(self, settings: Settings, effects: list[Effect]) -> None:
         self._settings = settings
-        self._do = do
+        self._effects = effects
         self._open: dict[int, OpenAsk] = {}
         self._pinging: dict[bytes, None] = {}
         self._last_number = 0
@@ -44,13 +44,11 @@ class Asks:
         is_meeting: bool = False,
     ) -> None:
         """Ask a peer."""
-        self._last_number += 1
-        self._open[self._last_number] = OpenAsk(contact, query, is_put, is_meeting)
-        self._do(Ask(contact.peer, message, self._last_number, contact.addresses))
-        # A lookup goes on after a while; anything else just waits for the answer.
-        is_lookup = query is not None and not is_put
-        patience = self._settings.slow_us if is_lookup else self._settings.timeout_us
-        self._do(SetTimer(("kad", self._last_number), now + patience))
+        self._last_number = number = self._last_number + 1
+        fails_at = now + self._settings.timeout_us
+        self._open[number] = OpenAsk(contact, message, query, is_put, is_meeting, fails_at)
+        self._effects.append(Ask(contact.peer, message, number, contact.addresses))
+        self._effects.append(SetTimer(("kad", number), now + self._settings.slow_us))
 
     def ping(self, contact: Contact, now: int, *, is_meeting: bool = False) -> None:
         """Ask a peer whether it is there, unless that is being asked."""
@@ -58,27 +56,28 @@ class Asks:
             self._pinging[contact.peer] = None
             self.ask(contact, Message(Kind.PING), now, is_meeting=is_meeting)
 
-    def on_answer(self, event: Answered) -> OpenAsk | None:
+    def on_answer(self, peer: Peer, number: int) -> OpenAsk | None:
         """What was answered; None if nobody asked this peer, or does not wait any more."""
-        ask = self._open.get(event.number)
-        if ask is None or ask.contact.peer != event.peer:
+        ask = self._open.get(number)
+        if ask is None or ask.contact.peer != peer:
             return None
-        self._do(CancelTimer(("kad", event.number)))
-        self._close(event.number, ask)
+        self._effects.append(CancelTimer(("kad", number)))
+        self._close(number, ask)
         return ask
 
     def on_silence(self, number: int, now: int) -> OpenAsk | None:
-        """What was not answered in time: in a lookup it is slow first, and then it has failed."""
+        """What was not answered in time: it is slow and asked again, until it has failed."""
         ask = self._open.get(number)
         if ask is None:
             return None
-        if ask.query is None or ask.is_put or ask.is_slow:
+        if now >= ask.fails_at:
             ask.has_failed = True
             self._close(number, ask)
         else:
-            ask.is_slow = True
-            left = self._settings.timeout_us - self._settings.slow_us
-            self._do(SetTimer(("kad", number), now + left))
+            contact = ask.contact
+            self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
+            again_at = min(ask.fails_at, now + self._settings.again_us)
+            self._effects.append(SetTimer(("kad", number), again_at))
         return ask
 
     def _close(self, number: int, ask: OpenAsk) -> None:

@@ -20,7 +20,7 @@ from smartpubsub.kademlia.lookup import Lookup
 from smartpubsub.kademlia.messages import Kind, Message, Record
 from smartpubsub.kademlia.queries import Goal, Got, Joined, Provided, Providers, Put, Query
 from smartpubsub.kademlia.refresh import names_in_far_buckets
-from smartpubsub.kademlia.serving import answer_to
+from smartpubsub.kademlia.serving import answer_to, answer_to_put
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.kademlia.table import RoutingTable
 from smartpubsub.kademlia.values import Validator, ValueStore
@@ -60,30 +60,34 @@ class Kademlia:
         self.values = ValueStore(settings, validators or {})
         self.refused = 0
         self._rng = rng
-        self._asks = Asks(settings, self._do)
+        self._effects: list[Effect] = []
+        self._asks = Asks(settings, self._effects)
         self._queries: dict[int, Query] = {}
         self._last_query = 0
-        self._effects: list[Effect] = []
 
     # --- what happens ---
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """What to do about an event."""
+        if isinstance(event, Answered):
+            self._on_answer(event, now)
+        elif isinstance(event, Asked):
+            self._on_ask(event, now)
+        else:
+            self._on_rarer_event(event, now)
+        return self._taken()
+
+    def _on_rarer_event(self, event: Event, now: int) -> None:
         match event:
-            case Answered():
-                self._on_answer(event, now)
-            case Asked(message=Message() as message) if self._accepts(message):
-                self._on_ask(event, message, now)
             case TimerFired(("kad", int(number))):
                 self._on_silence(number, now)
             case TimerFired(("kad", "refresh")):
                 self._refresh(now)
             case TimerFired(("kad", "upkeep")):
                 self._upkeep(now)
-            case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message) if self._accepts(
-                message
-            ):
-                self._on_add_provider(peer, message, now)
+            case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message):
+                if self._accepts(message):
+                    self._on_add_provider(peer, message, now)
             case Started():
                 self._do(Load(_STORED))
                 self._do(SetTimer(("kad", "refresh"), now + self._spread(self.settings.refresh_us)))
@@ -94,7 +98,6 @@ class Kademlia:
                 for key, value in stored:
                     republish_at = now + self._spread(self.settings.republish_us)
                     self.values.put(key[len(_STORED) :], value, now, republish_at)
-        return self._taken()
 
     # --- what can be wanted ---
 
@@ -184,6 +187,7 @@ class Kademlia:
             k=self.settings.k,
             alpha=self.settings.alpha,
             paths=self.settings.paths,
+            own=self.own.peer,
         )
         self._queries[number] = query = Query(number, goal, name, lookup, value)
         if goal is Goal.PROVIDERS:
@@ -195,19 +199,19 @@ class Kademlia:
         if query.lookup.finished:
             return  # Somebody who no longer matters has answered while values are being put.
         for contact in query.lookup.next():
-            self._asks.ask(contact, Message(query.goal.kind, query.name), now, query=query.number)
+            self._asks.ask(contact, query.question, now, query=query.number)
         if query.lookup.finished:
             self._conclude(query, now)
 
     def _on_answer(self, event: Answered, now: int) -> None:
-        ask = self._asks.on_answer(event)
+        peer, message, number = event
+        ask = self._asks.on_answer(peer, number)
         if ask is None:
             return
         self.table.heard_from(ask.contact, now)
         if ask.is_meeting:
             self._start(Goal.REFRESH, self.own.peer, now, seeds=[ask.contact])
             self._refresh_far_buckets(now)
-        message = event.message
         if not isinstance(message, Message) or not self._accepts(message):
             message = Message(Kind.PING)
         query = self._query_of(ask)
@@ -215,13 +219,10 @@ class Kademlia:
             return
         if ask.is_put:
             self._count_put(query, kept=message.record is not None)
-            return
-        if query.goal is Goal.GET and self._accept_value(query, message):
-            return
-        query.hear_of_providers(message.providers)
-        others = [contact for contact in message.closer if contact.peer != self.own.peer]
-        query.lookup.on_answer(event.peer, others)
-        self._advance(query, now)
+        elif query.goal is not Goal.GET or not self._accept_value(query, message):
+            query.hear_of_providers(message.providers)
+            query.lookup.on_answer(peer, message.closer)
+            self._advance(query, now)
 
     def _on_silence(self, number: int, now: int) -> None:
         ask = self._asks.on_silence(number, now)
@@ -315,16 +316,25 @@ class Kademlia:
 
     # --- being asked ---
 
-    def _on_ask(self, event: Asked, message: Message, now: int) -> None:
-        republish_at = now + self._spread(self.settings.republish_us)
-        answer = answer_to(message, event.peer, self.table, self.values, now, republish_at)
+    def _on_ask(self, event: Asked, now: int) -> None:
+        peer, message, number, addresses = event
+        if not isinstance(message, Message) or not self._accepts(message):
+            return
         if message.kind is Kind.PUT_VALUE:
-            if answer.record is None:
-                self.refused += 1
-            else:
-                self._do(Store(_STORED + answer.key, answer.record.value))
-        self._do(Answer(event.peer, answer, event.number))
-        self._consider(event, now)
+            answer = self._kept(message, now)
+        else:
+            answer = answer_to(message, peer, self.table, self.values, now)
+        self._do(Answer(peer, answer, number))
+        self._consider(Contact.of(peer, addresses), now)
+
+    def _kept(self, message: Message, now: int) -> Message:
+        republish_at = now + self._spread(self.settings.republish_us)
+        answer = answer_to_put(message, self.values, now, republish_at)
+        if answer.record is None:
+            self.refused += 1
+        else:
+            self._do(Store(_STORED + answer.key, answer.record.value))
+        return answer
 
     def _on_add_provider(self, peer: bytes, message: Message, now: int) -> None:
         # Only the provider itself may say that it provides.
@@ -332,9 +342,8 @@ class Kademlia:
         if not own or not self.values.add_provider(message.key, own[0], now):
             self.refused += 1
 
-    def _consider(self, event: Asked, now: int) -> None:
+    def _consider(self, contact: Contact, now: int) -> None:
         """A peer has been heard of from itself: see whether it answers, if there is room for it."""
-        contact = Contact.of(event.peer, event.addresses)
         if self.table.is_trusted(contact):
             return
         if contact in self.table or self.table.has_room(contact.key):
@@ -385,5 +394,6 @@ class Kademlia:
         self._effects.append(effect)
 
     def _taken(self) -> list[Effect]:
-        effects, self._effects = self._effects, []
+        effects = self._effects.copy()
+        self._effects.clear()
         return effects

@@ -30,11 +30,16 @@ class Contact(NamedTuple):
     addresses: tuple[bytes, ...]
     wire_bytes: int
 
-    @classmethod
-    def of(cls, peer: bytes, addresses: tuple[bytes, ...] = ()) -> Contact:
-        """The contact of a peer id."""
-        size = field_bytes(len(peer)) + sum(field_bytes(len(address)) for address in addresses)
-        return cls(peer, key_of(peer), addresses, field_bytes(size))
+    @staticmethod
+    def of(peer: bytes, addresses: tuple[bytes, ...] = ()) -> Contact:
+        """The contact of a peer id, one and the same for all who ask for it."""
+        return _contact_of(peer, addresses)
+
+
+@lru_cache(maxsize=1 << 16)
+def _contact_of(peer: bytes, addresses: tuple[bytes, ...]) -> Contact:
+    size = field_bytes(len(peer)) + sum(field_bytes(len(address)) for address in addresses)
+    return Contact(peer, key_of(peer), addresses, field_bytes(size))
 
 
 def field_bytes(length: int) -> int:
@@ -44,4 +49,4 @@ def field_bytes(length: int) -> int:
 
 def varint_bytes(number: int) -> int:
     """A number in protobuf: seven bits to a byte."""
-    return max(1, (number.bit_length() + 6) // 7)
+    return 1 if number < 128 else (number.bit_length() + 6) // 7

@@ -8,11 +8,11 @@ from smartpubsub.kademlia.settings import Settings
 
 def is_acceptable(message: Message, settings: Settings) -> bool:
     """Whether a message is small enough to be looked at."""
-    record = message.record
+    _, key, record, closer, providers = message
     return (
-        len(message.key) <= settings.name_bytes_max
+        len(key) <= settings.name_bytes_max
+        and len(closer) <= settings.contact_count_max
+        and len(providers) <= settings.contact_count_max
         and (record is None or len(record.key) <= settings.name_bytes_max)
         and (record is None or len(record.value) <= settings.value_bytes_max)
-        and len(message.closer) <= settings.contact_count_max
-        and len(message.providers) <= settings.contact_count_max
     )

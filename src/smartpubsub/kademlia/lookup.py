@@ -10,15 +10,15 @@ a liar leads only its own path astray; the closest of all paths are found togeth
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from smartpubsub.kademlia.keys import Contact, Key
 
 
-class State(Enum):
+class State(StrEnum):
     """What is known of a candidate."""
 
     HEARD_OF = "heard of"
@@ -45,86 +45,122 @@ class Candidate:
     distance: int
     contact: Contact
     hops: int
-    path: int
+    path: Path
     state: State = State.HEARD_OF
 
-    def __lt__(self, other: Candidate) -> bool:
-        return self.distance < other.distance
+
+@dataclass(slots=True)
+class Path:
+    """One of the disjoint ways that a lookup goes, and whom it met there.
+
+    Those who may still answer and those who have are kept apart, each in the order of distance, so
+    that nothing has to be gone through again with every answer.
+    """
+
+    open: list[Candidate] = field(default_factory=list)
+    open_distances: list[int] = field(default_factory=list)
+    answered_distances: list[int] = field(default_factory=list)
+    asked_count: int = 0
+
+    def add(self, candidate: Candidate) -> None:
+        """Somebody has been heard of."""
+        place = bisect_left(self.open_distances, candidate.distance)
+        self.open_distances.insert(place, candidate.distance)
+        self.open.insert(place, candidate)
+
+    def close(self, candidate: Candidate) -> None:
+        """Somebody has answered or failed."""
+        place = bisect_left(self.open_distances, candidate.distance)
+        del self.open_distances[place], self.open[place]
+        if candidate.state is State.ANSWERED:
+            insort(self.answered_distances, candidate.distance)
 
 
 class Lookup:
     """One search for the k peers closest to a key."""
 
     def __init__(
-        self, target: Key, seeds: Iterable[Contact], *, k: int, alpha: int, paths: int = 1
+        self,
+        target: Key,
+        seeds: Iterable[Contact],
+        *,
+        k: int,
+        alpha: int,
+        paths: int = 1,
+        own: bytes | None = None,
     ) -> None:
         self.target = target
         self._k = k
         self._alpha = alpha
-        self._paths = paths
-        self._by_peer: dict[bytes, Candidate] = {}
-        self._ordered: list[list[Candidate]] = [[] for _ in range(paths)]
-        self._asked_counts = [0] * paths
+        self._paths = [Path() for _ in range(paths)]
+        self._by_peer: dict[bytes | None, Candidate | None] = {own: None}
+        """Everybody heard of; whoever looks is no candidate."""
         self.finished = False
         """Whether, when `next` was last called, nothing open could change the result."""
         for number, seed in enumerate(seeds):
-            self._hear_of(seed, hops=1, path=number % paths)
+            self._hear_of((seed,), hops=1, path=self._paths[number % paths])
 
     def next(self) -> list[Contact]:
         """Whom to ask now; they count as asked from here on."""
         asking: list[Contact] = []
         self.finished = True
-        for path in range(self._paths):
-            alive = 0
-            for candidate in self._ordered[path]:
-                if candidate.state is State.FAILED:
-                    continue
-                if candidate.state is not State.ANSWERED:
-                    self.finished = False
-                    if self._asked_counts[path] >= self._alpha:
-                        break
-                    if candidate.state is State.HEARD_OF:
-                        self._move(candidate, "ask")
-                        asking.append(candidate.contact)
-                alive += 1
-                if alive == self._k:
+        for path in self._paths:
+            for place, candidate in enumerate(path.open):
+                if place + bisect_left(path.answered_distances, candidate.distance) >= self._k:
                     break
+                self.finished = False
+                if path.asked_count >= self._alpha:
+                    break
+                if candidate.state is State.HEARD_OF:
+                    self._move(candidate, "ask")
+                    asking.append(candidate.contact)
         return asking
 
     def on_answer(self, peer: bytes, closer: Iterable[Contact]) -> None:
         """A peer has answered, and told of others."""
-        candidate = self._by_peer.get(peer)
-        if candidate is None or candidate.state not in (State.ASKED, State.SLOW):
-            return
-        self._move(candidate, "answer")
-        for contact in closer:
-            self._hear_of(contact, candidate.hops + 1, candidate.path)
+        candidate = self._open_candidate(peer)
+        if candidate is not None:
+            self._move(candidate, "answer")
+            candidate.path.close(candidate)
+            if not self.finished:  # Whoever answers after that changes nothing any more.
+                self._hear_of(closer, candidate.hops + 1, candidate.path)
 
     def on_slow(self, peer: bytes) -> None:
         """A peer takes long: it may still answer, but no longer keeps others from being asked."""
-        candidate = self._by_peer.get(peer)
+        candidate = self._open_candidate(peer)
         if candidate is not None and candidate.state is State.ASKED:
             self._move(candidate, "no answer yet")
 
     def on_failure(self, peer: bytes) -> None:
         """A peer will not answer."""
-        candidate = self._by_peer.get(peer)
-        if candidate is not None and candidate.state in (State.ASKED, State.SLOW):
+        candidate = self._open_candidate(peer)
+        if candidate is not None:
             self._move(candidate, "failure")
+            candidate.path.close(candidate)
 
     def closest(self) -> list[Candidate]:
         """The closest that have answered, at most k of them, the closest first."""
-        answered = [c for c in self._by_peer.values() if c.state is State.ANSWERED]
-        return sorted(answered)[: self._k]
+        everybody = self._by_peer.values()
+        answered = [c for c in everybody if c is not None and c.state is State.ANSWERED]
+        return sorted(answered, key=lambda candidate: candidate.distance)[: self._k]
 
-    def _hear_of(self, contact: Contact, hops: int, path: int) -> None:
-        if contact.peer not in self._by_peer:
-            candidate = Candidate(contact.key ^ self.target, contact, hops, path)
-            self._by_peer[contact.peer] = candidate
-            insort(self._ordered[path], candidate)
+    def _open_candidate(self, peer: bytes) -> Candidate | None:
+        """Somebody who was asked and may still answer."""
+        candidate = self._by_peer.get(peer)
+        if candidate is None or candidate.state not in (State.ASKED, State.SLOW):
+            return None
+        return candidate
+
+    def _hear_of(self, contacts: Iterable[Contact], hops: int, path: Path) -> None:
+        by_peer = self._by_peer
+        for contact in contacts:
+            if contact.peer not in by_peer:
+                candidate = Candidate(contact.key ^ self.target, contact, hops, path)
+                by_peer[contact.peer] = candidate
+                path.add(candidate)
 
     def _move(self, candidate: Candidate, happening: str) -> None:
         was_asked = candidate.state is State.ASKED
         candidate.state = TRANSITIONS[candidate.state, happening]
         is_asked = candidate.state is State.ASKED
-        self._asked_counts[candidate.path] += is_asked - was_asked
+        candidate.path.asked_count += is_asked - was_asked

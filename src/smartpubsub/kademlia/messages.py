@@ -6,10 +6,14 @@ the two equal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact, field_bytes, varint_bytes
+
+_contact_bytes: Callable[[Contact], int] = attrgetter("wire_bytes")
 
 
 class Kind(IntEnum):
@@ -42,12 +46,13 @@ class Message(NamedTuple):
 
 def wire_bytes(message: Message) -> int:
     """The length of a message in protobuf, with the varint before it that frames it."""
-    size = 2 if message.kind else 0  # A zero is the default and is not written.
-    size += field_bytes(len(message.key)) if message.key else 0
-    if message.record is not None:
-        size += field_bytes(sum(field_bytes(len(part)) for part in message.record if part))
-    for contact in message.closer:
-        size += contact.wire_bytes
-    for contact in message.providers:
-        size += contact.wire_bytes
+    kind, key, record, closer, providers = message
+    size = 2 if kind else 0  # A zero is the default and is not written.
+    if key:
+        size += field_bytes(len(key))
+    if record is not None:
+        size += field_bytes(sum(field_bytes(len(part)) for part in record if part))
+    size += sum(map(_contact_bytes, closer))
+    if providers:
+        size += sum(map(_contact_bytes, providers))
     return size + varint_bytes(size)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.lookup import Lookup
-from smartpubsub.kademlia.messages import Kind
+from smartpubsub.kademlia.messages import Kind, Message
 
 
 class Found(NamedTuple):
@@ -88,6 +88,11 @@ class Query:
     copies: int = 0
     open_puts: int = 0
     providers: dict[bytes, Contact] = field(default_factory=dict)
+    question: Message = field(init=False)
+    """What everybody is asked."""
+
+    def __post_init__(self) -> None:
+        self.question = Message(self.goal.kind, self.name)
 
     def hear_of_providers(self, providers: Iterable[Contact]) -> None:
         """Somebody says who provides what is wanted."""

@@ -12,14 +12,22 @@ from smartpubsub.kademlia.keys import KEY_BITS, Key, key_of
 from smartpubsub.kademlia.table import RoutingTable
 
 PREFIX_BITS_MAX = 14
+# How many names there are for all buckets of one index together.
+_VARIETY_BITS = 8
+
+# Names that are tried once would drive everybody else's out of the memory of `key_of`.
+_hashed = key_of.__wrapped__
 
 
 def names_in_far_buckets(own: Key, table: RoutingTable) -> list[bytes]:
-    """A name in every bucket of a node that lies farther than its closest neighbour."""
-    neighbours = table.closest(own, 1)
+    """A name in every bucket of a node that may lack peers when the node has looked up itself.
+
+    That has found the k closest, and so everybody in the buckets before the last of them.
+    """
+    neighbours = table.closest(own, table.k)
     if not neighbours:
         return []
-    far = range(table.index(neighbours[0].key) + 1, KEY_BITS + 1)
+    far = range(table.index(neighbours[-1].key), KEY_BITS + 1)
     names = (name_in_bucket(own, index) for index in far)
     return [name for name in names if name is not None]
 
@@ -36,14 +44,17 @@ def name_in_bucket(own: Key, index: int) -> bytes | None:
     if bits > PREFIX_BITS_MAX:
         return None
     # The bucket shares all bits before the one in which it differs.
-    return _name_with_prefix((own >> (index - 1)) ^ 1, bits)
+    prefix = (own >> (index - 1)) ^ 1
+    # If all nodes looked up the same name, all would know the same few of many peers.
+    variety = 1 << max(0, _VARIETY_BITS - bits)
+    return _name_with_prefix(prefix, bits, own % variety)
 
 
 @lru_cache(maxsize=1 << PREFIX_BITS_MAX)
-def _name_with_prefix(prefix: int, bits: int) -> bytes:
+def _name_with_prefix(prefix: int, bits: int, number: int) -> bytes:
     attempt = 0
     while True:
-        name = b"refresh/%d/%d/%d" % (bits, prefix, attempt)
-        if key_of(name) >> (KEY_BITS - bits) == prefix:
+        name = b"refresh/%d/%d/%d/%d" % (bits, prefix, number, attempt)
+        if _hashed(name) >> (KEY_BITS - bits) == prefix:
             return name
         attempt += 1

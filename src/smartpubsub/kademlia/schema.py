@@ -1,39 +1,15 @@
-"""The protobuf messages of libp2p's kad-dht, declared in code so that nothing has to be generated.
-
-They lie in a pool of their own, where libp2p's declarations of the same messages do not meet them.
-"""
+"""The protobuf messages of libp2p's kad-dht."""
 
 from __future__ import annotations
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
-    FieldDescriptorProto,
     FileDescriptorProto,
 )
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
 
 from smartpubsub.kademlia.messages import Kind
-
-_PACKAGE = "smartpubsub.kademlia"
-_TYPES = {
-    "bytes": FieldDescriptorProto.TYPE_BYTES,
-    "int32": FieldDescriptorProto.TYPE_INT32,
-    "string": FieldDescriptorProto.TYPE_STRING,
-    "enum": FieldDescriptorProto.TYPE_ENUM,
-    "message": FieldDescriptorProto.TYPE_MESSAGE,
-}
-
-
-def _field(name: str, number: int, what: str, *, repeated: bool = False) -> FieldDescriptorProto:
-    """A field; what it is reads `bytes`, or for types of this file `enum Kind`."""
-    kind, _, declared = what.partition(" ")
-    label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-    field = FieldDescriptorProto(name=name, number=number, type=_TYPES[kind], label=label)
-    if declared:
-        field.type_name = f".{_PACKAGE}.{declared}"
-    return field
+from smartpubsub.kademlia.protobuf import field, message_classes
 
 
 def _enum(name: str, values: list[str]) -> EnumDescriptorProto:
@@ -45,7 +21,7 @@ def _enum(name: str, values: list[str]) -> EnumDescriptorProto:
 
 _FILE = FileDescriptorProto(
     name="smartpubsub/kademlia.proto",
-    package=_PACKAGE,
+    package="smartpubsub.kademlia",
     syntax="proto3",
     enum_type=[
         _enum("Kind", [kind.name for kind in Kind]),
@@ -55,35 +31,32 @@ _FILE = FileDescriptorProto(
         DescriptorProto(
             name="Record",
             field=[
-                _field("key", 1, "bytes"),
-                _field("value", 2, "bytes"),
-                _field("timeReceived", 5, "string"),
+                field("key", 1, "bytes"),
+                field("value", 2, "bytes"),
+                field("timeReceived", 5, "string"),
             ],
         ),
         DescriptorProto(
             name="Peer",
             field=[
-                _field("id", 1, "bytes"),
-                _field("addrs", 2, "bytes", repeated=True),
-                _field("connection", 3, "enum Connection"),
+                field("id", 1, "bytes"),
+                field("addrs", 2, "bytes", repeated=True),
+                field("connection", 3, "enum Connection"),
             ],
         ),
         DescriptorProto(
             name="Message",
             field=[
-                _field("type", 1, "enum Kind"),
-                _field("key", 2, "bytes"),
-                _field("record", 3, "message Record"),
-                _field("closerPeers", 8, "message Peer", repeated=True),
-                _field("providerPeers", 9, "message Peer", repeated=True),
-                _field("clusterLevelRaw", 10, "int32"),
+                field("type", 1, "enum Kind"),
+                field("key", 2, "bytes"),
+                field("record", 3, "message Record"),
+                field("closerPeers", 8, "message Peer", repeated=True),
+                field("providerPeers", 9, "message Peer", repeated=True),
+                field("clusterLevelRaw", 10, "int32"),
             ],
         ),
     ],
 )
 
-_POOL = DescriptorPool()
-_POOL.Add(_FILE)
-
-MessageBuffer = GetMessageClass(_POOL.FindMessageTypeByName(f"{_PACKAGE}.Message"))
+(MessageBuffer,) = message_classes(_FILE, "Message")
 """A kad-dht message in protobuf."""

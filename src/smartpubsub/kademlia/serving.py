@@ -1,4 +1,4 @@
-"""What a node answers when it is asked."""
+"""What a node answers when it is asked for something."""
 
 from __future__ import annotations
 
@@ -9,39 +9,35 @@ from smartpubsub.kademlia.values import ValueStore
 
 
 def answer_to(
-    message: Message,
-    asker: bytes,
-    table: RoutingTable,
-    values: ValueStore,
-    now: int,
-    republish_at: int,
+    message: Message, asker: bytes, table: RoutingTable, values: ValueStore, now: int
 ) -> Message:
-    """The answer to a message; a value that is put is kept on the way, if it may be."""
-    name = message.key
-    match message.kind:
-        case Kind.PING:
-            return Message(Kind.PING)
-        case Kind.PUT_VALUE:
-            record = message.record
-            kept = (
-                record is not None
-                and record.key == name
-                and values.put(name, record.value, now, republish_at)
-            )
-            # libp2p answers with the record; here, without one it was not kept.
-            return Message(Kind.PUT_VALUE, name, record if kept else None)
-        case Kind.GET_VALUE:
-            value = values.get(name, now)
-            found = None if value is None else Record(name, value)
-            return Message(Kind.GET_VALUE, name, found, _closer(table, name, asker))
-        case Kind.GET_PROVIDERS:
-            providers = tuple(values.providers(name, now))
-            return Message(Kind.GET_PROVIDERS, name, None, _closer(table, name, asker), providers)
-        case _:
-            return Message(Kind.FIND_NODE, name, None, _closer(table, name, asker))
+    """The answer to a message that wants to know something."""
+    kind, name = message.kind, message.key
+    if kind is Kind.PING:
+        return Message(kind)
+    closer = _closer(table, name, asker)
+    if kind is Kind.GET_VALUE:
+        value = values.get(name, now)
+        found = None if value is None else Record(name, value)
+        return Message(kind, name, found, closer)
+    if kind is Kind.GET_PROVIDERS:
+        return Message(kind, name, None, closer, tuple(values.providers(name, now)))
+    return Message(Kind.FIND_NODE, name, None, closer)
+
+
+def answer_to_put(message: Message, values: ValueStore, now: int, republish_at: int) -> Message:
+    """The answer to a message that brings a value, which is kept if it may be."""
+    name, record = message.key, message.record
+    kept = (
+        record is not None
+        and record.key == name
+        and values.put(name, record.value, now, republish_at)
+    )
+    # libp2p answers with the record; here, without one it was not kept.
+    return Message(Kind.PUT_VALUE, name, record if kept else None)
 
 
 def _closer(table: RoutingTable, name: bytes, asker: bytes) -> tuple[Contact, ...]:
     # One short is better than looking through further buckets for the asker's own place.
-    known = table.closest(key_of(name), table.k)
-    return tuple(contact for contact in known if contact.peer != asker)
+    known = table.closest_in_any_order(key_of(name))
+    return tuple([contact for contact in known if contact.peer != asker])

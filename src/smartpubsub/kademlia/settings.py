@@ -19,7 +19,9 @@ class Settings:
     """How many disjoint paths a lookup follows (S/Kademlia); each asks alpha peers at once."""
 
     slow_us: int = SECOND
-    """After this long without an answer a lookup asks somebody else as well."""
+    """After this long without an answer a peer is asked again, and a lookup asks somebody else."""
+    again_us: int = 3 * SECOND
+    """How long until it is asked once more."""
     timeout_us: int = 10 * SECOND
     """After this long without an answer a peer has failed."""
     failures_max: int = 2

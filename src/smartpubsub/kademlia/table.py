@@ -7,7 +7,8 @@ put out when it fails again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import insort
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, Key
@@ -30,6 +31,35 @@ class Bucket:
     """Heard from longest ago first."""
     waiting: dict[bytes, Contact] = field(default_factory=dict)
     """Would take a place if one came free; those heard of last are the best."""
+    _trusted: tuple[Contact, ...] | None = None
+
+    def trusted(self) -> tuple[Contact, ...]:
+        """Peers that answered last time, in no particular order."""
+        if self._trusted is None:
+            entries = self.entries.values()
+            self._trusted = tuple([entry.contact for entry in entries if not entry.failures])
+        return self._trusted
+
+    def heard_from(self, contact: Contact, now: int) -> None:
+        """A peer has answered for which there is room."""
+        entry = self.entries.pop(contact.peer, None)
+        if entry is None:
+            entry = Entry(contact, now)
+            if self._trusted is not None:
+                self._trusted += (contact,)
+        elif entry.failures or not entry.contact.addresses:
+            # What others say of its addresses does not replace what works.
+            entry = Entry(entry.contact if entry.contact.addresses else contact, now)
+            self._trusted = None
+        entry.heard_at = now
+        self.entries[contact.peer] = entry
+
+    def failed(self, entry: Entry, failures_max: int) -> None:
+        """A peer did not answer."""
+        self._trusted = None
+        entry.failures += 1
+        if entry.failures >= failures_max:
+            del self.entries[entry.contact.peer]
 
 
 class RoutingTable:
@@ -39,10 +69,10 @@ class RoutingTable:
         self._own = own
         self.k = k
         self.buckets: dict[int, Bucket] = {}
-        self._size = 0
+        self._indexes: list[int] = []
 
     def __len__(self) -> int:
-        return self._size
+        return sum(len(bucket.entries) for bucket in self.buckets.values())
 
     def __contains__(self, peer: Contact) -> bool:
         bucket = self.buckets.get(self.index(peer.key))
@@ -55,16 +85,11 @@ class RoutingTable:
     def heard_from(self, contact: Contact, now: int) -> bool:
         """A peer has answered: it comes in, or is fresh again. False if there is no room for it."""
         bucket = self._bucket(contact.key)
-        entry = bucket.entries.pop(contact.peer, None)
-        if entry is None and len(bucket.entries) >= self.k:
+        if len(bucket.entries) >= self.k and contact.peer not in bucket.entries:
             self._wait(bucket, contact)
             return False
-        if entry is None:
-            self._size += 1
         bucket.waiting.pop(contact.peer, None)
-        if entry is not None and entry.contact.addresses:
-            contact = entry.contact  # What others say of its addresses does not replace what works.
-        bucket.entries[contact.peer] = Entry(contact, now)
+        bucket.heard_from(contact, now)
         return True
 
     def failed(self, contact: Contact, failures_max: int) -> Contact | None:
@@ -75,11 +100,9 @@ class RoutingTable:
         bucket.waiting.pop(contact.peer, None)
         entry = bucket.entries.get(contact.peer)
         if entry is not None:
-            entry.failures += 1
+            bucket.failed(entry, failures_max)
             if entry.failures < failures_max:
                 return None
-            del bucket.entries[contact.peer]
-            self._size -= 1
         if len(bucket.entries) >= self.k or not bucket.waiting:
             return None
         return bucket.waiting.popitem()[1]
@@ -101,7 +124,7 @@ class RoutingTable:
 
     def is_trusted(self, contact: Contact) -> bool:
         """Whether a peer is in the table and answered last time."""
-        bucket = self.buckets.get(self.index(contact.key))
+        bucket = self.buckets.get((contact.key ^ self._own).bit_length())
         entry = bucket.entries.get(contact.peer) if bucket else None
         return entry is not None and not entry.failures
 
@@ -139,32 +162,51 @@ class RoutingTable:
     def closest(self, key: Key, count: int) -> list[Contact]:
         """The known peers closest to a key, without those that did not answer last time."""
         found: list[Contact] = []
-        for group in self._groups(key):
-            contacts = [entry.contact for entry in group if not entry.failures]
-            contacts.sort(key=lambda contact: contact.key ^ key)
-            found += contacts
+        for bucket in self._closest_buckets(key):
+            found += sorted(bucket.trusted(), key=lambda contact: contact.key ^ key)
             if len(found) >= count:
                 break
         return found[:count]
 
-    def _groups(self, key: Key) -> Iterator[list[Entry]]:
-        """Entries in groups, each closer to the key than the next.
+    def closest_in_any_order(self, key: Key) -> Sequence[Contact]:
+        """The k known peers closest to a key; what is taken as a whole need not be sorted."""
+        found: list[Contact] = []
+        missing = self.k
+        for bucket in self._closest_buckets(key):
+            more = bucket.trusted()
+            if len(more) > missing:
+                found += sorted(more, key=lambda contact: contact.key ^ key)[:missing]
+                break
+            found += more
+            missing -= len(more)
+            if not missing:
+                break
+        return found
 
-        A peer in the key's own bucket shares more with the key than the node does; peers in lower
-        buckets share with it as much as the node; those in higher ones less, the higher the less.
+    def _closest_buckets(self, key: Key) -> Iterator[Bucket]:
+        """The buckets, all peers of each closer to the key than those of the next.
+
+        A bucket's peers differ from the node in one bit, and below it anyhow. Where the key differs
+        from the node in that bit too, they are closer to it than the node, the higher the bit the
+        more; elsewhere they are farther, the higher the more.
         """
-        own = self.index(key)
-        if own in self.buckets:
-            yield list(self.buckets[own].entries.values())
-        yield [e for i in self.buckets if i < own for e in self.buckets[i].entries.values()]
-        for index in sorted(i for i in self.buckets if i > own):
-            yield list(self.buckets[index].entries.values())
+        if not self._indexes:
+            return
+        lowest = self._indexes[0]
+        differing = (self._own ^ key) << 1 >> lowest  # Small numbers are shifted faster.
+        for index in reversed(self._indexes):
+            if differing >> index - lowest & 1:
+                yield self.buckets[index]
+        for index in self._indexes:
+            if not differing >> index - lowest & 1:
+                yield self.buckets[index]
 
     def _bucket(self, key: Key) -> Bucket:
-        index = self.index(key)
+        index = (key ^ self._own).bit_length()
         bucket = self.buckets.get(index)
         if bucket is None:
             bucket = self.buckets[index] = Bucket()
+            insort(self._indexes, index)
         return bucket
 
     def _wait(self, bucket: Bucket, contact: Contact) -> None:

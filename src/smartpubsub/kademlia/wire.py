@@ -6,20 +6,16 @@ those that say nothing to this implementation, are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
-from smartpubsub.errors import SmartPubSubError
-from smartpubsub.kademlia.keys import Contact, varint_bytes
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.protobuf import WireError, framed, limit, parsed, unframed
 from smartpubsub.kademlia.schema import MessageBuffer
 from smartpubsub.kademlia.settings import Settings
 
-
-class WireError(SmartPubSubError):
-    """Bytes that are no message, or one beyond the limits."""
+__all__ = ["WireError", "decode", "encode"]
 
 
 def encode(message: Message) -> bytes:
@@ -39,17 +35,14 @@ def encode(message: Message) -> bytes:
         buffer.record.SetInParent()
         buffer.record.key, buffer.record.value = message.record
     body: bytes = buffer.SerializeToString()
-    return _length_prefix(len(body)) + body
+    return framed(body)
 
 
 def decode(data: bytes, settings: Settings) -> Message:
     """The one message that is there with its length before it, if it keeps to the limits."""
-    buffer = MessageBuffer()
-    try:
-        buffer.ParseFromString(_body(data, settings))
-    except DecodeError as error:
-        raise WireError("the bytes are no kad-dht message") from error
-    _limit("a name", buffer.key, settings.name_bytes_max)
+    body = unframed(data, settings.message_bytes_max)
+    buffer = parsed(MessageBuffer, body, "kad-dht message")
+    limit("a name", buffer.key, settings.name_bytes_max)
     return Message(
         _kind(buffer.type),
         buffer.key,
@@ -67,8 +60,8 @@ def _kind(number: int) -> Kind:
 
 
 def _record(buffer: Any, settings: Settings) -> Record:
-    _limit("the name of a record", buffer.key, settings.name_bytes_max)
-    _limit("a value", buffer.value, settings.value_bytes_max)
+    limit("the name of a record", buffer.key, settings.name_bytes_max)
+    limit("a value", buffer.value, settings.value_bytes_max)
     return Record(buffer.key, buffer.value)
 
 
@@ -78,46 +71,15 @@ def _buffers(contacts: Iterable[Contact]) -> list[dict[str, object]]:
 
 def _contacts(buffers: Any, settings: Settings) -> tuple[Contact, ...]:
     # Counted first: a contact costs a hash, and many fit into a message.
-    _limit("a list of peers", buffers, settings.contact_count_max, "peers")
+    limit("a list of peers", buffers, settings.contact_count_max, "peers")
     return tuple(_contact(buffer, settings) for buffer in buffers)
 
 
 def _contact(buffer: Any, settings: Settings) -> Contact:
     if not buffer.id:
         raise WireError("a peer has no id")
-    _limit("a peer id", buffer.id, settings.peer_bytes_max)
-    _limit("a list of addresses", buffer.addrs, settings.address_count_max, "addresses")
+    limit("a peer id", buffer.id, settings.peer_bytes_max)
+    limit("a list of addresses", buffer.addrs, settings.address_count_max, "addresses")
     for address in buffer.addrs:
-        _limit("an address", address, settings.address_bytes_max)
+        limit("an address", address, settings.address_bytes_max)
     return Contact.of(buffer.id, tuple(buffer.addrs))
-
-
-def _limit(what: str, received: Sized, limit: int, unit: str = "bytes") -> None:
-    if len(received) > limit:
-        raise WireError(f"{what} of {len(received)} {unit}; at most {limit} are taken")
-
-
-def _length_prefix(length: int) -> bytes:
-    size = varint_bytes(length)
-    groups = [length >> 7 * place & 0x7F | 0x80 for place in range(size)]
-    groups[-1] &= 0x7F
-    return bytes(groups)
-
-
-def _body(data: bytes, settings: Settings) -> bytes:
-    """What comes after the length, which has to be all that the length says and no more."""
-    length = 0
-    for place, byte in enumerate(data[: varint_bytes(settings.message_bytes_max)]):
-        length |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            break
-    else:
-        raise WireError("the bytes do not begin with the length of a message")
-    body = data[place + 1 :]
-    if length > settings.message_bytes_max:
-        raise WireError(
-            f"a message of {length} bytes; at most {settings.message_bytes_max} are taken"
-        )
-    if length != len(body):
-        raise WireError(f"a message of {length} bytes was announced and {len(body)} are there")
-    return body

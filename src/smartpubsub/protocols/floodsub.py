@@ -1,7 +1,6 @@
 """Floodsub: every event to every peer, once.
 
-The baseline that everything can be compared with. A node's peers are those in its routing table,
-and those in whose table it is, which say so.
+The baseline that everything can be compared with.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.local import LocalSubscriptions
-from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.peers import Peers, PeerSettings
+from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Bound, Inspection, Published, Subscription
 from smartpubsub.protocols.rpc import Copy, Rpc
 from smartpubsub.protocols.seen import Seen
@@ -32,14 +32,11 @@ from smartpubsub.seam import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloodsubSettings:
+class FloodsubSettings(PeerSettings):
     """Times are in microseconds."""
 
-    greet_us: int = MINUTE
-    """How often peers that are new in the routing table are told that this one is there."""
     seen_us: int = 2 * MINUTE
     seen_count_max: int = 100_000
-    peer_count_max: int = 1_000
 
 
 class Floodsub:
@@ -49,11 +46,10 @@ class Floodsub:
         self.settings = settings
         self.refused = 0
         """Events that were not what they pretend to be, and peers that there was no room for."""
-        self.peers: dict[Peer, None] = {}
-        self._kademlia = kademlia
+        self.peers = Peers(settings, kademlia)
         self._signing = signing
         self._local = LocalSubscriptions()
-        self._seen = Seen(settings.seen_us, settings.seen_count_max)
+        self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
 
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
         """Everything comes anyway, so a subscription is in force at once."""
@@ -63,7 +59,9 @@ class Floodsub:
         """Nobody else knows of it, so it has taken effect at once."""
         return self._local.remove(number)
 
-    def publish(self, publication: Publication, now: int) -> list[Effect]:
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
         """Send an event to all peers; nobody acknowledges anything."""
         self._seen.add(publication.id, now)
         return [
@@ -78,14 +76,14 @@ class Floodsub:
             case Received(peer, Rpc() as rpc):
                 return self._on_rpc(peer, rpc, now)
             case Told(Joined()):
-                return self._greet()
+                return self.peers.greet(now)
             case Started():
                 return [SetTimer(("flood", "greet"), now + self.settings.greet_us)]
             case TimerFired(("flood", "greet")):
                 again = SetTimer(("flood", "greet"), now + self.settings.greet_us)
-                return [again, *self._greet()]
+                return [again, *self.peers.greet(now)]
             case Disconnected(peer):
-                self.peers.pop(peer, None)
+                self.peers.forget(peer)
         return []
 
     def inspect(self) -> Inspection:
@@ -99,7 +97,7 @@ class Floodsub:
 
     def _on_rpc(self, peer: Peer, rpc: Rpc, now: int) -> list[Effect]:
         if rpc.subscribe is not None:
-            self._on_subscribe(peer, wants=rpc.subscribe)
+            self._on_subscribe(peer, now, wants=rpc.subscribe)
         effects: list[Effect] = []
         for event, hops in rpc.publish:
             if event.id in self._seen:
@@ -112,25 +110,13 @@ class Floodsub:
             effects += self._flood(event, hops + 1, peer)
         return effects
 
-    def _on_subscribe(self, peer: Peer, *, wants: bool) -> None:
+    def _on_subscribe(self, peer: Peer, now: int, *, wants: bool) -> None:
         if not wants:
-            self.peers.pop(peer, None)
-        elif len(self.peers) < self.settings.peer_count_max:
-            self.peers[peer] = None
-        else:
+            self.peers.forget(peer)
+        elif not self.peers.heard_from(peer, now):
             self.refused += 1
 
     def _flood(self, event: Publication, hops: int, came_from: Peer) -> list[Effect]:
         rpc = Rpc(publish=(Copy(event, hops),))
         publisher = event.id.publisher
         return [Send(p, rpc) for p in self.peers if p != came_from and p != publisher]
-
-    def _greet(self) -> list[Effect]:
-        new = [
-            contact.peer
-            for contact in self._kademlia.table.contacts()
-            if contact.peer not in self.peers
-        ]
-        for peer in new:
-            self._on_subscribe(peer, wants=True)
-        return [Send(peer, Rpc(subscribe=True)) for peer in new if peer in self.peers]

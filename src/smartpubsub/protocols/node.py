@@ -35,10 +35,14 @@ from smartpubsub.seam import (
 
 _STORED = b"node/"
 _SUBSCRIPTION = b"node/subscription/"
+_LAST = b"node/last"
+"""The last number of a subscription, which is not used again even if the subscription has ended."""
 _PEERS = b"node/peers"
 _NUMBER_BYTES = 8
 
 PEERS_REMEMBERED_MAX = 40
+PEERS_WANTED = 8
+"""Until a node remembers so many, it remembers everybody that it gets to know."""
 MEET_US = MINUTE
 """How often a node tries to meet peers that it remembers and does not know any more."""
 MEET_AT_ONCE = 3
@@ -67,11 +71,21 @@ class NodeCore:
         self._below(self.kademlia.join(bootstrap, now), now)
         return self._taken()
 
+    def settle(self, known: Sequence[Contact], now: int) -> list[Effect]:
+        """Take a place among peers that are known to be there, as if joined; `Joined` comes."""
+        for contact in known:
+            self.kademlia.table.heard_from(contact, now)
+        self._below([Deliver(Joined(len(known)))], now)
+        return self._taken()
+
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe; `Subscribed` comes when it is in force. The number is the subscription's."""
         self._last_subscription += 1
         subscription = Subscription(self._last_subscription, predicate)
-        self._effects.append(Store(_key(subscription.number), str(predicate).encode()))
+        self._effects += [
+            Store(_LAST, subscription.number.to_bytes(_NUMBER_BYTES, "big")),
+            Store(_key(subscription.number), str(predicate).encode()),
+        ]
         self._subscribe(subscription, now)
         return subscription.number, self._taken()
 
@@ -83,14 +97,17 @@ class NodeCore:
         return self._taken()
 
     def publish(
-        self, predicate: Predicate, payload: bytes, now: int
+        self, predicate: Predicate, payload: bytes, now: int, *, wants_all: bool = False
     ) -> tuple[EventId, list[Effect]]:
-        """Publish; `Published` or `Refused` comes for the id that this gives."""
+        """Publish; `Published` or `Refused` comes for the id that this gives.
+
+        If it is wanted to know when all have it, `Confirmed` comes, where the protocol can tell.
+        """
         self._last_event += 1
         id = EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
         signature = self._signing.sign(id, predicate, payload)
         event = Publication.of(id, predicate, payload, signature)
-        self._effects += self.pubsub.publish(event, now)
+        self._effects += self.pubsub.publish(event, now, wants_all=wants_all)
         return id, self._taken()
 
     # --- what happens ---
@@ -120,10 +137,11 @@ class NodeCore:
 
     def _handled_below(self, event: Event, now: int) -> list[Effect]:
         effects = self.kademlia.handle(event, now)
-        for effect in effects:
-            if type(effect) is Deliver:
-                self._below(effects, now)
-                return self._taken()
+        if len(self._remembered) < PEERS_WANTED and len(self.kademlia.table):
+            self._remember(self.kademlia.closest_local(self.kademlia.own.peer, PEERS_WANTED))
+        if self._effects or any(type(effect) is Deliver for effect in effects):
+            self._below(effects, now)
+            return self._taken()
         return effects  # Most of what Kademlia does concerns nobody else.
 
     def _on_timer(self, event: TimerFired, now: int) -> list[Effect]:
@@ -185,9 +203,10 @@ class NodeCore:
                 peers = decode(value, self.kademlia.settings).closer
                 self._remembered |= {contact.peer: contact for contact in peers}
                 self._below(self.kademlia.join(peers, now), now)
+            elif key == _LAST:
+                self._last_subscription = int.from_bytes(value, "big")
             elif key.startswith(_SUBSCRIPTION):
                 number = int.from_bytes(key[len(_SUBSCRIPTION) :], "big")
-                self._last_subscription = max(self._last_subscription, number)
                 predicate = Predicate.parse(value.decode(), attributes_max=len(value))
                 self._subscribe(Subscription(number, predicate), now)
 

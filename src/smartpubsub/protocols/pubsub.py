@@ -34,6 +34,12 @@ class Published(NamedTuple):
     id: EventId
 
 
+class Confirmed(NamedTuple):
+    """Everybody has an event who wanted it when it was published."""
+
+    id: EventId
+
+
 class Refused(NamedTuple):
     """An event was not taken, and why."""
 
@@ -77,7 +83,7 @@ class PubSub(Core, Protocol):
     """A protocol that stands on Kademlia.
 
     What Kademlia delivers comes to it as `Told`. It delivers `Subscribed`, `Unsubscribed`,
-    `Published`, `Refused` and `Delivery`.
+    `Published`, `Confirmed`, `Refused` and `Delivery`.
     """
 
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
@@ -88,8 +94,13 @@ class PubSub(Core, Protocol):
         """End a subscription; nothing is delivered to it any more, and `Unsubscribed` comes."""
         ...
 
-    def publish(self, publication: Publication, now: int) -> list[Effect]:
-        """Send an event on its way; `Published` or `Refused` comes."""
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Send an event on its way; `Published` or `Refused` comes.
+
+        If it is wanted to know when all have it, `Confirmed` comes, where the protocol can tell.
+        """
         ...
 
     def inspect(self) -> Inspection:

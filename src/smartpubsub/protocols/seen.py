@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-from smartpubsub.protocols.publication import EventId
+Item = TypeVar("Item", bound=Hashable)
 
 
-class Seen:
-    """Ids of events, each for a time, and at most so many."""
+class Seen(Generic[Item]):
+    """Ids of events and the like, each for a time, and at most so many."""
 
     def __init__(self, keep_us: int, count_max: int) -> None:
         self.count_max = count_max
         self._keep_us = keep_us
-        self._since: dict[EventId, int] = {}
-        self._oldest_first: deque[EventId] = deque()
+        self._since: dict[Item, int] = {}
+        self._oldest_first: deque[Item] = deque()
 
     def __len__(self) -> int:
         return len(self._since)
 
-    def __contains__(self, id: EventId) -> bool:
+    def __contains__(self, id: Item) -> bool:
         return id in self._since
 
-    def add(self, id: EventId, now: int) -> bool:
+    def add(self, id: Item, now: int) -> bool:
         """Whether an event is seen for the first time; from now on it is not."""
         if id in self._since:
             return False

@@ -86,6 +86,8 @@ class Journal:
     deliveries: list[DeliveryRecord] = field(default_factory=list)
     downs: dict[int, list[Span]] = field(default_factory=dict)
     """When nodes were down."""
+    failures: list[tuple[int, int]] = field(default_factory=list)
+    """When which node crashed, or was paused, which others cannot tell from a crash."""
     splits: list[Split] = field(default_factory=list)
     wire_duplicates: int = 0
     ended_us: int = 0
@@ -121,6 +123,7 @@ class Journal:
 
     def crashed(self, node: int, now: int) -> None:
         """A node is down, and nothing of it is in force."""
+        self.failures.append((now, node))
         self.downs.setdefault(node, []).append(Span(now))
         for record in self.subscriptions.values():
             if record.node == node:

@@ -14,8 +14,9 @@ from typing import TypeVar
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Found, Got, Put
 from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.crowd import Progress
 from smartpubsub.sim.faults import Crash
-from smartpubsub.sim.overlay import Overlay, Progress
+from smartpubsub.sim.overlay import Overlay
 from smartpubsub.sim.streams import stream
 
 Item = TypeVar("Item")

@@ -53,6 +53,8 @@ class Network:
         self._rates: list[int] = []
         self._last_arrival: dict[tuple[int, int], int] = {}
         self._is_plain = not (options.jitter_us or options.loss or options.duplication)
+        self._latency_us = options.latency_us
+        self._overhead_bytes = options.overhead_bytes
 
     def add_node(self) -> None:
         """One more node, with the next number."""
@@ -63,31 +65,44 @@ class Network:
         """Make a node's outgoing link slower; a factor of 1 makes it what it was."""
         self._rates[node] = max(1, self.options.bandwidth_bytes_per_s // factor)
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether each message arrives once, when `earliest_arrival` says."""
+        return self._is_plain and not self.rules and not self._last_arrival
+
+    def earliest_arrival(self, now: int, sender: int, size: int) -> int:
+        """Put a message on a node's link; when it arrives if nothing befalls it on the way."""
+        begins = self._free_at[sender]
+        if begins < now:
+            begins = now
+        sent = begins + (size + self._overhead_bytes) * 1_000_000 // self._rates[sender]
+        self._free_at[sender] = sent
+        return sent + self._latency_us
+
     def arrivals(self, now: int, sender: int, receiver: int, size: int) -> Sequence[int]:
         """When a message arrives: once, twice, or never."""
-        extra = 0
-        for rule in self.rules:
-            verdict = rule(now, sender, receiver)
-            if verdict is not None:
-                if verdict == DROP:
-                    return ()
-                extra = verdict
-                break
+        extra = self._verdict(now, sender, receiver)
+        if extra == DROP:
+            return ()
         options = self.options
         # What is sent takes its place on the link even if it is lost later.
-        begins = max(now, self._free_at[sender])
-        sent = begins + (size + options.overhead_bytes) * 1_000_000 // self._rates[sender]
-        self._free_at[sender] = sent
-        at = sent + options.latency_us + extra
-        if self._is_plain:
-            return (self._in_order(sender, receiver, at),)
+        at = self.earliest_arrival(now, sender, size) + extra
+        if self._is_plain and not extra and not self._last_arrival:
+            return (at,)  # It cannot overtake another, so nothing has to be remembered.
         if options.loss and self._rng.random() < options.loss:
             return ()
         copies = 2 if options.duplication and self._rng.random() < options.duplication else 1
-        return [
+        return tuple(
             self._in_order(sender, receiver, at + self._rng.randint(0, options.jitter_us))
             for _ in range(copies)
-        ]
+        )
+
+    def _verdict(self, now: int, sender: int, receiver: int) -> int:
+        for rule in self.rules:
+            verdict = rule(now, sender, receiver)
+            if verdict is not None:
+                return verdict
+        return 0
 
     def _in_order(self, sender: int, receiver: int, at: int) -> int:
         if self.options.reordering:

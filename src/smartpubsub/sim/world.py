@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
 from smartpubsub.seam import (
@@ -34,6 +33,7 @@ from smartpubsub.seam import (
     Timer,
     TimerFired,
 )
+from smartpubsub.sim.calendar import Calendar, Entry
 from smartpubsub.sim.network import Network, NetworkOptions
 from smartpubsub.sim.rows import delivered_row
 from smartpubsub.sim.trace import Trace
@@ -42,6 +42,15 @@ Sizes: TypeAlias = Mapping[type, Callable[[Any], int]]
 """How many bytes a message of each type takes on the wire."""
 
 _ARRIVALS = frozenset({Received, Asked, Answered})
+
+# Most timers are cancelled long before their time, so they sleep until it is near, and only those
+# that are still set then come into the calendar.
+_NAP_BITS = 16
+
+_FOREVER = 1 << 62
+
+# A class of named fields takes twice as long to call, and messages are what there is most of.
+_new = tuple.__new__
 
 
 @dataclass(slots=True, eq=False)
@@ -93,11 +102,17 @@ class World:
         self.network = Network(options, seed)
         self.on_deliver = on_deliver
         self.on_receive = on_receive
+        self.on_fault: Callable[[str, int], None] | None = None
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._trace = trace
-        self._heap: list[tuple[int, int, Host | None, int, Any]] = []
+        self._calendar = Calendar()
         self._sequence = 0
+        self._sleeping: dict[int, list[tuple[int, int, Host, Timer]]] = {}
+        # One message often goes to many, one after the other, and is the same for all.
+        self._said = Received(b"", None)
+        self._measured: object = None
+        self._measured_bytes = 0
         self._carry_out: dict[type, Callable[[Host, Any], None]] = {
             Send: self._send,
             Ask: self._ask,
@@ -110,6 +125,11 @@ class World:
             Connect: self._connect,
         }
 
+    @property
+    def pending_count(self) -> int:
+        """How much is going to happen, as far as is known now."""
+        return len(self._calendar) + sum(map(len, self._sleeping.values()))
+
     # --- who is there ---
 
     def add(
@@ -120,13 +140,14 @@ class World:
         self.hosts.append(host)
         self._by_peer[peer] = host
         self.network.add_node()
-        self._happen(host, Started(host.incarnation))
+        self._tell(host, Started(host.incarnation))
         return host
 
     def crash(self, host: Host, *, with_storage: bool = False) -> None:
         """Stop a node at once; what it had in memory is lost, and its storage too if asked for."""
         self.fault("crash", host.number)
         host.is_up = False
+        host.paused_until = 0
         host.incarnation += 1
         host.timers.clear()
         if with_storage:
@@ -137,7 +158,7 @@ class World:
         self.fault("restart", host.number)
         host.is_up = True
         host.core = host.make_core(host.incarnation)
-        self._happen(host, Started(host.incarnation))
+        self._tell(host, Started(host.incarnation))
 
     def pause(self, host: Host, until: int) -> None:
         """Let nothing happen at a node until a time; then everything, in order."""
@@ -146,6 +167,8 @@ class World:
 
     def fault(self, kind: str, node: int) -> None:
         """Note that something has gone wrong, or right again, with a node."""
+        if self.on_fault is not None:
+            self.on_fault(kind, node)
         if self._trace is not None:
             self._trace.add(self.now, "fault", node, -1, kind, 0)
 
@@ -157,53 +180,70 @@ class World:
 
     def run(self, until: int) -> None:
         """Let everything happen that happens up to a time, which it then is."""
-        while self._heap and self._heap[0][0] <= until:
-            self.step()
+        take_next, happen = self._calendar.next, self._happen
+        while (entry := take_next(until)) is not None:
+            happen(entry)
         self.now = max(self.now, until)
 
     def run_while(self, condition: Callable[[], bool], until: int) -> bool:
         """Go on while a condition holds, at most until a time; whether it stopped holding."""
+        take_next, happen = self._calendar.next, self._happen
         while condition():
-            if not self._heap or self._heap[0][0] > until:
+            entry = take_next(until)
+            if entry is None:
                 return False
-            self.step()
+            happen(entry)
         return True
 
     def step(self) -> None:
-        """Let the next thing happen."""
-        self.now, sequence, host, incarnation, event = heappop(self._heap)
+        """Let the next thing happen, if there is any, which may be that timers get near."""
+        entry = self._calendar.next(_FOREVER)
+        if entry is not None:
+            self._happen(entry)
+
+    def _happen(self, entry: Entry) -> None:
+        at, sequence, host, incarnation, event = entry
         if host is None:
-            event()
+            if sequence:
+                self.now = at
+                event()
+            else:
+                self._wake_timers(event)
             return
+        self.now = at
         if host.incarnation != incarnation or not host.is_up:
-            if type(event) in _ARRIVALS:
-                self._drop(host, self._by_peer[event.peer].number, event.message, 0)
-            return
-        if host.paused_until > self.now:
+            self._miss(host, event)
+        elif host.paused_until > at:
             self._postpone(host, sequence, event)
-            return
-        kind = type(event)
-        if kind is TimerFired:
-            if host.timers.get(event.timer) != sequence:
-                return  # It was cancelled, or set anew.
-            del host.timers[event.timer]
-            if self._trace is not None:
-                self._trace.add(self.now, "timer", host.number, -1, _owner_of(event.timer), 0)
-        elif kind in _ARRIVALS:
+        elif type(event) in _ARRIVALS:
             host.received_count += 1
-            self._note_arrival(host, event)
-        self._happen(host, event)
+            if self._trace is not None:
+                sender = self._by_peer[event.peer].number
+                kind = type(event.message).__name__
+                self._trace.add(at, "receive", host.number, sender, kind, 0)
+            if self.on_receive is not None:
+                self.on_receive(host, event.message)
+            self._tell(host, event)
+        elif type(event) is not TimerFired or self._is_due(host, sequence, event.timer):
+            self._tell(host, event)
 
-    def _note_arrival(self, host: Host, event: Received | Asked | Answered) -> None:
+    def _tell(self, host: Host, event: Event) -> None:
+        effects = host.core.handle(event, host.clock(self.now))
+        if effects:
+            self.carry_out(host, effects)
+
+    def _is_due(self, host: Host, sequence: int, timer: Timer) -> bool:
+        """Whether a timer is neither cancelled nor set anew; then it is no longer set."""
+        if host.timers.get(timer) != sequence:
+            return False
+        del host.timers[timer]
         if self._trace is not None:
-            sender = self._by_peer[event.peer].number
-            name = type(event.message).__name__
-            self._trace.add(self.now, "receive", host.number, sender, name, 0)
-        if self.on_receive is not None:
-            self.on_receive(host, event.message)
+            self._trace.add(self.now, "timer", host.number, -1, _owner_of(timer), 0)
+        return True
 
-    def _happen(self, host: Host, event: Event) -> None:
-        self.carry_out(host, host.core.handle(event, host.clock(self.now)))
+    def _miss(self, host: Host, event: Event) -> None:
+        if isinstance(event, Received | Asked | Answered):
+            self._drop(host, self._by_peer[event.peer].number, event.message, 0)
 
     def _postpone(self, host: Host, sequence: int, event: Event) -> None:
         self._push(host.paused_until, host, host.incarnation, event)
@@ -211,8 +251,13 @@ class World:
             host.timers[event.timer] = self._sequence
 
     def _push(self, at: int, host: Host | None, incarnation: int, event: Any) -> None:
-        self._sequence += 1
-        heappush(self._heap, (at, self._sequence, host, incarnation, event))
+        self._sequence = sequence = self._sequence + 1
+        self._calendar.add((at, sequence, host, incarnation, event))
+
+    def _wake_timers(self, nap: int) -> None:
+        for at, sequence, host, timer in self._sleeping.pop(nap):
+            if host.timers.get(timer) == sequence:
+                self._calendar.add((at, sequence, host, host.incarnation, TimerFired(timer)))
 
     # --- effects ---
 
@@ -222,37 +267,60 @@ class World:
             self._carry_out[type(effect)](host, effect)
 
     def _send(self, host: Host, effect: Send) -> None:
-        self._transmit(host, effect, Received(host.peer, effect.message, host.addresses))
+        peer, message = effect
+        if message is not self._said.message or host.peer is not self._said.peer:
+            self._said = _new(Received, (host.peer, message, host.addresses))
+        self._transmit(host, peer, message, self._said)
 
     def _ask(self, host: Host, effect: Ask) -> None:
-        event = Asked(host.peer, effect.message, effect.number, host.addresses)
-        self._transmit(host, effect, event)
+        peer, message, number, _ = effect
+        event = _new(Asked, (host.peer, message, number, host.addresses))
+        self._transmit(host, peer, message, event)
 
     def _answer(self, host: Host, effect: Answer) -> None:
-        self._transmit(host, effect, Answered(host.peer, effect.message, effect.number))
+        peer, message, number = effect
+        self._transmit(host, peer, message, _new(Answered, (host.peer, message, number)))
 
-    def _transmit(self, host: Host, effect: Send | Ask | Answer, event: Event) -> None:
-        message = effect.message
-        size = self._sizes[type(message)](message)
-        receiver = self._by_peer.get(effect.peer)
+    def _transmit(self, host: Host, peer: bytes, message: object, event: Event) -> None:
+        if message is not self._measured:
+            self._measured = message
+            self._measured_bytes = self._sizes[type(message)](message)
+        size = self._measured_bytes
         host.sent_count += 1
         host.sent_bytes += size
+        receiver = self._by_peer.get(peer)
         if receiver is None:
             self._drop(host, -1, message, size)
             return
-        arrivals = self.network.arrivals(self.now, host.number, receiver.number, size)
+        sender = host.number
         if self._trace is not None:
             kind = type(message).__name__
-            self._trace.add(self.now, "send", host.number, receiver.number, kind, size)
+            self._trace.add(self.now, "send", sender, receiver.number, kind, size)
+        network = self.network
+        if network.is_simple:
+            at = network.earliest_arrival(self.now, sender, size)
+            self._push(at, receiver, receiver.incarnation, event)
+            return
+        arrivals = network.arrivals(self.now, sender, receiver.number, size)
         if not arrivals:
             self._drop(host, receiver.number, message, size)
         for at in arrivals:
             self._push(at, receiver, receiver.incarnation, event)
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
-        at = max(self.now, host.when(effect.at))
-        self._push(at, host, host.incarnation, TimerFired(effect.timer))
-        host.timers[effect.timer] = self._sequence
+        timer, clock = effect
+        at = max(self.now, host.when(clock))
+        nap = at >> _NAP_BITS
+        if nap == self.now >> _NAP_BITS:
+            self._push(at, host, host.incarnation, TimerFired(timer))
+        else:
+            self._sequence += 1
+            sleeping = self._sleeping.get(nap)
+            if sleeping is None:
+                sleeping = self._sleeping[nap] = []
+                self._calendar.add((nap << _NAP_BITS, 0, None, 0, nap))
+            sleeping.append((at, self._sequence, host, timer))
+        host.timers[timer] = self._sequence
 
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
         host.timers.pop(effect.timer, None)

@@ -1,0 +1,28 @@
+"""Commands to give next, put together from the one that was given."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+
+import click
+from click.core import ParameterSource
+
+
+def same_again(context: click.Context, command: str, leave_out: Collection[str]) -> str:
+    """Another command with the options that this one was given."""
+    words = [command]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in leave_out or not is_given(context, name):
+            continue
+        words.append(parameter.opts[0])
+        value = context.params[name]
+        if value is not True:
+            words.append(shlex.quote(str(value)))
+    return " ".join(words)
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether an option was written down."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE

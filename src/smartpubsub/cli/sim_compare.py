@@ -1,0 +1,123 @@
+"""smartpubsub sim compare."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sim_options import SimOptions, sim_options
+from smartpubsub.cli.sim_progress import StderrProgress
+from smartpubsub.cli.sim_protocols import known_protocol
+from smartpubsub.cli.sim_text import percent, table
+from smartpubsub.sim import result as results
+from smartpubsub.sim.comparison import compared
+from smartpubsub.sim.stacks import STACKS, VARIANTS
+
+HEAD = (
+    "protocol",
+    "variant",
+    "coverage",
+    "missing",
+    "duplicates",
+    "mean ms",
+    "p99 ms",
+    "hops",
+    "messages",
+    "bytes",
+    "per delivery",
+    "for nothing",
+)
+
+
+@click.command()
+@click.option(
+    "--protocol",
+    "protocols",
+    multiple=True,
+    callback=known_protocol,
+    metavar=f"[{'|'.join(STACKS)}]",
+    help="A protocol to compare; may be given again.  [default: all]",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    type=click.Choice(VARIANTS),
+    help="A variant to compare, of protocols that have them; may be given again.  [default: all]",
+)
+@sim_options
+@json_option
+@click.pass_context
+def compare(
+    context: click.Context,
+    /,
+    options: SimOptions,
+    *,
+    protocols: tuple[str, ...],
+    variants: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run several protocols in the same world, side by side.
+
+    Takes the options of `sim run`; seed, workload and faults are the same for all. The columns at
+    the end: messages for each delivery, and copies of events that came to nodes that did not want
+    them. With --json, a list of the documents of `sim run`, with these two added. The exit code is
+    1 if something happened in one of the runs that must not.
+
+    \b
+    Examples:
+      smartpubsub sim compare --scenario normal --nodes 100
+      smartpubsub sim compare --protocol floodsub --protocol gossipsub --loss 0.05 --json
+    """
+    chosen = choices(protocols or tuple(STACKS), variants or VARIANTS)
+    workload = options.load([protocol for protocol, _ in chosen])
+    documents: list[dict[str, Any]] = []
+    for protocol, variant in chosen:
+        with StderrProgress(f"{protocol}, ") as progress:
+            experiment = options.experiment(protocol, variant, workload, progress=progress)
+            result = results.run(experiment, options.scenario_name)
+        documents.append(compared(result))
+        if experiment.was_interrupted:
+            break
+    if as_json:
+        print_json(documents)
+    else:
+        click.echo(table(HEAD, [cells(document) for document in documents], left=2))
+    broken = [document for document in documents if document["violations"]]
+    for document in broken:
+        names = " ".join(filter(None, (document["protocol"], document["variant"])))
+        click.echo(f"{names}: {len(document['violations']):,} violations", err=True)
+    if documents[-1]["interrupted"]:
+        context.exit(INTERRUPTED)
+    if broken:
+        context.exit(FAILURE)
+
+
+def choices(protocols: Sequence[str], variants: Sequence[str]) -> list[tuple[str, str]]:
+    """What to run: each protocol, in all variants if it has any."""
+    return [
+        (protocol, variant)
+        for protocol in dict.fromkeys(protocols)
+        for variant in (dict.fromkeys(variants) if STACKS[protocol].has_variants else VARIANTS[-1:])
+    ]
+
+
+def cells(document: dict[str, Any]) -> list[str]:
+    """A result as a row of the table."""
+    per_delivery = document["messages_per_delivery"]
+    return [
+        document["protocol"],
+        document["variant"] or "",
+        percent(document["coverage_injected"]),
+        f"{document['missing']:,}",
+        f"{document['app_duplicates']:,}",
+        f"{document['latency_ms']['mean']:,.1f}",
+        f"{document['latency_ms']['p99']:,.1f}",
+        f"{document['hops']['mean']:.2f}",
+        f"{document['messages']:,}",
+        f"{document['bytes']:,}",
+        "" if per_delivery is None else f"{per_delivery:,.1f}",
+        f"{document['carried_for_nothing']:,}",
+    ]

@@ -1,0 +1,92 @@
+"""smartpubsub sim run."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from smartpubsub.cli.again import same_again
+from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sim_options import SimOptions, sim_options
+from smartpubsub.cli.sim_progress import StderrProgress
+from smartpubsub.cli.sim_protocols import note_what_is_ignored, protocol_option, variant_option
+from smartpubsub.cli.sim_text import result_text
+from smartpubsub.sim import result as results
+from smartpubsub.sim.result import Result
+from smartpubsub.sim.trace import Trace
+from smartpubsub.sim.trace_files import TRACE_FORMATS, TraceFolder
+
+
+@click.command()
+@protocol_option
+@variant_option
+@sim_options
+@click.option(
+    "--trace",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="A new folder, to write there all that happens.",
+)
+@click.option(
+    "--trace-format",
+    type=click.Choice([*TRACE_FORMATS]),
+    default="parquet",
+    show_default=True,
+    help="In which form.",
+)
+@json_option
+@click.pass_context
+def run(
+    context: click.Context,
+    /,
+    options: SimOptions,
+    *,
+    protocol: str,
+    variant: str,
+    folder: Path | None,
+    trace_format: str,
+    as_json: bool,
+) -> None:
+    """Run a protocol in a simulated world.
+
+    Builds a network, lets a scenario or a workload file happen in it, and compares what was
+    delivered with what was owed. The same options give the same result, to the byte. The exit code
+    is 1 if something happened that must not, and 130 after Ctrl-C, which ends the run early.
+
+    \b
+    Examples:
+      smartpubsub sim run --protocol floodsub
+      smartpubsub sim run --protocol gossipsub --scenario event-burst --nodes 200 --json
+      smartpubsub sim run --protocol gossipsub --workload my.jsonl --loss 0.01 --trace traces
+      smartpubsub sim run --protocol floodsub --scenario reddit --events 1000 --churn 30:5:0.2
+    """
+    note_what_is_ignored(context, protocol)
+    result = run_one(options, protocol, variant, folder, trace_format)
+    if as_json:
+        print_json(result.document())
+    else:
+        click.echo(result_text(result))
+    if result.experiment.was_interrupted:
+        context.exit(INTERRUPTED)
+    if result.violations:
+        leave_out = ("folder", "trace_format", "as_json")
+        command = same_again(context, "smartpubsub sim replay", leave_out)
+        click.echo(f"to look at the first violation: {command}", err=True)
+        context.exit(FAILURE)
+
+
+def run_one(
+    options: SimOptions, protocol: str, variant: str, folder: Path | None, trace_format: str
+) -> Result:
+    """Run an experiment, and write its trace if there is a folder for it."""
+    workload = options.load([protocol])
+    with ExitStack() as stack:
+        sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
+        trace = Trace(sink)
+        progress = stack.enter_context(StderrProgress())
+        experiment = options.experiment(protocol, variant, workload, trace=trace, progress=progress)
+        try:
+            return results.run(experiment, options.scenario_name)
+        finally:
+            trace.flush()

@@ -1,0 +1,93 @@
+"""Results as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.checkers.violation import Violation
+from smartpubsub.sim.result import Result
+
+VIOLATIONS_SHOWN = 5
+
+
+def result_text(result: Result) -> str:
+    """A result in a few lines."""
+    found: dict[str, Any] = result.document()
+    lines = [
+        ("ran", _what_ran(found)),
+        ("events", f"{found['injected']:,} injected, {found['published']:,} acknowledged"),
+        (
+            "delivered",
+            f"{found['delivered']:,} of {found['expected']:,}"
+            f" ({percent(found['coverage_injected'])}), {found['missing']:,} missing,"
+            f" {found['unexpected']:,} unexpected",
+        ),
+        (
+            "duplicates",
+            f"{found['app_duplicates']:,} at applications,"
+            f" {found['wire_duplicates']:,} on the wire",
+        ),
+        ("latency", _latency(found["latency_ms"])),
+        ("on the path", f"mean {found['path_floor_ms']['mean']:,} ms of that"),
+        ("hops", f"mean {found['hops']['mean']:,}, max {found['hops']['max']:,}"),
+        ("subscribing", _latency(found["subscription_latency_ms"])),
+        ("sent", f"{found['messages']:,} messages, {found['bytes']:,} bytes"),
+        ("took", f"{found['wall_s']:,} s, {found['peak_rss_mb']:,} MB at most"),
+        ("digest", found["trace_digest"]),
+    ]
+    if found["pace_ms"]:
+        lines.insert(2, ("pace", f"one event every {found['pace_ms']:,} ms"))
+    if found["order_violations"] is not None:
+        lines.insert(4, ("out of order", f"{found['order_violations']:,}"))
+    if found["interrupted"]:
+        lines.append(("interrupted", "this is what there was until then"))
+    text = "\n".join(f"{name:<14}{value}" for name, value in lines)
+    return "\n".join([text, *violation_lines(result.violations)])
+
+
+def violation_lines(violations: Sequence[Violation]) -> list[str]:
+    """The first few violations, and how many more there are."""
+    if not violations:
+        return ["violations    none"]
+    first = sorted(violations, key=lambda violation: violation.at_us)[:VIOLATIONS_SHOWN]
+    lines = [f"violations    {len(violations):,}", *(f"  {violation_line(v)}" for v in first)]
+    if len(violations) > len(first):
+        lines.append(f"  and {len(violations) - len(first):,} more")
+    return lines
+
+
+def violation_line(violation: Violation) -> str:
+    """A violation in one line."""
+    return f"{violation.at_us / SECOND:.6f} s  invariant {violation.invariant}: {violation.what}"
+
+
+def percent(share: float) -> str:
+    """A share of which nothing is rounded up to all.
+
+    >>> percent(1.0), percent(0.99999), percent(0.5)
+    ('100 %', '99.99 %', '50.00 %')
+    """
+    return "100 %" if share == 1 else f"{int(share * 10_000) / 100:.2f} %"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows below a head, the first columns to the left and the others to the right."""
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if n < left else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *rows)
+    )
+
+
+def _what_ran(found: dict[str, Any]) -> str:
+    protocol = " ".join(filter(None, (found["protocol"], found["variant"])))
+    return f"{protocol}, {found['scenario']}, {found['nodes']:,} nodes, seed {found['seed']}"
+
+
+def _latency(found: dict[str, float]) -> str:
+    return f"{', '.join(f'{name} {value:,}' for name, value in found.items())} ms"

@@ -1,0 +1,179 @@
+"""Messages as they go over a connection: libp2p's pubsub in protobuf, each after its length.
+
+What comes from others is checked before anything is made of it. What is not known, what is about
+another topic, and what says nothing to this implementation is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from smartpubsub.kademlia.protobuf import WireError, framed, limit, parsed, unframed
+from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate, PredicateError
+from smartpubsub.protocols.publication import (
+    SEQUENCE_BYTES,
+    SIGNATURE_BYTES,
+    TOPIC,
+    EventId,
+    Publication,
+)
+from smartpubsub.protocols.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.rpc_schema import ContentBuffer, EventBuffer, RpcBuffer
+
+__all__ = ["RpcLimits", "WireError", "decode", "encode", "signing_bytes"]
+
+_SIGNED_FIRST = b"libp2p-pubsub:"
+_SEQUENCE = Struct(">II")
+"""The incarnation, then the number: later events have larger sequences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RpcLimits:
+    """The most that is taken of what others send in one message."""
+
+    message_bytes_max: int = 1 << 20
+    """libp2p's own limit."""
+    event_count_max: int = 1_000
+    id_count_max: int = 5_000
+    """How many events may be offered, and how many wished for."""
+    part_count_max: int = 100
+    """How many subscriptions there may be, and how many parts of a control message of each sort."""
+    peer_bytes_max: int = 128
+    predicate_bytes_max: int = 64 * 1024
+    attributes_max: int = ATTRIBUTES_MAX
+    payload_bytes_max: int = 1 << 20
+    backoff_s_max: int = 24 * 3600
+
+
+def encode(rpc: Rpc) -> bytes:
+    """A message with its length before it.
+
+    >>> encode(Rpc(subscribe=True)).hex(" ", 8)
+    '110a 0f0801120b736d61 7274707562737562'
+    """
+    buffer = RpcBuffer()
+    if rpc.subscribe is not None:
+        buffer.subscriptions.add(subscribe=rpc.subscribe, topicid=TOPIC)
+    for (id, predicate, payload, signature, _), hops in rpc.publish:
+        event = _event_buffer(id, predicate, payload)
+        event.signature = signature
+        event.hops = hops
+        buffer.publish.append(event)
+    if rpc.control is not None:
+        buffer.control.SetInParent()  # One that says nothing is not the same as none.
+        _fill(buffer.control, rpc.control)
+    return framed(buffer.SerializeToString())
+
+
+def decode(data: bytes, limits: RpcLimits) -> Rpc:
+    """The one message that is there with its length before it, if it keeps to the limits."""
+    buffer = parsed(RpcBuffer, unframed(data, limits.message_bytes_max), "pubsub message")
+    _limit_parts("subscriptions", buffer.subscriptions, limits)
+    limit("a list of events", buffer.publish, limits.event_count_max, "events")
+    ours = [entry.subscribe for entry in buffer.subscriptions if entry.topicid == TOPIC]
+    return Rpc(
+        ours[-1] if ours else None,
+        tuple(_copy(event, limits) for event in buffer.publish if event.topic == TOPIC),
+        _control(buffer.control, limits) if buffer.HasField("control") else None,
+    )
+
+
+def signing_bytes(id: EventId, predicate: Predicate, payload: bytes) -> bytes:
+    """What a publisher signs: all of an event but its hops, which change on the way."""
+    signed: bytes = _event_buffer(id, predicate, payload).SerializeToString()
+    return _SIGNED_FIRST + signed
+
+
+# --- writing ---
+
+
+def _event_buffer(id: EventId, predicate: Predicate, payload: bytes) -> Any:
+    content = ContentBuffer(predicate=str(predicate), payload=payload)
+    return EventBuffer(
+        publisher=id.publisher,
+        data=content.SerializeToString(),
+        seqno=_sequence(id),
+        topic=TOPIC,
+    )
+
+
+def _fill(buffer: Any, control: Control) -> None:
+    if control.ihave:
+        buffer.ihave.add(topicID=TOPIC, messageIDs=_written(control.ihave))
+    if control.iwant:
+        buffer.iwant.add(messageIDs=_written(control.iwant))
+    if control.graft:
+        buffer.graft.add(topicID=TOPIC)
+    if control.prune_s is not None:
+        buffer.prune.add(topicID=TOPIC, backoff=control.prune_s)
+
+
+def _written(ids: Iterable[EventId]) -> list[bytes]:
+    return [id.publisher + _sequence(id) for id in ids]
+
+
+def _sequence(id: EventId) -> bytes:
+    return _SEQUENCE.pack(id.incarnation, id.number)
+
+
+# --- reading ---
+
+
+def _copy(buffer: Any, limits: RpcLimits) -> Copy:
+    limit("a signature", buffer.signature, SIGNATURE_BYTES)
+    id = _id(buffer.publisher, buffer.seqno, limits)
+    content = parsed(ContentBuffer, buffer.data, "predicate and payload")
+    limit("a payload", content.payload, limits.payload_bytes_max)
+    predicate = _predicate(content.predicate, limits)
+    event = Publication.of(id, predicate, content.payload, buffer.signature)
+    # Others do not count; then it is one link that an event has come over at least.
+    return Copy(event, max(1, buffer.hops))
+
+
+def _predicate(text: str, limits: RpcLimits) -> Predicate:
+    limit("a predicate", text.encode(), limits.predicate_bytes_max)
+    try:
+        return Predicate.parse(text, limits.attributes_max)
+    except PredicateError as error:
+        raise WireError(f"a predicate that cannot be read: {error}") from error
+
+
+def _control(buffer: Any, limits: RpcLimits) -> Control:
+    for parts, name in (
+        (buffer.ihave, "offers"),
+        (buffer.iwant, "wishes"),
+        (buffer.graft, "grafts"),
+        (buffer.prune, "prunes"),
+    ):
+        _limit_parts(name, parts, limits)
+    prunes = [part.backoff for part in buffer.prune if part.topicID == TOPIC]
+    if prunes and prunes[-1] > limits.backoff_s_max:
+        raise WireError(f"a backoff of {prunes[-1]} s; at most {limits.backoff_s_max} s are taken")
+    return Control(
+        _ids([part for part in buffer.ihave if part.topicID == TOPIC], limits),
+        _ids(buffer.iwant, limits),
+        any(part.topicID == TOPIC for part in buffer.graft),
+        prunes[-1] if prunes else None,
+    )
+
+
+def _ids(parts: Iterable[Any], limits: RpcLimits) -> tuple[EventId, ...]:
+    written = [id for part in parts for id in part.messageIDs]
+    limit("a list of ids", written, limits.id_count_max, "ids")
+    return tuple(_id(id[:-SEQUENCE_BYTES], id[-SEQUENCE_BYTES:], limits) for id in written)
+
+
+def _id(publisher: bytes, sequence: bytes, limits: RpcLimits) -> EventId:
+    if len(sequence) != SEQUENCE_BYTES:
+        raise WireError(f"a sequence of {len(sequence)} bytes; it has {SEQUENCE_BYTES}")
+    if not publisher:
+        raise WireError("an event has no publisher")
+    limit("a peer id", publisher, limits.peer_bytes_max)
+    return EventId(publisher, *_SEQUENCE.unpack(sequence))
+
+
+def _limit_parts(name: str, parts: Any, limits: RpcLimits) -> None:
+    limit(f"a list of {name}", parts, limits.part_count_max, name)

@@ -1,0 +1,262 @@
+"""From the publisher up to the rendezvous, which takes an event into its care.
+
+The rendezvous admits a publisher's events in the publisher's order, starts to spread an event at
+once, has its backups record it, and only then acknowledges it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened
+from smartpubsub.protocols.scoutsubs.parts import (
+    NOBODY,
+    Admitted,
+    Completed,
+    Done,
+    Raise,
+    Record,
+    Recorded,
+)
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
+from smartpubsub.protocols.seen import Seen
+from smartpubsub.seam import Peer
+
+
+class _Before(NamedTuple):
+    """An event that another one of the same publisher waits for."""
+
+    attribute: str
+    publisher: Peer
+    incarnation: int
+    number: int
+
+
+class _Kept(NamedTuple):
+    """An event that is kept for a rendezvous, and since when."""
+
+    record: Record
+    owner: Peer
+    since_us: int
+
+
+class Admitting:
+    """Events on their way up, those in the node's care, and those it keeps for others."""
+
+    def __init__(self, office: Office) -> None:
+        settings = office.settings
+        self._office = office
+        self._admitted: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
+        self._late: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
+        """Events that were waited for in vain, and are not waited for again."""
+        self._kept: dict[EventKey, _Kept] = {}
+        self._held: dict[str, list[tuple[Raise, Peer | None]]] = {}
+        """Events that wait until it is known who the rendezvous is."""
+        self._doubtful: dict[Peer, list[tuple[Raise, Peer | None]]] = {}
+        """Events that wait until it is known whether the next hop is there."""
+        self._early: dict[_Before, Raise] = {}
+        """Events that wait for the one before them."""
+
+    # --- on the way up ---
+
+    def on_raise(self, peer: Peer, part: Raise) -> None:
+        """Somebody passes an event up."""
+        self.pass_up(part, peer)
+
+    def pass_up(self, part: Raise, came_from: Peer | None) -> Peer | None:
+        """Send an event on towards its rendezvous, or admit it; to whom it went."""
+        office = self._office
+        tree = office.trees.get(part.attribute)
+        if tree is None:
+            # Whoever only passes events on needs no tree.
+            hop = office.closer(Tree(part.attribute))
+            if hop is None:
+                tree = office.tree(part.attribute)
+        else:
+            hop = tree.parent if tree.role is Role.CHILD else None
+        if tree is not None and tree.acts_as_root:
+            self._admit(tree, part, came_from)
+        elif hop is None:
+            self._hold(part, came_from)
+        elif part.is_retry and not office.is_fresh(hop.peer):
+            self._doubtful.setdefault(hop.peer, []).append((part, came_from))
+            office.probing.probe(hop.peer)
+            return hop.peer
+        else:
+            if not office.settings.is_reliable and tree is not None:
+                office.spreading.spread(tree, part.event, part.hops, None, came_from or NOBODY)
+            office.say(hop.peer, part._replace(hops=part.hops + 1))
+            return hop.peer
+        return None
+
+    def _hold(self, part: Raise, came_from: Peer | None) -> None:
+        held = self._held.setdefault(part.attribute, [])
+        if len(held) < self._office.settings.record_count_max:
+            held.append((part, came_from))
+        else:
+            self._office.refused += 1
+
+    def on_heard(self, peer: Peer) -> None:
+        """Somebody is there, or is known not to be: go on with what has waited for that."""
+        for part, came_from in self._doubtful.pop(peer, ()):
+            self.pass_up(part, came_from)
+
+    def release(self, tree: Tree) -> None:
+        """It is known who is above: go on with what has waited for that."""
+        if tree.role in (Role.ROOT, Role.CHILD):
+            for part, came_from in self._held.pop(tree.attribute, ()):
+                self.pass_up(part, came_from)
+
+    # --- at the rendezvous ---
+
+    def _admit(self, tree: Tree, part: Raise, came_from: Peer | None) -> None:
+        office = self._office
+        id = part.event.id
+        if (id, part.attribute) in self._admitted:
+            if not office.spreading.is_being_recorded((id, part.attribute)):
+                self._answer(id, part.attribute)
+        elif not office.signing.is_signed(part.event):
+            office.refused += 1
+        elif office.spreading.open_count >= office.settings.record_count_max:
+            self._answer(id, part.attribute, "the rendezvous has too many open events; try later")
+        elif self._has_to_wait(part):
+            self._wait_for_previous(part)
+        else:
+            self._take(tree, part, came_from)
+            self.on_early(*_Before(part.attribute, *id))
+
+    def _has_to_wait(self, part: Raise) -> bool:
+        before = (part.event.id._replace(number=part.previous), part.attribute)
+        return bool(part.previous) and before not in self._admitted and before not in self._late
+
+    def _wait_for_previous(self, part: Raise) -> None:
+        id = part.event.id
+        before = _Before(part.attribute, id.publisher, id.incarnation, part.previous)
+        if before not in self._early:
+            self._early[before] = part
+            office = self._office
+            office.set_timer(("early", *before), office.now + office.settings.hold_us_max)
+
+    def on_early(self, attribute: str, publisher: Peer, incarnation: int, number: int) -> None:
+        """The event before has come, or is not waited for any longer."""
+        part = self._early.pop(_Before(attribute, publisher, incarnation, number), None)
+        if part is not None:
+            self._late.add((EventId(publisher, incarnation, number), attribute), self._office.now)
+            self.pass_up(part, None)
+
+    def _take(self, tree: Tree, part: Raise, came_from: Peer | None) -> None:
+        office = self._office
+        event = part.event
+        self._admitted.add((event.id, part.attribute), office.now)
+        # In unreliable variants a child that passes an event up has sent it down already.
+        is_below = not office.settings.is_reliable and came_from in tree.children
+        excluded = came_from if is_below and came_from else NOBODY
+        opened = office.spreading.spread(tree, event, part.hops, None, excluded)
+        if office.settings.is_reliable:
+            self._care_for(tree, opened, wants_all=part.wants_all)
+        else:
+            self._answer(event.id, part.attribute)
+
+    def _care_for(self, tree: Tree, opened: Opened, *, wants_all: bool) -> None:
+        """Have an event recorded, and acknowledge it after that."""
+        office = self._office
+        opened.wants_all = wants_all
+        for backup in office.closest(tree.name, office.settings.backups):
+            opened.recording[backup.peer] = None
+            office.say(backup.peer, opened.record())
+        office.spreading.keep_at_root(opened)
+        self._acknowledge_if_recorded(opened)
+
+    def _answer(self, id: EventId, attribute: str, refusal: str = "") -> None:
+        part = Admitted(id, attribute, refusal)
+        if id.publisher == self._office.own.peer:
+            self._office.raising.on_admitted(id.publisher, part)
+        else:
+            self._office.say(id.publisher, part)
+
+    def on_recorded(self, peer: Peer, part: Recorded) -> None:
+        """A backup keeps an event."""
+        opened = self._office.spreading.at_root((part.id, part.attribute))
+        if opened is not None and peer in opened.recording:
+            del opened.recording[peer]
+            self._acknowledge_if_recorded(opened)
+
+    def _acknowledge_if_recorded(self, opened: Opened) -> None:
+        if not opened.recording:
+            self._answer(opened.event.id, opened.attribute)
+            self._office.spreading.conclude(opened)
+
+    def on_complete(self, opened: Opened) -> None:
+        """Everybody has confirmed an event."""
+        office = self._office
+        id, attribute = opened.event.id, opened.attribute
+        tree = office.trees.get(attribute)
+        for backup in office.closest(tree.name, office.settings.backups) if tree else ():
+            office.say(backup.peer, Done(id, attribute))
+        if not opened.wants_all:
+            return
+        if id.publisher == office.own.peer:
+            office.raising.on_completed(Completed(id, attribute))
+        else:
+            office.say(id.publisher, Completed(id, attribute))
+
+    # --- as a backup ---
+
+    def on_record(self, peer: Peer, part: Record) -> None:
+        """A rendezvous wants an event kept."""
+        office = self._office
+        key = (part.event.id, part.attribute)
+        if key not in self._kept and len(self._kept) >= office.settings.record_count_max:
+            office.refused += 1
+            return
+        self._kept[key] = _Kept(part, peer, office.now)
+        office.say(peer, Recorded(*key))
+
+    def on_done(self, part: Done) -> None:
+        """Everybody has an event, so it needs not be kept."""
+        self._kept.pop((part.id, part.attribute), None)
+
+    def records_of(self, attribute: str) -> tuple[Record, ...]:
+        """The events of an attribute that this node knows to be open."""
+        kept = [kept.record for (_, name), kept in self._kept.items() if name == attribute]
+        own = [opened.record() for opened in self._office.spreading.all_at_root(attribute)]
+        return (*own, *kept)
+
+    # --- taking each other's place ---
+
+    def on_silent(self, peer: Peer) -> None:
+        """Somebody is gone: it records nothing, and others take what it had in its care."""
+        for opened in self._office.spreading.all_at_root():
+            if opened.recording.pop(peer, 0) is None:
+                self._replace_backup(opened)
+        self.on_heard(peer)
+        for kept in list(self._kept.values()):
+            if kept.owner == peer:
+                self._office.tree(kept.record.attribute)
+
+    def _replace_backup(self, opened: Opened) -> None:
+        tree = self._office.trees.get(opened.attribute)
+        if tree is not None:
+            for backup in self._office.closest(tree.name, self._office.settings.backups):
+                self._office.say(backup.peer, opened.record())
+        self._acknowledge_if_recorded(opened)
+
+    def take_over(self, tree: Tree, records: tuple[Record, ...]) -> None:
+        """Bring to an end what a former rendezvous had begun."""
+        for part in records:
+            key = (part.event.id, part.attribute)
+            self._kept.pop(key, None)
+            if self._admitted.add(key, self._office.now):
+                opened = self._office.spreading.spread(
+                    tree, part.event, part.hops, None, NOBODY, is_resend=True
+                )
+                self._care_for(tree, opened, wants_all=part.wants_all)
+
+    def tick(self) -> None:
+        """Once in a while: forget what has been kept for too long."""
+        oldest = self._office.now - 2 * self._office.settings.renew_us
+        for key, kept in list(self._kept.items()):
+            if kept.since_us < oldest:
+                del self._kept[key]

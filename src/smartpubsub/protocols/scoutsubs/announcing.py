@@ -1,0 +1,293 @@
+"""How filters get to be known above: announced from child to parent, and acknowledged.
+
+A child announces what has changed since the version that its parent has. The parent keeps it, has
+it copied, announces what that changes in its own summary, and tells the child when all of that is
+in force. One announcement is under way at a time; what changes meanwhile goes with the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.pubsub import Subscribed, Subscription, Unsubscribed
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced
+from smartpubsub.protocols.scoutsubs.settings import Mapping
+from smartpubsub.protocols.scoutsubs.tree import Child, Role, Tree, Wait
+from smartpubsub.seam import Peer
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """An announcement that has not been answered."""
+
+    version: int
+    sent_us: int
+    tries: int = 1
+
+
+class Announcing:
+    """A node's announcements, and those of its children."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._under_way: dict[str, _UnderWay] = {}
+        self._subscriptions: dict[int, tuple[Subscription, str]] = {}
+        self._ending: dict[int, Subscription] = {}
+        self._leaving: dict[tuple[str, Peer], int] = {}
+        """Former parents that have not said that they have forgotten, and how often asked."""
+
+    # --- the node's own subscriptions ---
+
+    def attribute_for(self, predicate: Predicate) -> str:
+        """The attribute that a subscription is kept under."""
+        names = list(predicate.attributes)
+        if self._office.settings.mapping is Mapping.SHARED:
+            return min(names, key=lambda name: key_of(name.encode()))
+        own = self._office.own.key
+        return min(names, key=lambda name: key_of(name.encode()) ^ own)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Take a subscription of the node's application."""
+        attribute = self.attribute_for(subscription.predicate)
+        tree = self._office.tree(attribute)
+        if tree is None:
+            return
+        self._subscriptions[subscription.number] = (subscription, attribute)
+        tree.subscribe(subscription.number, subscription.predicate)
+        self._office.copying.touch(tree, self._office.own.peer)
+        self._changed(tree, subscription.number, 0)
+
+    def unsubscribe(self, number: int) -> None:
+        """End a subscription of the node's application."""
+        subscription, attribute = self._subscriptions.pop(number)
+        self._ending[number] = subscription
+        tree = self._office.trees[attribute]
+        tree.unsubscribe(number)
+        self._office.copying.touch(tree, self._office.own.peer)
+        self._changed(tree, number, 0)
+
+    # --- upward ---
+
+    def set_parent(self, tree: Tree, parent: Contact, *, is_retry: bool) -> None:
+        """Announce everything to a new parent; the old one is told when that is in force."""
+        if tree.parent is not None and tree.parent.peer != parent.peer:
+            self._leaving[tree.attribute, tree.parent.peer] = 0
+        tree.parent = parent
+        tree.received = WHOLE
+        tree.in_force = 0
+        self._under_way.pop(tree.attribute, None)
+        self.announce(tree, is_retry=is_retry)
+
+    def update(self, tree: Tree) -> None:
+        """Announce what has changed, if anything has."""
+        if self._office.advance(tree):
+            self.announce(tree)
+
+    def announce(self, tree: Tree, *, is_retry: bool = False) -> None:
+        """Tell the parent what it does not have, unless something is under way to it."""
+        if tree.role is not Role.CHILD or tree.parent is None:
+            return
+        if tree.attribute in self._under_way or tree.received == tree.version:
+            return
+        if tree.received == WHOLE and tree.version == 0:
+            return  # There is nothing to be known yet.
+        self._under_way[tree.attribute] = _UnderWay(tree.version, self._office.now)
+        self._send(tree, is_retry=is_retry)
+
+    def _send(self, tree: Tree, *, is_retry: bool, patience: int = 1) -> None:
+        assert tree.parent is not None
+        office = self._office
+        announcement = tree.announcement(office.incarnation, is_retry=is_retry)
+        office.say(tree.parent.peer, announcement)
+        office.set_timer(("announce", tree.attribute), office.now + patience * office.patience_us)
+
+    def on_timer(self, attribute: str) -> None:
+        """An announcement was not answered, or is not yet in force."""
+        tree = self._office.trees.get(attribute)
+        if tree is None or tree.role is not Role.CHILD or tree.parent is None:
+            return
+        under_way = self._under_way.get(attribute)
+        if under_way is None:
+            if tree.in_force < tree.version:
+                self._send(tree, is_retry=False, patience=4)  # Which asks how far it has come.
+            return
+        under_way.tries += 1
+        if under_way.tries > self._office.settings.tries_max:
+            del self._under_way[attribute]
+            self._office.probing.on_silent(tree.parent.peer)
+            return
+        self._send(tree, is_retry=False)
+
+    def renew(self, tree: Tree) -> None:
+        """Say again what is announced, so that it does not lapse."""
+        if tree.role is Role.CHILD and tree.attribute not in self._under_way and not tree.is_empty:
+            self._send(tree, is_retry=False)
+
+    def on_announced(self, peer: Peer, part: Announced) -> None:
+        """A parent has answered."""
+        if part.incarnation != self._office.incarnation:
+            return
+        self._leaving.pop((part.attribute, peer), None)
+        tree = self._office.trees.get(part.attribute)
+        if tree is None or tree.parent is None or tree.parent.peer != peer:
+            return
+        under_way = self._under_way.get(part.attribute)
+        if part.wants_whole:
+            tree.received = WHOLE
+            self._under_way.pop(part.attribute, None)
+            self.announce(tree)
+            return
+        if under_way is not None and part.version >= under_way.version:
+            self._office.answered_after(self._office.now - under_way.sent_us)
+            del self._under_way[part.attribute]
+        tree.received = max(tree.received, part.version)
+        tree.in_force = max(tree.in_force, part.in_force)
+        if tree.in_force >= tree.version:
+            tree.is_handing_over = False
+            self._office.cancel_timer(("announce", tree.attribute))
+            self._leave_others(tree)
+        self.announce(tree)
+        self.settle(tree)
+
+    def _leave_others(self, tree: Tree) -> None:
+        """What was announced to former parents is withdrawn, now that the new one has it."""
+        office = self._office
+        for attribute, peer in list(self._leaving):
+            if attribute != tree.attribute or (tree.parent and peer == tree.parent.peer):
+                continue
+            tries = self._leaving[attribute, peer]
+            if tries >= office.settings.tries_max:
+                del self._leaving[attribute, peer]
+                continue
+            self._leaving[attribute, peer] = tries + 1
+            farewell = Announce(
+                attribute, office.incarnation, tree.version, WHOLE, (), (), None, (), False
+            )
+            office.say(peer, farewell)
+
+    def tick(self) -> None:
+        """Once in a while: say again what may have been lost."""
+        for attribute in list(dict.fromkeys(attribute for attribute, _ in self._leaving)):
+            tree = self._office.trees.get(attribute)
+            if tree is not None and tree.in_force >= tree.version:
+                self._leave_others(tree)
+
+    # --- from below ---
+
+    def on_announce(self, contact: Contact, part: Announce) -> None:
+        """A child has announced something."""
+        office = self._office
+        tree = office.trees.get(part.attribute)
+        if tree is None:
+            if part.base == WHOLE and not part.added:
+                self._answer(contact.peer, part, version=part.version, in_force=part.version)
+                return
+            tree = office.tree(part.attribute)
+        if tree is None or contact.key ^ tree.key <= office.own.key ^ tree.key:
+            return  # Filters come only from farther away, so there are no loops.
+        if part.is_retry:
+            office.seeking.doubt(tree)
+        child = tree.children.get(contact.peer)
+        if child is not None and part.incarnation < child.incarnation:
+            return
+        known = child is not None and part.incarnation == child.incarnation
+        if child is not None and known and part.version <= child.version:
+            child.heard_us = office.now
+            self._answer_known(tree, child)
+            return
+        if part.base != WHOLE and not (known and child is not None and child.version == part.base):
+            self._answer(contact.peer, part, version=0, in_force=0, wants_whole=True)
+            return
+        self._apply(tree, contact, part)
+
+    def _apply(self, tree: Tree, contact: Contact, part: Announce) -> None:
+        office = self._office
+        child = tree.children.get(contact.peer)
+        if child is None:
+            if len(tree.children) >= office.settings.child_count_max:
+                office.refused += 1
+                return
+            child = Child(contact, part.incarnation, part.version, office.now)
+            tree.children[contact.peer] = child
+        removed = list(part.removed)
+        if part.base == WHOLE:
+            wanted = dict.fromkeys(part.added)
+            removed = [predicate for predicate in child.filters if predicate not in wanted]
+        if part.incarnation != child.incarnation:
+            child.outstanding = 0
+        child.incarnation, child.version, child.heard_us = (
+            part.incarnation,
+            part.version,
+            office.now,
+        )
+        child.backups = part.backups
+        child.direct = part.direct if office.settings.redirects else None
+        tree.change_child(child, part.added, removed)
+        office.copying.touch(tree, contact.peer)
+        self._changed(tree, contact.peer, part.version)
+        office.spreading.on_return(tree, child)
+        office.seeking.on_announced_below(tree, contact.peer)
+
+    def forget_child(self, tree: Tree, peer: Peer) -> None:
+        """A child has not renewed what it has announced, so that has lapsed."""
+        tree.drop_child(peer)
+        self._office.copying.touch(tree, peer)
+        self._changed(tree, peer, 0)
+
+    def _changed(self, tree: Tree, who: Peer | int, told_version: int) -> None:
+        """Something below has changed: whoever it was is told when that is in force."""
+        self._office.advance(tree)
+        # Of an owner only the last change is told, since it implies those before.
+        tree.waiting = [wait for wait in tree.waiting if wait.who != who]
+        tree.waiting.append(Wait(who, told_version, tree.version, tree.copy_version))
+        self.announce(tree)
+        self.settle(tree)
+        if isinstance(who, bytes) and any(wait.who == who for wait in tree.waiting):
+            self._tell(tree, who, told_version, in_force=0)
+
+    # --- what is in force ---
+
+    def settle(self, tree: Tree) -> None:
+        """Tell those whose filters are in force now."""
+        if not tree.waiting:
+            return
+        if tree.role is Role.ROOT:
+            tree.in_force = tree.version
+        copied = self._office.copying.copied_version(tree)
+        left = []
+        for wait in tree.waiting:
+            if tree.in_force >= wait.version and copied >= wait.copy_version:
+                if isinstance(wait.who, int):
+                    self._tell_application(wait.who)
+                else:
+                    self._tell(tree, wait.who, wait.told_version, in_force=wait.told_version)
+            else:
+                left.append(wait)
+        tree.waiting = left
+
+    def _tell_application(self, number: int) -> None:
+        ending = self._ending.pop(number, None)
+        if ending is not None:
+            self._office.deliver(Unsubscribed(ending))
+        else:
+            self._office.deliver(Subscribed(self._subscriptions[number][0]))
+
+    def _tell(self, tree: Tree, peer: Peer, version: int, *, in_force: int) -> None:
+        child = tree.children.get(peer)
+        if child is not None:
+            answer = Announced(tree.attribute, child.incarnation, version, in_force, False)
+            self._office.say(peer, answer)
+
+    def _answer_known(self, tree: Tree, child: Child) -> None:
+        waits = [wait.told_version for wait in tree.waiting if wait.who == child.contact.peer]
+        in_force = 0 if waits else child.version
+        self._tell(tree, child.contact.peer, child.version, in_force=in_force)
+
+    def _answer(
+        self, peer: Peer, part: Announce, *, version: int, in_force: int, wants_whole: bool = False
+    ) -> None:
+        answer = Announced(part.attribute, part.incarnation, version, in_force, wants_whole)
+        self._office.say(peer, answer)

@@ -1,0 +1,284 @@
+"""Copies of what a node keeps, with those who would take its place.
+
+A node has the children of its trees copied on the f peers closest to its own key; a rendezvous on
+the f others closest to the attribute's. A child that has changed is copied whole. One copy is under
+way to a backup at a time; a backup that does not answer is replaced and the new one filled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.parts import (
+    NOBODY,
+    ChildCopy,
+    CopyTree,
+    PulledOwn,
+    PullOwn,
+    TreeCopied,
+)
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
+from smartpubsub.seam import Peer
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What one backup has of one tree."""
+
+    contact: Contact
+    is_root: bool
+    copied: int = -1
+    sent: int = -1
+    sent_us: int = 0
+    tries: int = 0
+    dirty: dict[Peer, None] = field(default_factory=dict)
+    on_the_way: dict[Peer, None] = field(default_factory=dict)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.sent > self.copied
+
+
+@dataclass(slots=True)
+class TreeCopy:
+    """Somebody else's children in a tree, kept for them."""
+
+    is_root: bool
+    heard_us: int
+    children: dict[Peer, ChildCopy] = field(default_factory=dict)
+
+
+class Copying:
+    """The copies that a node has others keep, and those that it keeps for others."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._streams: dict[str, dict[Peer, _Stream]] = {}
+        self.kept: dict[tuple[Peer, str], TreeCopy] = {}
+        """By owner and attribute."""
+        self._own_asked: dict[Peer, None] = {}
+        """Who may have copies of this node's trees and has not answered yet."""
+        self._own_tries = 0
+
+    # --- own trees ---
+
+    def backups_of(self, tree: Tree) -> tuple[Contact, ...]:
+        """Who ought to keep a copy."""
+        # A parent has the filters of a leaf; those of a root nobody has.
+        if not tree.live_children() and not (tree.acts_as_root and tree.own):
+            return ()
+        name = tree.name if tree.acts_as_root else self._office.own.peer
+        return self._office.closest(name, self._office.settings.backups)
+
+    def backups_to_tell(self, tree: Tree) -> tuple[Contact, ...]:
+        """Who keeps a copy, for a parent that cannot reach this node."""
+        return tuple(stream.contact for stream in self._streams.get(tree.attribute, {}).values())
+
+    def copied_version(self, tree: Tree) -> int:
+        """Up to which version all backups have a copy."""
+        streams = self._streams.get(tree.attribute)
+        if not streams:
+            return tree.copy_version
+        return min(stream.copied for stream in streams.values())
+
+    def touch(self, tree: Tree, peer: Peer) -> None:
+        """A child has changed."""
+        self.refresh(tree)
+        for stream in self._streams.get(tree.attribute, {}).values():
+            stream.dirty[peer] = None
+            self._send(tree, stream)
+
+    def refresh(self, tree: Tree) -> None:
+        """See to it that those who ought to keep a copy do, and nobody else.
+
+        Not before it is known what the node is in the tree and what it was before a restart: until
+        then a copy would replace a better one.
+        """
+        if tree.role not in (Role.CHILD, Role.ROOT) or not self._office.is_ready:
+            return
+        wanted = {contact.peer: contact for contact in self.backups_of(tree)}
+        streams = self._streams.setdefault(tree.attribute, {})
+        for peer in list(streams):
+            if peer not in wanted or streams[peer].is_root != tree.acts_as_root:
+                del streams[peer]
+                farewell = CopyTree(tree.attribute, False, tree.copy_version, True, (), ())
+                if peer not in wanted:
+                    self._office.say(peer, farewell)
+        for peer, contact in wanted.items():
+            if peer not in streams:
+                streams[peer] = stream = _Stream(contact, tree.acts_as_root)
+                self._send(tree, stream)
+        if not streams:
+            del self._streams[tree.attribute]
+
+    def _send(self, tree: Tree, stream: _Stream) -> None:
+        if stream.is_under_way:
+            return
+        is_whole = stream.copied < 0
+        own = self._office.own
+        peers = [own.peer, *tree.children] if is_whole else list(stream.dirty)
+        if not peers:
+            return
+        copies = tree.copies(own, self._office.incarnation, peers)
+        kept = {copy.contact.peer: None for copy in copies}
+        part = CopyTree(
+            tree.attribute,
+            stream.is_root,
+            tree.copy_version,
+            is_whole,
+            tuple(copies),
+            () if is_whole else tuple(peer for peer in peers if peer not in kept),
+        )
+        stream.on_the_way, stream.dirty = dict.fromkeys(peers), {}
+        stream.sent, stream.sent_us, stream.tries = tree.copy_version, self._office.now, 1
+        self._say(stream, part)
+
+    def _say(self, stream: _Stream, part: CopyTree) -> None:
+        office = self._office
+        office.say(stream.contact.peer, part)
+        timer = ("copy", part.attribute, stream.contact.peer)
+        office.set_timer(timer, office.now + office.patience_us)
+
+    def on_timer(self, attribute: str, peer: Peer) -> None:
+        """A copy was not acknowledged."""
+        tree = self._office.trees.get(attribute)
+        stream = self._streams.get(attribute, {}).get(peer)
+        if tree is None or stream is None or not stream.is_under_way:
+            return
+        tries = stream.tries + 1
+        if tries > self._office.settings.tries_max:
+            self._office.probing.on_silent(peer)
+            return
+        stream.dirty |= stream.on_the_way
+        stream.sent, first_sent_us = stream.copied, stream.sent_us
+        self._send(tree, stream)
+        stream.tries, stream.sent_us = tries, first_sent_us
+
+    def on_copied(self, peer: Peer, part: TreeCopied) -> None:
+        """A backup has a copy."""
+        tree = self._office.trees.get(part.attribute)
+        stream = self._streams.get(part.attribute, {}).get(peer)
+        if tree is None or stream is None or part.version != stream.sent:
+            return
+        self._office.answered_after(self._office.now - stream.sent_us)
+        stream.copied = part.version
+        stream.on_the_way = {}
+        self._office.cancel_timer(("copy", part.attribute, peer))
+        self._send(tree, stream)
+        self._office.announcing.settle(tree)
+
+    # --- for others ---
+
+    def on_copy(self, peer: Peer, part: CopyTree) -> None:
+        """Somebody wants a copy kept."""
+        office = self._office
+        key = (peer, part.attribute)
+        if part.is_whole and not part.children:
+            self.kept.pop(key, None)
+        else:
+            kept = self.kept.get(key)
+            if part.is_whole or kept is None:
+                if len(self.kept) >= office.settings.tree_count_max:
+                    office.refused += 1
+                    return
+                kept = self.kept[key] = TreeCopy(part.is_root, office.now)
+            kept.heard_us = office.now
+            for child in part.children:
+                kept.children[child.contact.peer] = child
+            for gone in part.gone:
+                kept.children.pop(gone, None)
+        office.say(peer, TreeCopied(part.attribute, part.version))
+
+    def copy_of_root(self, attribute: str) -> tuple[Peer, tuple[ChildCopy, ...]]:
+        """The newest copy of a rendezvous' children, and whose they are."""
+        found = [
+            (kept.heard_us, owner, kept)
+            for (owner, name), kept in self.kept.items()
+            if name == attribute and kept.is_root
+        ]
+        if not found:
+            return NOBODY, ()
+        _, owner, kept = max(found, key=lambda entry: entry[:2])
+        return owner, tuple(kept.children.values())
+
+    def roots_kept(self, owner: Peer) -> list[str]:
+        """The attributes of whose rendezvous a copy is kept."""
+        return [name for (peer, name), kept in self.kept.items() if peer == owner and kept.is_root]
+
+    def owners(self) -> list[Peer]:
+        """Those for whom something is kept."""
+        return list(dict.fromkeys(owner for owner, _ in self.kept))
+
+    def tick(self) -> None:
+        """Once in a while: replace backups that are gone, and forget copies of those long gone."""
+        office = self._office
+        for tree in list(office.trees.values()):
+            self.refresh(tree)
+            office.announcing.update(tree)
+        oldest = office.now - 2 * office.settings.renew_us
+        for key, kept in list(self.kept.items()):
+            if max(kept.heard_us, office.heard_us.get(key[0], 0)) < oldest:
+                del self.kept[key]
+
+    def backups(self) -> list[Peer]:
+        """Everybody who keeps a copy for this node."""
+        return list(dict.fromkeys(peer for streams in self._streams.values() for peer in streams))
+
+    # --- after a start ---
+
+    def recover(self) -> None:
+        """Ask those who may keep copies of this node's trees, as it has forgotten them."""
+        office = self._office
+        around = office.closest(office.own.peer, office.settings.backups + 1)
+        self._own_asked = {contact.peer: None for contact in around}
+        self._ask_for_own()
+
+    def _ask_for_own(self) -> None:
+        office = self._office
+        self._own_tries += 1
+        if not self._own_asked or self._own_tries > office.settings.tries_max:
+            self.stop_recovering()
+            return
+        for peer in self._own_asked:
+            office.say(peer, PullOwn())
+        office.set_timer(("recover",), office.now + office.patience_us)
+
+    def on_recover_timer(self) -> None:
+        """Not all have answered yet."""
+        if not self._office.is_ready:
+            self._ask_for_own()
+
+    def on_pull_own(self, peer: Peer) -> None:
+        """Somebody has started and asks for its trees."""
+        trees = tuple(
+            (name, tuple(kept.children.values()))
+            for (owner, name), kept in self.kept.items()
+            if owner == peer and not kept.is_root
+        )
+        self._office.say(peer, PulledOwn(trees))
+
+    def on_pulled_own(self, peer: Peer, part: PulledOwn) -> None:
+        """Somebody had copies, or none."""
+        if peer not in self._own_asked:
+            return
+        del self._own_asked[peer]
+        for attribute, children in part.trees:
+            tree = self._office.tree(attribute)
+            if tree is not None:
+                for copy in children:
+                    if copy.contact.peer != self._office.own.peer:
+                        tree.restore(copy, self._office.now)
+        if not self._own_asked:
+            self.stop_recovering()
+
+    def stop_recovering(self) -> None:
+        """Whoever has not answered has nothing."""
+        office = self._office
+        self._own_asked.clear()
+        if not office.is_ready:
+            office.is_ready = True
+            for tree in list(office.trees.values()):
+                self.refresh(tree)
+                office.announcing.update(tree)

@@ -1,0 +1,198 @@
+"""ScoutSubs as a core: it hands what happens to the desk that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Found, Joined
+from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.pubsub import Bound, Inspection, Subscription, Summary
+from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs.admitting import Admitting
+from smartpubsub.protocols.scoutsubs.announcing import Announcing
+from smartpubsub.protocols.scoutsubs.copying import Copying
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.parts import Bundle
+from smartpubsub.protocols.scoutsubs.probing import Probing
+from smartpubsub.protocols.scoutsubs.raising import Raising
+from smartpubsub.protocols.scoutsubs.seeking import Seeking
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.spreading import Spreading
+from smartpubsub.seam import Effect, Event, Peer, Received, Started, TimerFired, Told
+
+
+class ScoutSubs:
+    """One node's share of ScoutSubs."""
+
+    def __init__(
+        self, settings: ScoutSettings, kademlia: Kademlia, signing: Signing, rng: Random
+    ) -> None:
+        self.office = office = Office(settings, kademlia, signing, rng)
+        office.seeking = Seeking(office)
+        office.announcing = Announcing(office)
+        office.copying = Copying(office)
+        office.raising = Raising(office)
+        office.admitting = Admitting(office)
+        office.spreading = Spreading(office)
+        office.probing = Probing(office)
+        self._has_joined = False
+        self._early: list[Callable[[], None]] = []
+        self._ticks = 0
+        self._on_part: dict[type, Callable[[Contact, Any], None]] = {
+            parts.Announce: office.announcing.on_announce,
+            parts.Announced: lambda c, p: office.announcing.on_announced(c.peer, p),
+            parts.Raise: lambda c, p: office.admitting.on_raise(c.peer, p),
+            parts.Admitted: lambda c, p: office.raising.on_admitted(c.peer, p),
+            parts.Completed: lambda _, p: office.raising.on_completed(p),
+            parts.Notify: lambda c, p: office.spreading.on_notify(c.peer, p),
+            parts.Confirm: lambda c, p: office.spreading.on_confirm(c.peer, p),
+            parts.NoCopy: lambda c, p: office.spreading.on_no_copy(c.peer, p),
+            parts.CopyTree: lambda c, p: office.copying.on_copy(c.peer, p),
+            parts.TreeCopied: lambda c, p: office.copying.on_copied(c.peer, p),
+            parts.Record: lambda c, p: office.admitting.on_record(c.peer, p),
+            parts.Recorded: lambda c, p: office.admitting.on_recorded(c.peer, p),
+            parts.Done: lambda _, p: office.admitting.on_done(p),
+            parts.Pull: office.seeking.on_pull,
+            parts.Pulled: office.seeking.on_pulled,
+            parts.PullOwn: lambda c, _: office.copying.on_pull_own(c.peer),
+            parts.PulledOwn: lambda c, p: office.copying.on_pulled_own(c.peer, p),
+            parts.Adopt: office.seeking.on_adopt,
+            parts.Probe: lambda c, p: office.probing.on_probe(c.peer, p),
+            parts.Alive: lambda c, p: office.probing.on_alive(c.peer, p),
+        }
+
+        self._on_timer_of: dict[str, Callable[..., None]] = {
+            "flush": office.flush,
+            "announce": office.announcing.on_timer,
+            "raise": office.raising.on_timer,
+            "check": lambda id, attribute: office.spreading.on_check((id, attribute)),
+            "early": office.admitting.on_early,
+            "sync": office.seeking.on_timer,
+            "copy": office.copying.on_timer,
+            "probe": office.probing.on_timer,
+            "recover": office.copying.on_recover_timer,
+            "tick": self._tick,
+        }
+
+    # --- what can be wanted ---
+
+    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
+        """Take a new subscription; `Subscribed` comes when it is in force."""
+        self.office.now = now
+        self._when_joined(lambda: self.office.announcing.subscribe(subscription))
+        return self.office.taken()
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """End a subscription; `Unsubscribed` comes when nobody knows of it any more."""
+        self.office.now = now
+        self._when_joined(lambda: self.office.announcing.unsubscribe(number))
+        return self.office.taken()
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Send an event on its way; `Published` or `Refused` comes, and `Confirmed` if wanted."""
+        self.office.now = now
+        self._when_joined(lambda: self.office.raising.publish(publication, wants_all=wants_all))
+        return self.office.taken()
+
+    def _when_joined(self, action: Callable[[], None]) -> None:
+        """Do something as soon as the node has its place in the overlay."""
+        if self._has_joined:
+            action()
+        else:
+            self._early.append(action)
+
+    # --- what happens ---
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """What to do about an event."""
+        office = self.office
+        office.now = now
+        match event:
+            case Received(peer, Bundle(said), addresses):
+                self._on_bundle(peer, addresses, said)
+            case TimerFired(("scout", *name)):
+                self._on_timer(name)
+            case Told(Found() as found):
+                office.seeking.on_found(found)
+            case Told(Joined()):
+                self._on_joined()
+            case Started(incarnation):
+                office.incarnation = incarnation
+                office.set_timer(("tick",), now + self._spread(office.settings.probe_us))
+        return office.taken()
+
+    def _on_bundle(
+        self, peer: Peer, addresses: tuple[bytes, ...], said: tuple[parts.Part, ...]
+    ) -> None:
+        if not self._has_joined:
+            return  # A node that knows nobody would take itself for every rendezvous.
+        self.office.hear(peer)
+        contact = Contact.of(peer, addresses)
+        self.office.admitting.on_heard(peer)
+        for part in said:
+            self._on_part[type(part)](contact, part)
+
+    def _on_joined(self) -> None:
+        if self._has_joined:
+            return
+        self._has_joined = True
+        if self.office.incarnation:
+            self.office.copying.recover()
+        else:
+            self.office.is_ready = True
+        early, self._early = self._early, []
+        for action in early:
+            action()
+
+    def _on_timer(self, name: list[Any]) -> None:
+        kind, *about = name
+        self._on_timer_of[kind](*about)
+
+    def _tick(self) -> None:
+        office = self.office
+        settings = office.settings
+        office.set_timer(("tick",), office.now + self._spread(settings.probe_us))
+        self._ticks += 1
+        for tree in list(office.trees.values()):
+            self._expire(tree.attribute)
+            office.seeking.check(tree)
+            if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
+                office.announcing.renew(tree)
+        office.announcing.tick()
+        office.copying.tick()
+        office.admitting.tick()
+        office.probing.tick()
+
+    def _expire(self, attribute: str) -> None:
+        """Forget children that have not renewed, and a tree that nobody wants anything of."""
+        office = self.office
+        tree = office.trees[attribute]
+        oldest = office.now - 2 * office.settings.renew_us
+        for peer in [p for p, child in tree.children.items() if child.heard_us < oldest]:
+            office.announcing.forget_child(tree, peer)
+
+    def _spread(self, interval: int) -> int:
+        """An interval that differs a little from node to node, so that they do not act as one."""
+        return interval * self.office.rng.randint(80, 120) // 100
+
+    # --- for an onlooker ---
+
+    def inspect(self) -> Inspection:
+        """The node's state for an onlooker."""
+        settings, trees = self.office.settings, self.office.trees
+        served = dict.fromkeys(c.contact.peer for t in trees.values() for c in t.live_children())
+        return Inspection(
+            bounds=(
+                Bound("trees", len(trees), settings.tree_count_max),
+                Bound("copies", len(self.office.copying.kept), settings.tree_count_max),
+                Bound("open events", self.office.spreading.open_count, settings.record_count_max),
+            ),
+            summaries=tuple(Summary(t.members(), t.summary()) for t in trees.values()),
+            served=tuple(served),
+        )

@@ -1,0 +1,181 @@
+"""What all parts of a node's ScoutSubs share: trees, time, whom it suspects, and what it says."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.scoutsubs.parts import Bundle, Part
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.tree import Tree
+from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
+
+if TYPE_CHECKING:
+    from smartpubsub.protocols.scoutsubs.admitting import Admitting
+    from smartpubsub.protocols.scoutsubs.announcing import Announcing
+    from smartpubsub.protocols.scoutsubs.copying import Copying
+    from smartpubsub.protocols.scoutsubs.probing import Probing
+    from smartpubsub.protocols.scoutsubs.raising import Raising
+    from smartpubsub.protocols.scoutsubs.seeking import Seeking
+    from smartpubsub.protocols.scoutsubs.spreading import Spreading
+
+
+class Office:
+    """Where a node's work on ScoutSubs is done, one event at a time, at several desks."""
+
+    seeking: Seeking
+    announcing: Announcing
+    copying: Copying
+    raising: Raising
+    admitting: Admitting
+    spreading: Spreading
+    probing: Probing
+
+    def __init__(
+        self, settings: ScoutSettings, kademlia: Kademlia, signing: Signing, rng: Random
+    ) -> None:
+        self.settings = settings
+        self.kademlia = kademlia
+        self.signing = signing
+        self.rng = rng
+        self.own = kademlia.own
+        self.incarnation = 0
+        self.now = 0
+        self.is_ready = False
+        """Whether the node has its place, and has back what it forgot in a restart."""
+        self.trees: dict[str, Tree] = {}
+        self.refused = 0
+        """What was not what it should be, or beyond a limit."""
+        self.heard_us: dict[Peer, int] = {}
+        """When somebody was last heard from."""
+        self._suspects: dict[Peer, int] = {}
+        self._answer_us = settings.patience_us_first // 4
+        self._has_measured = False
+        self._effects: list[Effect] = []
+        self._queues: dict[Peer, list[Part]] = {}
+        self._sent_us: dict[Peer, int] = {}
+        self._flush_is_set = False
+
+    # --- what is done ---
+
+    def say(self, peer: Peer, part: Part) -> None:
+        """Say something to a peer, together with what else is said to it in this moment."""
+        self._queues.setdefault(peer, []).append(part)
+
+    def deliver(self, item: object) -> None:
+        """Tell the application something."""
+        self._effects.append(Deliver(item))
+
+    def set_timer(self, name: tuple[object, ...], at: int) -> None:
+        """Have a timer fire."""
+        self._effects.append(SetTimer(("scout", *name), at))
+
+    def cancel_timer(self, name: tuple[object, ...]) -> None:
+        """Have a timer not fire."""
+        self._effects.append(CancelTimer(("scout", *name)))
+
+    def do(self, effect: Effect) -> None:
+        """Have an effect of the overlay carried out."""
+        self._effects.append(effect)
+
+    def taken(self) -> list[Effect]:
+        """All that is to be done now; what was said to peers a moment ago waits a little."""
+        for peer in list(self._queues):
+            if (
+                self.now - self._sent_us.get(peer, -self.settings.batch_us)
+                >= self.settings.batch_us
+            ):
+                self._send(peer)
+        if self._queues and not self._flush_is_set:
+            self._flush_is_set = True
+            self.set_timer(("flush",), self.now + self.settings.batch_us)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def flush(self) -> None:
+        """Say everything that waits."""
+        self._flush_is_set = False
+        for peer in list(self._queues):
+            self._send(peer)
+
+    def _send(self, peer: Peer) -> None:
+        self._sent_us[peer] = self.now
+        self._effects.append(Send(peer, Bundle(tuple(self._queues.pop(peer)))))
+
+    # --- who is there ---
+
+    def hear(self, peer: Peer) -> None:
+        """Somebody has said something, so it is there."""
+        self.heard_us[peer] = self.now
+        if self._suspects.pop(peer, None) is not None:
+            for tree in list(self.trees.values()):
+                self.seeking.check(tree)
+
+    def is_fresh(self, peer: Peer) -> bool:
+        """Whether somebody was heard from just now."""
+        return self.now - self.heard_us.get(peer, -self.patience_us) < self.patience_us
+
+    def suspect(self, peer: Peer) -> None:
+        """Somebody does not answer."""
+        self._suspects[peer] = self.now + self.settings.suspect_us
+
+    def is_suspect(self, peer: Peer) -> bool:
+        """Whether somebody did not answer a short while ago."""
+        until = self._suspects.get(peer)
+        return until is not None and self.now < until
+
+    @property
+    def suspect_count(self) -> int:
+        """How many are or were suspected lately."""
+        return len(self._suspects)
+
+    def closer(self, tree: Tree) -> Contact | None:
+        """The known peer closest to a tree's key, if it is closer than the node."""
+        own_distance = self.own.key ^ tree.key
+        for contact in self.kademlia.closest_local(tree.name, self.settings.backups + 3):
+            if contact.key ^ tree.key >= own_distance:
+                break
+            if not self.is_suspect(contact.peer):
+                return contact
+        return None
+
+    def closest(self, name: bytes, count: int) -> tuple[Contact, ...]:
+        """The known peers closest to a name that are not suspected."""
+        known = self.kademlia.closest_local(name, count + self.suspect_count)
+        return tuple(c for c in known if not self.is_suspect(c.peer))[:count]
+
+    # --- patience ---
+
+    def answered_after(self, us: int) -> None:
+        """Something was answered after a time."""
+        if self._has_measured:
+            self._answer_us += (us - self._answer_us) // 8
+        else:
+            self._answer_us, self._has_measured = us, True
+
+    @property
+    def patience_us(self) -> int:
+        """How long to wait for an answer."""
+        settings = self.settings
+        return min(settings.patience_us_max, max(settings.patience_us_min, 4 * self._answer_us))
+
+    # --- trees ---
+
+    def advance(self, tree: Tree) -> bool:
+        """Take note of what has changed in what a tree shows above; whether something has."""
+        backups = self.copying.backups_to_tell(tree)
+        return tree.advance(backups, redirects=self.settings.redirects)
+
+    def tree(self, attribute: str) -> Tree | None:
+        """The tree of an attribute, a new one if need be; None if there is no room for it."""
+        tree = self.trees.get(attribute)
+        if tree is None:
+            if len(self.trees) >= self.settings.tree_count_max:
+                self.refused += 1
+                return None
+            tree = self.trees[attribute] = Tree(attribute)
+            self.seeking.seek(tree)
+        return tree

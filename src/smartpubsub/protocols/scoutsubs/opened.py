@@ -1,0 +1,50 @@
+"""An event that not everybody below a node has confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.scoutsubs.parts import Record
+from smartpubsub.seam import Peer
+
+EventKey: TypeAlias = tuple[EventId, str]
+"""An event, and the attribute that a copy of it travels for."""
+
+
+@dataclass(slots=True)
+class Target:
+    """A child that has not confirmed an event, and how to get it there."""
+
+    backups: tuple[Contact, ...]
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Opened:
+    """An event on its way to a node's children, or to those of somebody that it stands in for."""
+
+    event: Publication
+    attribute: str
+    hops: int
+    upstream: Peer | None
+    """Who is told when all have it; None at the rendezvous."""
+    on_behalf: Peer
+    targets: dict[Peer, Target]
+    sent_us: int
+    wants_all: bool = False
+    """Whether the publisher wants to know when everybody has it."""
+    recording: dict[Peer, None] = field(default_factory=dict)
+    """Backups that have not said that they keep it."""
+    tries: int = 0
+
+    @property
+    def key(self) -> EventKey:
+        """What it is filed under."""
+        return self.event.id, self.attribute
+
+    def record(self) -> Record:
+        """What backups keep of it."""
+        return Record(self.event, self.attribute, self.hops, self.wants_all)

@@ -1,0 +1,237 @@
+"""What nodes say to each other. Everything for one peer within a moment goes in one bundle."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.seam import Peer
+
+NOBODY = b""
+WHOLE = -1
+"""As the base of a change: there is none, this is everything."""
+
+
+# --- filters, upward ---
+
+
+class Announce(NamedTuple):
+    """A child's filters towards a rendezvous: what has changed since a version, or everything."""
+
+    attribute: str
+    incarnation: int
+    version: int
+    base: int
+    added: tuple[Predicate, ...]
+    removed: tuple[Predicate, ...]
+    direct: Contact | None
+    """Whoever events may be sent to straight away, past the child."""
+    backups: tuple[Contact, ...]
+    """Who keeps a copy of the child's own children; none if it has none."""
+    is_retry: bool
+    """The child could not reach whoever lies closer to the rendezvous."""
+
+
+class Announced(NamedTuple):
+    """Up to which version a parent has a child's filters, and up to which they are in force."""
+
+    attribute: str
+    incarnation: int
+    version: int
+    in_force: int
+    wants_whole: bool
+
+
+# --- events, up and down ---
+
+
+class Raise(NamedTuple):
+    """An event on its way up to the rendezvous of one of its attributes."""
+
+    event: Publication
+    attribute: str
+    previous: int
+    """The number of the publisher's last event before this that went the same way, or 0."""
+    hops: int
+    is_retry: bool
+    wants_all: bool
+    """Whether the publisher wants to know when everybody has it."""
+
+
+class Admitted(NamedTuple):
+    """The rendezvous has taken an event into its care, or says why not."""
+
+    id: EventId
+    attribute: str
+    refusal: str
+
+
+class Completed(NamedTuple):
+    """Everybody has an event who was to get it by way of an attribute's rendezvous."""
+
+    id: EventId
+    attribute: str
+
+
+class Notify(NamedTuple):
+    """An event on its way down, for one attribute."""
+
+    event: Publication
+    attribute: str
+    hops: int
+    is_resend: bool
+    on_behalf: Peer
+    """Whose children to send it to, by the copy that is kept of them; usually nobody's."""
+
+
+class Confirm(NamedTuple):
+    """All below have an event."""
+
+    id: EventId
+    attribute: str
+    on_behalf: Peer
+
+
+class NoCopy(NamedTuple):
+    """There is no copy by which an event could be passed on for somebody."""
+
+    id: EventId
+    attribute: str
+    on_behalf: Peer
+
+
+# --- copies ---
+
+
+class ChildCopy(NamedTuple):
+    """A child as its parent knows it."""
+
+    contact: Contact
+    incarnation: int
+    version: int
+    filters: tuple[Predicate, ...]
+    direct: Contact | None
+    backups: tuple[Contact, ...]
+
+
+class CopyTree(NamedTuple):
+    """Children of a node in one tree, for a backup to keep."""
+
+    attribute: str
+    is_root: bool
+    version: int
+    is_whole: bool
+    children: tuple[ChildCopy, ...]
+    gone: tuple[Peer, ...]
+
+
+class TreeCopied(NamedTuple):
+    """A backup has a copy up to a version."""
+
+    attribute: str
+    version: int
+
+
+class Record(NamedTuple):
+    """An event that a rendezvous has admitted, for its backups to keep until it is done."""
+
+    event: Publication
+    attribute: str
+    hops: int
+    wants_all: bool
+
+
+class Recorded(NamedTuple):
+    """A backup keeps an event."""
+
+    id: EventId
+    attribute: str
+
+
+class Done(NamedTuple):
+    """Everybody has confirmed an event."""
+
+    id: EventId
+    attribute: str
+
+
+class Pull(NamedTuple):
+    """A node that is to be the rendezvous of an attribute asks those around what they know."""
+
+    attribute: str
+
+
+class Pulled(NamedTuple):
+    """What a node knows of an attribute: as its rendezvous so far, or as somebody's backup."""
+
+    attribute: str
+    was_root: bool
+    owner: Peer
+    """Whose children these are; nobody's if there is no copy."""
+    children: tuple[ChildCopy, ...]
+    records: tuple[Record, ...]
+
+
+class PullOwn(NamedTuple):
+    """A node that has started asks for the copies of its own trees."""
+
+
+class PulledOwn(NamedTuple):
+    """The copies of somebody's trees: attributes and children."""
+
+    trees: tuple[tuple[str, tuple[ChildCopy, ...]], ...]
+
+
+class Adopt(NamedTuple):
+    """The sender takes the place of somebody who is gone, as the receiver's parent."""
+
+    attribute: str
+    instead_of: Peer
+
+
+# --- is anybody there ---
+
+
+class Probe(NamedTuple):
+    """Are you there?"""
+
+    number: int
+
+
+class Alive(NamedTuple):
+    """Here, in this incarnation."""
+
+    number: int
+    incarnation: int
+
+
+Part: TypeAlias = (
+    Announce
+    | Announced
+    | Raise
+    | Admitted
+    | Completed
+    | Notify
+    | Confirm
+    | NoCopy
+    | CopyTree
+    | TreeCopied
+    | Record
+    | Recorded
+    | Done
+    | Pull
+    | Pulled
+    | PullOwn
+    | PulledOwn
+    | Adopt
+    | Probe
+    | Alive
+)
+
+
+class Bundle(NamedTuple):
+    """What one node says to another at once."""
+
+    parts: tuple[Part, ...]

@@ -1,0 +1,135 @@
+"""A publisher's part: one copy of each event to the rendezvous of each of its attributes.
+
+A copy is raised again until its rendezvous has admitted it (in reliable variants), by way of
+somebody else if whoever it went to does not answer. An event is published when all have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Raise
+from smartpubsub.seam import Peer
+
+ROOTS_KNOWN_MAX = 1_000
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A copy that is not yet admitted."""
+
+    event: Publication
+    attribute: str
+    previous: int
+    sent_us: int
+    wants_all: bool
+    sent_to: Peer | None = None
+    tries: int = 1
+
+
+class Raising:
+    """The events that a node has published and that are not yet admitted everywhere."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._open: dict[tuple[EventId, str], _Copy] = {}
+        self._attributes: dict[EventId, dict[str, None]] = {}
+        """Which are still waited for."""
+        self._incomplete: dict[EventId, dict[str, None]] = {}
+        """Of events whose publisher wants to know: by which attributes not all have it."""
+        self._last: dict[str, int] = {}
+        """The number of the last event to each attribute's rendezvous."""
+        self._roots: dict[str, Peer] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def publish(self, event: Publication, *, wants_all: bool) -> None:
+        """Raise an event to all its rendezvous."""
+        office = self._office
+        if len(self._open) + len(event.predicate.attributes) > office.settings.record_count_max:
+            office.deliver(
+                Refused(event.id, "too many events are not yet admitted; publish slower")
+            )
+            return
+        attributes = dict.fromkeys(event.predicate.attributes)
+        self._attributes[event.id] = attributes
+        if wants_all:
+            self._incomplete[event.id] = dict(attributes)
+        for attribute in list(attributes):
+            previous = self._last.get(attribute, 0)
+            copy = _Copy(event, attribute, previous, office.now, wants_all)
+            self._last[attribute] = event.id.number
+            self._open[event.id, attribute] = copy
+            self._raise(copy, is_retry=False)
+
+    def _raise(self, copy: _Copy, *, is_retry: bool) -> None:
+        office = self._office
+        part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all)
+        copy.sent_to = self._roots.get(copy.attribute) if office.settings.is_reliable else None
+        if copy.sent_to is not None:
+            office.say(copy.sent_to, part)
+        else:
+            copy.sent_to = office.admitting.pass_up(part._replace(hops=0), came_from=None)
+        if office.settings.is_reliable:
+            wait = min(office.settings.patience_us_max, office.patience_us << (copy.tries - 1))
+            timer = ("raise", copy.event.id, copy.attribute)
+            office.set_timer(timer, office.now + 2 * wait)
+
+    def on_timer(self, id: EventId, attribute: str) -> None:
+        """A copy was not admitted in time."""
+        copy = self._open.get((id, attribute))
+        if copy is None:
+            return
+        office = self._office
+        copy.tries += 1
+        self._roots.pop(attribute, None)
+        if copy.sent_to is not None and office.heard_us.get(copy.sent_to, -1) < copy.sent_us:
+            office.probing.probe(copy.sent_to)
+        copy.sent_us = office.now
+        self._raise(copy, is_retry=True)
+
+    def on_admitted(self, peer: Peer, part: Admitted) -> None:
+        """A rendezvous has admitted an event, or refused it."""
+        office = self._office
+        copy = self._open.pop((part.id, part.attribute), None)
+        if copy is None:
+            return
+        office.cancel_timer(("raise", part.id, part.attribute))
+        if peer != office.own.peer:
+            self._know(part.attribute, peer)
+        left = self._attributes.get(part.id)
+        if left is None:
+            return
+        if part.refusal:
+            del self._attributes[part.id]
+            self._incomplete.pop(part.id, None)
+            office.deliver(Refused(part.id, part.refusal))
+            return
+        left.pop(part.attribute, None)
+        if not left:
+            del self._attributes[part.id]
+            office.deliver(Published(part.id))
+
+    def on_completed(self, part: Completed) -> None:
+        """Everybody has an event who was to get it by way of an attribute."""
+        left = self._incomplete.get(part.id)
+        if left is not None:
+            left.pop(part.attribute, None)
+            if not left:
+                del self._incomplete[part.id]
+                self._office.deliver(Confirmed(part.id))
+
+    def _know(self, attribute: str, root: Peer) -> None:
+        self._roots.pop(attribute, None)
+        self._roots[attribute] = root
+        if len(self._roots) > ROOTS_KNOWN_MAX:
+            del self._roots[next(iter(self._roots))]
+
+    def on_silent(self, peer: Peer) -> None:
+        """Somebody is gone, and is nobody's rendezvous any more."""
+        for attribute in [name for name, root in self._roots.items() if root == peer]:
+            del self._roots[attribute]

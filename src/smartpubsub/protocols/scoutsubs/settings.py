@@ -1,0 +1,73 @@
+"""The constants of ScoutSubs, and limits on everything that is kept. Times are in microseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+
+
+class Mapping(Enum):
+    """Which of a predicate's attributes a subscription is kept under."""
+
+    SHARED = "shared"
+    """The one that comes first in an order that all nodes share, so that equal and similar
+    predicates meet in one tree and an event has few trees to go down."""
+    NEAREST = "nearest"
+    """The one whose key lies closest to the subscriber, as the papers have it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoutSettings:
+    """What a node does, how patient it is, and how much it keeps."""
+
+    is_reliable: bool = True
+    """Whether rendezvous track events until all have confirmed them."""
+    redirects: bool = True
+    """Whether nodes that only pass on offer a shortcut past themselves."""
+    mapping: Mapping = Mapping.SHARED
+    backups: int = 2
+    """How many others keep a copy of what a node keeps: f."""
+
+    renew_us: int = 15 * MINUTE
+    """How often a node renews what it has announced: t. Unless renewed it lapses after 2t."""
+    probe_us: int = 20 * SECOND
+    """How often a node looks whether those that it depends on are there."""
+    suspect_us: int = MINUTE
+    """How long somebody who did not answer is avoided."""
+    batch_us: int = 5_000
+    """What is said to one peer within this time goes in one message."""
+
+    patience_us_first: int = SECOND
+    patience_us_min: int = SECOND // 2
+    patience_us_max: int = 10 * SECOND
+    """How long an answer is waited for: at first, and as it adapts, between these."""
+    check_us_min: int = 2 * SECOND
+    check_us_max: int = MINUTE
+    """How long confirmations are waited for before an event is sent again, which adapts too."""
+    tries_max: int = 3
+    """After so many tries without an answer a peer is suspected."""
+    hold_us_max: int = SECOND
+    """How long an event waits for the one before it of the same publisher."""
+    seen_us: int = 10 * MINUTE
+    """How long an event is remembered, so that no copy of it is delivered again."""
+
+    seen_count_max: int = 200_000
+    tree_count_max: int = 10_000
+    child_count_max: int = 10_000
+    """Children in one tree."""
+    filter_count_max: int = 100_000
+    """Filters of one child in one tree."""
+    record_count_max: int = 100_000
+    """Events that are not yet confirmed."""
+    queue_count_max: int = 100_000
+    """What waits to be said to one peer."""
+
+
+def settings_for(variant: str, backups: int) -> ScoutSettings:
+    """The settings of a variant, by the name that users know it by."""
+    kind, _, reliability = variant.partition("-")
+    return ScoutSettings(
+        is_reliable=reliability == "reliable", redirects=kind == "redirect", backups=backups
+    )

@@ -1,0 +1,289 @@
+"""From the rendezvous down: who gets an event, and whether everybody has it.
+
+Each node sends an event to the children with a matching filter and confirms it upward when all of
+them have. Only the rendezvous sends it again, to those that do not confirm; whoever gets it again
+on the way does the same, and tries the backups of children that do not answer.
+"""
+
+from __future__ import annotations
+
+from smartpubsub.protocols.publication import Publication
+from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify
+from smartpubsub.protocols.scoutsubs.tree import Child, Tree
+from smartpubsub.protocols.seen import Seen
+from smartpubsub.seam import Peer
+
+BACKOFF_MAX = 6
+"""The wait doubles so often at most."""
+
+
+class Spreading:
+    """A node's part in getting events to everybody."""
+
+    def __init__(self, office: Office) -> None:
+        settings = office.settings
+        self._office = office
+        self._open: dict[EventKey, dict[Peer, Opened]] = {}
+        """By event and attribute, and by whose children they are for."""
+        self._delivered: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
+        self._confirmed_us = settings.check_us_min // 4
+        """How long it usually takes until a child has confirmed."""
+
+    # --- what is open ---
+
+    @property
+    def open_count(self) -> int:
+        """How many events are not confirmed."""
+        return len(self._open)
+
+    def at_root(self, key: EventKey) -> Opened | None:
+        """An event that is in the care of this node."""
+        opened = self._open.get(key, {}).get(NOBODY)
+        return opened if opened is not None and opened.upstream is None else None
+
+    def all_at_root(self, attribute: str | None = None) -> list[Opened]:
+        """All events that are in the care of this node, or those of one attribute."""
+        found = [self.at_root(key) for key in self._open if attribute in (None, key[1])]
+        return [opened for opened in found if opened is not None]
+
+    def is_being_recorded(self, key: EventKey) -> bool:
+        """Whether an event is not yet acknowledged."""
+        opened = self.at_root(key)
+        return opened is not None and bool(opened.recording)
+
+    def keep_at_root(self, opened: Opened) -> None:
+        """Take an event into care, also if nobody is to confirm it, until it is recorded."""
+        self._open.setdefault(opened.key, {})[NOBODY] = opened
+        self._wait(opened)
+
+    # --- down ---
+
+    def on_notify(self, peer: Peer, part: Notify) -> None:
+        """An event comes down."""
+        office = self._office
+        if not office.is_ready:
+            return  # Whom it is for may not be known yet; it will come again.
+        key = (part.event.id, part.attribute)
+        opened = self._open.get(key, {}).get(part.on_behalf)
+        if opened is not None:
+            if opened.upstream is not None:
+                opened.upstream = peer
+            if part.is_resend:
+                self._send_again(opened)
+        elif not office.signing.is_signed(part.event):
+            office.refused += 1
+        elif part.on_behalf != NOBODY:
+            self._stand_in(peer, part)
+        elif part.attribute in office.trees and key not in self._delivered:
+            tree = office.trees[part.attribute]
+            self.spread(tree, part.event, part.hops, peer, NOBODY)
+        else:
+            self._confirm(peer, key, NOBODY)
+
+    def spread(
+        self,
+        tree: Tree,
+        event: Publication,
+        hops: int,
+        upstream: Peer | None,
+        excluded: Peer,
+        *,
+        is_resend: bool = False,
+    ) -> Opened:
+        """Deliver an event here and send it to all interested children."""
+        office = self._office
+        own, children = tree.interested(event.predicate)
+        if self._delivered.add((event.id, tree.attribute), office.now) and own:
+            office.deliver(Delivery(event, own, hops))
+        targets = {
+            peer: Target(tree.children[peer].backups) for peer in children if peer != excluded
+        }
+        opened = Opened(event, tree.attribute, hops, upstream, NOBODY, targets, office.now)
+        for peer in targets:
+            if is_resend or office.is_suspect(peer):
+                self._send_to(opened, peer)
+            else:
+                self._send_first(opened, tree.children[peer])
+        self._keep(opened)
+        return opened
+
+    def _keep(self, opened: Opened) -> None:
+        if not self._office.settings.is_reliable:
+            return
+        if opened.targets:
+            self._open.setdefault(opened.key, {})[opened.on_behalf] = opened
+        elif opened.upstream is not None:
+            self._confirm(opened.upstream, opened.key, opened.on_behalf)
+
+    def _stand_in(self, peer: Peer, part: Notify) -> None:
+        """Pass an event on for somebody, by the copy that is kept of its children."""
+        office = self._office
+        kept = office.copying.kept.get((part.on_behalf, part.attribute))
+        if kept is None:
+            office.say(peer, NoCopy(part.event.id, part.attribute, part.on_behalf))
+            return
+        wanting = [
+            child
+            for child in kept.children.values()
+            if any(wanted.matches(part.event.predicate) for wanted in child.filters)
+        ]
+        targets = {child.contact.peer: Target(child.backups) for child in wanting}
+        is_own_child = targets.pop(office.own.peer, None) is not None
+        opened = Opened(
+            part.event, part.attribute, part.hops, peer, part.on_behalf, targets, office.now
+        )
+        if is_own_child:
+            self.on_notify(peer, part._replace(on_behalf=NOBODY))
+        for target in targets:
+            self._send_to(opened, target)
+        self._keep(opened)
+
+    # --- sending ---
+
+    def _send_first(self, opened: Opened, child: Child) -> None:
+        """Send an event to a child for the first time, straight past it if it has offered that.
+
+        What goes another way than what is still under way could overtake that, so a shortcut is
+        taken only when everything before is confirmed, and after one is taken back, events wait.
+        """
+        path = child.direct.peer if child.direct else child.contact.peer
+        if child.outstanding and path != child.path:
+            if child.direct is None:
+                child.held.append(opened.key)
+                return
+            path = child.path
+        self._send_by(opened, child, path)
+
+    def _send_by(self, opened: Opened, child: Child, path: Peer) -> None:
+        if self._office.settings.is_reliable:
+            child.outstanding += 1
+        child.path = path
+        hops = opened.hops + 1
+        self._office.say(path, Notify(opened.event, opened.attribute, hops, False, NOBODY))
+
+    def _send_to(self, opened: Opened, peer: Peer) -> None:
+        """Send an event to a child again, and in further tries also to one of its backups."""
+        office = self._office
+        target = opened.targets[peer]
+        part = Notify(opened.event, opened.attribute, opened.hops + 1, True, NOBODY)
+        office.say(peer, part)
+        if target.backups and (target.tries or office.is_suspect(peer)):
+            backup = target.backups[target.tries % len(target.backups)].peer
+            if backup == office.own.peer:
+                self.on_notify(backup, part._replace(on_behalf=peer))
+            else:
+                office.say(backup, part._replace(on_behalf=peer))
+        target.tries += 1
+
+    def _send_again(self, opened: Opened) -> None:
+        for peer in list(opened.targets):
+            if peer in opened.targets:  # Standing in for somebody, the node may confirm to itself.
+                self._send_to(opened, peer)
+
+    # --- confirming ---
+
+    def _confirm(self, peer: Peer, key: EventKey, on_behalf: Peer) -> None:
+        if not self._office.settings.is_reliable:
+            return
+        part = Confirm(*key, on_behalf)
+        if peer == self._office.own.peer:
+            self.on_confirm(peer, part)
+        else:
+            self._office.say(peer, part)
+
+    def on_confirm(self, peer: Peer, part: Confirm) -> None:
+        """Somebody has an event, and so have all below it."""
+        confirmed = part.on_behalf or peer
+        for opened in list(self._open.get((part.id, part.attribute), {}).values()):
+            tree = self._office.trees.get(opened.attribute)
+            child = self._confirmed_child(opened, tree, confirmed)
+            if child is None:
+                continue
+            if opened.upstream is None and not opened.tries:
+                us = self._office.now - opened.sent_us
+                self._confirmed_us += (us - self._confirmed_us) // 8
+            del opened.targets[child]
+            if tree is not None and child in tree.children:
+                self._one_less_outstanding(tree.children[child], tree.attribute)
+            self.conclude(opened)
+
+    def _confirmed_child(self, opened: Opened, tree: Tree | None, confirmed: Peer) -> Peer | None:
+        """The child that a confirmation stands for: itself, or one that was passed by."""
+        if confirmed in opened.targets:
+            return confirmed
+        for peer in opened.targets:
+            child = tree.children.get(peer) if tree else None
+            if child is not None and child.path == confirmed:
+                return peer
+        return None
+
+    def _one_less_outstanding(self, child: Child, attribute: str) -> None:
+        child.outstanding = max(0, child.outstanding - 1)
+        if child.outstanding == 0 and child.held:
+            held, child.held = child.held, []
+            for key in held:
+                opened = self._open.get(key, {}).get(NOBODY)
+                if opened is not None and child.contact.peer in opened.targets:
+                    self._send_first(opened, child)
+
+    def conclude(self, opened: Opened) -> None:
+        """Tell whoever is above if everybody below has an event."""
+        if opened.targets or opened.recording:
+            return
+        opens = self._open.get(opened.key, {})
+        opens.pop(opened.on_behalf, None)
+        if not opens:
+            self._open.pop(opened.key, None)
+        if opened.upstream is not None:
+            self._confirm(opened.upstream, opened.key, opened.on_behalf)
+        else:
+            self._office.cancel_timer(("check", *opened.key))
+            self._office.admitting.on_complete(opened)
+
+    def on_no_copy(self, peer: Peer, part: NoCopy) -> None:
+        """A backup cannot help; the next try goes to another one."""
+        for opened in self._open.get((part.id, part.attribute), {}).values():
+            target = opened.targets.get(part.on_behalf)
+            if target is not None:
+                target.backups = tuple(c for c in target.backups if c.peer != peer)
+
+    # --- again ---
+
+    def _wait(self, opened: Opened) -> None:
+        office = self._office
+        usual_us = max(office.settings.check_us_min, 4 * self._confirmed_us)
+        wait_us = min(office.settings.check_us_max, usual_us << min(opened.tries, BACKOFF_MAX))
+        office.set_timer(("check", *opened.key), office.now + wait_us)
+
+    def on_check(self, key: EventKey) -> None:
+        """An event in this node's care is not confirmed by all in time."""
+        opened = self.at_root(key)
+        if opened is None:
+            return
+        office = self._office
+        opened.tries += 1
+        if office.now - opened.sent_us > 2 * office.settings.renew_us:
+            opened.targets.clear()  # Whoever has not come back by now has lapsed.
+            opened.recording.clear()
+            self.conclude(opened)
+            return
+        for peer in opened.recording:
+            office.say(peer, opened.record())
+            office.probing.probe(peer)
+        self._send_again(opened)
+        self._wait(opened)
+
+    def on_return(self, tree: Tree, child: Child) -> None:
+        """A child has announced: what it has not confirmed may have been lost with its memory."""
+        peer = child.contact.peer
+        for key, opens in list(self._open.items()):
+            opened = opens.get(NOBODY)
+            if opened is None or key[1] != tree.attribute:
+                continue
+            target = opened.targets.get(peer)
+            if target is not None and target.tries:
+                part = Notify(opened.event, tree.attribute, opened.hops + 1, True, NOBODY)
+                self._office.say(peer, part)

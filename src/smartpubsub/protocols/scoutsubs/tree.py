@@ -1,0 +1,303 @@
+"""The tree of one attribute, as one node sees it: whose filters it keeps, and what it shows above.
+
+Everything is per attribute. What a node shows to its parent is the summary of all filters below it,
+under a version that grows with every change; the parent says which version it has, and which one is
+in force all the way up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.matching import FilterSet, Index
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Announce, ChildCopy
+from smartpubsub.seam import Peer
+
+
+class Role(Enum):
+    """What a node is in a tree."""
+
+    SEEKING = "seeking"
+    CHILD = "child"
+    SYNCING = "syncing"
+    ROOT = "root"
+
+
+TRANSITIONS: dict[tuple[Role, str], Role] = {
+    (Role.SEEKING, "somebody closer is there"): Role.CHILD,
+    (Role.SEEKING, "nobody closer is there"): Role.SYNCING,
+    (Role.SYNCING, "what others know is here"): Role.ROOT,
+    (Role.SYNCING, "somebody closer is there"): Role.CHILD,
+    (Role.CHILD, "parent lost"): Role.SEEKING,
+    (Role.CHILD, "somebody closer is there"): Role.CHILD,
+    (Role.ROOT, "somebody closer is there"): Role.CHILD,
+    (Role.ROOT, "parent lost"): Role.SEEKING,
+    (Role.SYNCING, "parent lost"): Role.SEEKING,
+    (Role.SEEKING, "parent lost"): Role.SEEKING,
+}
+
+Owner: TypeAlias = Peer | int
+"""Whose filter it is: a child's, or the subscription's with this number."""
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """Somebody farther from the rendezvous, and the filters that it has announced."""
+
+    contact: Contact
+    incarnation: int
+    version: int
+    heard_us: int
+    filters: dict[Predicate, int] = field(default_factory=dict)
+    """With the keys that they are kept under."""
+    direct: Contact | None = None
+    backups: tuple[Contact, ...] = ()
+    path: Peer = NOBODY
+    """Where the last event was sent to: the child, or straight past it."""
+    outstanding: int = 0
+    """How many events were sent there and are not confirmed."""
+    held: list[tuple[EventId, str]] = field(default_factory=list)
+    """Events that wait for those, so as not to overtake them."""
+
+    def copy(self) -> ChildCopy:
+        """The child as a backup is told of it."""
+        return ChildCopy(
+            self.contact,
+            self.incarnation,
+            self.version,
+            tuple(self.filters),
+            self.direct,
+            self.backups,
+        )
+
+
+class Wait(NamedTuple):
+    """Somebody to be told when a version is in force above, and a copy held by all backups."""
+
+    who: Owner
+    told_version: int
+    """The child's version, which is what it is told."""
+    version: int
+    copy_version: int
+
+
+class Change(NamedTuple):
+    """How a version differs from the one before."""
+
+    version: int
+    added: list[Predicate]
+    removed: list[Predicate]
+
+
+class Interested(NamedTuple):
+    """Who wants an event: own subscriptions, and children."""
+
+    own: tuple[int, ...]
+    children: tuple[Peer, ...]
+
+
+CHANGES_KEPT = 64
+
+
+class Tree:
+    """One node's part of the tree of one attribute."""
+
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = attribute.encode()
+        self.key = key_of(self.name)
+        self.role = Role.SEEKING
+        self.parent: Contact | None = None
+        self.children: dict[Peer, Child] = {}
+        self.own: dict[int, tuple[Predicate, int]] = {}
+        self.version = 0
+        """Of what is shown above."""
+        self.received = WHOLE
+        """Up to which version the parent has it."""
+        self.in_force = 0
+        self.copy_version = 0
+        """Of the children, as backups keep them."""
+        self.waiting: list[Wait] = []
+        self.direct: Contact | None = None
+        """The shortcut that is offered to the parent."""
+        self.backups: tuple[Contact, ...] = ()
+        """Who keeps a copy, as the parent is told."""
+        self.is_handing_over = False
+        """Whether it was the root until now and what is above is not yet in force."""
+        self._changes: list[Change] = []
+        self._owners: dict[int, Owner] = {}
+        self._members = Index()
+        self._shown = FilterSet()
+        self._last_key = 0
+
+    @property
+    def acts_as_root(self) -> bool:
+        """Whether events are admitted here."""
+        return self.role is Role.ROOT or self.is_handing_over
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody wants anything here."""
+        return not self._owners
+
+    def live_children(self) -> list[Child]:
+        """Children that have filters."""
+        return [child for child in self.children.values() if child.filters]
+
+    def members(self) -> tuple[Predicate, ...]:
+        """All filters that are kept."""
+        own = [predicate for predicate, _ in self.own.values()]
+        return (*own, *(f for child in self.children.values() for f in child.filters))
+
+    def summary(self) -> tuple[Predicate, ...]:
+        """The filters that are shown above."""
+        return tuple(self._shown.summary())
+
+    def move(self, happening: str) -> None:
+        """Change the role, as the table of transitions has it."""
+        self.role = TRANSITIONS[self.role, happening]
+
+    def interested(self, event: Predicate) -> Interested:
+        """Who wants an event."""
+        own: list[int] = []
+        children: dict[Peer, None] = {}
+        for key in sorted(self._members.match(event)):
+            owner = self._owners[key]
+            if isinstance(owner, int):
+                own.append(owner)
+            else:
+                children[owner] = None
+        return Interested(tuple(own), tuple(children))
+
+    # --- changes ---
+
+    def subscribe(self, number: int, predicate: Predicate) -> None:
+        """Keep a filter of the node's own."""
+        self.own[number] = (predicate, self._keep(number, predicate))
+        self.copy_version += 1
+
+    def unsubscribe(self, number: int) -> None:
+        """Forget a filter of the node's own."""
+        _, key = self.own.pop(number)
+        self._forget(key)
+        self.copy_version += 1
+
+    def change_child(
+        self, child: Child, added: Iterable[Predicate], removed: Iterable[Predicate]
+    ) -> None:
+        """Keep and forget filters of a child."""
+        for predicate in removed:
+            key = child.filters.pop(predicate, None)
+            if key is not None:
+                self._forget(key)
+        for predicate in added:
+            if predicate not in child.filters:
+                child.filters[predicate] = self._keep(child.contact.peer, predicate)
+        self.copy_version += 1
+
+    def copies(self, own: Contact, incarnation: int, peers: Iterable[Peer]) -> list[ChildCopy]:
+        """What backups keep of some of the children, and of the node's own filters,
+
+        which are those of one more child to whoever takes the node's place.
+        """
+        found = []
+        for peer in peers:
+            child = self.children.get(peer)
+            if child is not None and child.filters:
+                found.append(child.copy())
+            elif peer == own.peer and self.own:
+                wanted = tuple(dict.fromkeys(predicate for predicate, _ in self.own.values()))
+                found.append(ChildCopy(own, incarnation, self.copy_version, wanted, None, ()))
+        return found
+
+    def restore(self, copy: ChildCopy, now: int) -> bool:
+        """Take a child from a copy, unless something newer is known of it."""
+        peer = copy.contact.peer
+        known = self.children.get(peer)
+        if known is not None:
+            if (known.incarnation, known.version) >= (copy.incarnation, copy.version):
+                return False
+            self.drop_child(peer)
+        child = Child(copy.contact, copy.incarnation, copy.version, now, backups=copy.backups)
+        self.children[peer] = child
+        self.change_child(child, copy.filters, ())
+        return True
+
+    def drop_child(self, peer: Peer) -> None:
+        """Forget a child and all its filters."""
+        child = self.children.pop(peer)
+        self.change_child(child, (), list(child.filters))
+
+    def _keep(self, owner: Owner, predicate: Predicate) -> int:
+        self._last_key += 1
+        self._owners[self._last_key] = owner
+        self._members.add(self._last_key, predicate)
+        self._shown.add(self._last_key, predicate)
+        return self._last_key
+
+    def _forget(self, key: int) -> None:
+        del self._owners[key]
+        self._members.remove(key)
+        self._shown.remove(key)
+
+    # --- what is shown above ---
+
+    def advance(self, backups: tuple[Contact, ...], *, redirects: bool) -> bool:
+        """Take note of what has changed in what is shown; whether there is a new version."""
+        added, removed = self._shown.changes()
+        direct = self._only_child() if redirects and self.role is not Role.ROOT else None
+        is_same = direct == self.direct and backups == self.backups
+        if not added and not removed and is_same:
+            return False
+        self.direct, self.backups = direct, backups
+        self.version += 1
+        self._changes.append(Change(self.version, added, removed))
+        del self._changes[:-CHANGES_KEPT]
+        return True
+
+    def _only_child(self) -> Contact | None:
+        """The one that all that is below comes from, if the node itself wants nothing."""
+        if self.own:
+            return None
+        live = self.live_children()
+        return (live[0].direct or live[0].contact) if len(live) == 1 else None
+
+    def announcement(self, incarnation: int, *, is_retry: bool) -> Announce:
+        """What the parent does not have yet: changes if they are remembered, or everything."""
+        base = self.received
+        first = self._changes[0].version if self._changes else self.version + 1
+        if base == WHOLE or base + 1 < first:
+            base, added, removed = WHOLE, self._shown.summary(), list[Predicate]()
+        else:
+            added, removed = self._changes_since(base)
+        return Announce(
+            self.attribute,
+            incarnation,
+            self.version,
+            base,
+            tuple(added),
+            tuple(removed),
+            self.direct,
+            self.backups,
+            is_retry,
+        )
+
+    def _changes_since(self, base: int) -> tuple[list[Predicate], list[Predicate]]:
+        added: dict[Predicate, None] = {}
+        removed: dict[Predicate, None] = {}
+        for change in self._changes:
+            if change.version <= base:
+                continue
+            for predicate in change.removed:
+                if added.pop(predicate, 0) == 0:
+                    removed[predicate] = None
+            for predicate in change.added:
+                if removed.pop(predicate, 0) == 0:
+                    added[predicate] = None
+        return list(added), list(removed)

@@ -1,0 +1,33 @@
+"""What several protocols did with the same world, side by side."""
+
+from __future__ import annotations
+
+from smartpubsub.sim.experiment import Experiment
+from smartpubsub.sim.result import Result
+
+
+def compared(result: Result) -> dict[str, object]:
+    """A result, with what tells protocols apart."""
+    document = result.document()
+    deliveries = result.verdict.delivered
+    messages = sum(node.sent for node in result.experiment.traffic())
+    return {
+        **document,
+        "messages_per_delivery": round(messages / deliveries, 3) if deliveries else None,
+        "carried_for_nothing": carried_for_nothing(result.experiment),
+    }
+
+
+def carried_for_nothing(experiment: Experiment) -> int:
+    """How many copies of events came down to nodes that did not want them."""
+    wanting = {
+        event.id: {
+            record.node: None
+            for record in experiment.oracle.interested(event.predicate)
+            if record.is_in_force(event.called_us)
+        }
+        for event in experiment.journal.events.values()
+    }
+    return sum(
+        count for (node, id), count in experiment.copies.items() if node not in wanting.get(id, ())
+    )

@@ -1,0 +1,129 @@
+"""What came of an experiment, in one document."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.sim.checkers import check_all
+from smartpubsub.sim.checkers.facts import Facts
+from smartpubsub.sim.checkers.violation import Violation
+from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.experiment import Experiment
+from smartpubsub.sim.journal import DeliveryRecord
+from smartpubsub.sim.spread import spread
+from smartpubsub.sim.verdict import Verdict, verdict_on
+
+_LATENCY = ("mean", "p50", "p95", "p99", "max")
+_PER_NODE = ("mean", "sd", "p95", "p99")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """An experiment that is over, what it showed, and what it took."""
+
+    experiment: Experiment
+    scenario: str
+    verdict: Verdict
+    violations: list[Violation]
+    wall_s: float
+    cpu_s: float
+
+    def document(self) -> dict[str, object]:
+        """The result as JSON has it."""
+        options, verdict = self.experiment.options, self.verdict
+        journal = self.experiment.journal
+        traffic = self.experiment.traffic()
+        first = [d for d in first_deliveries(journal.deliveries) if d.id in journal.events]
+        latency_us = options.network.latency_us
+        return {
+            "protocol": options.protocol,
+            "variant": options.stack.variant if self.experiment.stack.has_variants else None,
+            "scenario": self.scenario,
+            "nodes": options.nodes,
+            "seed": options.seed,
+            "trace_digest": self.experiment.trace.digest(),
+            "injected": verdict.injected,
+            "published": verdict.published,
+            "expected": verdict.expected,
+            "delivered": verdict.delivered,
+            "missing": verdict.missing,
+            "unexpected": verdict.unexpected,
+            "app_duplicates": verdict.app_duplicates,
+            "wire_duplicates": journal.wire_duplicates,
+            "coverage_injected": verdict.coverage_injected,
+            "coverage_published": verdict.coverage_published,
+            "order_violations": verdict.order_violations,
+            "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
+            "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
+            "path_floor_ms": spread([d.hops * latency_us / 1000 for d in first], "mean"),
+            "hops": spread([delivery.hops for delivery in first], "mean", "max"),
+            "messages": sum(node.sent for node in traffic),
+            "bytes": sum(node.sent_bytes for node in traffic),
+            "rpc_sent_per_node": spread([node.sent for node in traffic], *_PER_NODE),
+            "rpc_received_per_node": spread([node.received for node in traffic], *_PER_NODE),
+            "violations": [violation.document() for violation in self.violations],
+            "wall_s": round(self.wall_s, 3),
+            "cpu_s": round(self.cpu_s, 3),
+            "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            "pace_ms": self.experiment.workload.pace_us / 1000,
+            "interrupted": self.experiment.was_interrupted,
+        }
+
+    def _latencies_ms(self, deliveries: list[DeliveryRecord]) -> list[float]:
+        events = self.experiment.journal.events
+        return [(d.at_us - events[d.id].called_us) / 1000 for d in deliveries]
+
+    def _subscription_latencies_ms(self) -> list[float]:
+        records = self.experiment.journal.subscriptions.values()
+        return [(r.in_force[0].start_us - r.called_us) / 1000 for r in records if r.in_force]
+
+
+def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
+    """The delivery that counts of each event to each node."""
+    first: dict[tuple[EventId, int], DeliveryRecord] = {}
+    for delivery in deliveries:
+        first.setdefault((delivery.id, delivery.node), delivery)
+    return list(first.values())
+
+
+def run(experiment: Experiment, scenario: str) -> Result:
+    """Let an experiment happen, and judge it."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    with collector_off():
+        experiment.run()
+        facts = facts_of(experiment)
+        verdict = verdict_on(facts)
+        violations = check_all(facts)
+    return Result(
+        experiment=experiment,
+        scenario=scenario,
+        verdict=verdict,
+        violations=violations,
+        wall_s=time.perf_counter() - wall,
+        cpu_s=time.process_time() - cpu,
+    )
+
+
+def facts_of(experiment: Experiment) -> Facts:
+    """What the checkers have to know of an experiment."""
+    stack, options = experiment.stack, experiment.options
+    return Facts(
+        journal=experiment.journal,
+        oracle=experiment.oracle,
+        # What is missing when somebody did not want to wait for it is not lost.
+        is_reliable=stack.is_reliable(options.stack) and not experiment.was_interrupted,
+        promises_order=stack.promises_order,
+        has_faults=_has_faults(experiment),
+        failures_max=options.stack.backups,
+        inspections=experiment.inspections,
+        nodes_by_peer={host.peer: host.number for host in experiment.world.hosts},
+    )
+
+
+def _has_faults(experiment: Experiment) -> bool:
+    network = experiment.options.network
+    is_bad_network = bool(network.loss or network.duplication or network.reordering)
+    return is_bad_network or bool(experiment.faults or experiment.journal.downs)

@@ -1,0 +1,112 @@
+"""Crashes that hurt: neighbours in the key space, among them one that events have to pass.
+
+Whoever publishes stays up, so that every event counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Literal
+
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.workloads.actions import Action, CrashNode, Publish
+from smartpubsub.workloads.errors import WorkloadError
+from smartpubsub.workloads.options import Phases
+
+BEFORE_US = 1_000
+"""From the crash to the first event."""
+MID_US = 25_000
+"""From the event in the middle to the crash: by then it has left and not yet arrived."""
+
+
+def with_crashes(
+    phases: Phases,
+    keys: Sequence[int],
+    *,
+    faults: int,
+    crash: Literal["before", "mid"],
+    rng: Random,
+) -> Phases:
+    """The same phases with crashes, and without what the crashed nodes would have done later."""
+    events = [
+        (place, action)
+        for place, phase in enumerate(phases)
+        for action in phase
+        if isinstance(action, Publish)
+    ]
+    victims = choose_victims([event for _, event in events], keys, faults, rng)
+    phases = _without_publishing(victims, phases, {event.node for _, event in events}, len(keys))
+    if crash == "before":
+        at, event = events[0]
+        crash_us = event.at_us - BEFORE_US
+    else:
+        at, event = events[len(events) // 2]
+        crash_us = event.at_us + MID_US
+    later_us = max(0, -crash_us)
+    crash_us += later_us
+    moved = [action._replace(at_us=action.at_us + later_us) for action in phases[at]]
+    return [
+        *phases[:at],
+        [
+            *(action for action in moved if action.at_us < crash_us),
+            *(CrashNode(crash_us, victim) for victim in victims),
+            *_without(victims, [action for action in moved if action.at_us >= crash_us]),
+        ],
+        *(_without(victims, phase) for phase in phases[at + 1 :]),
+    ]
+
+
+def choose_victims(
+    events: Sequence[Publish], keys: Sequence[int], faults: int, rng: Random
+) -> list[int]:
+    """Nodes of consecutive keys, one the rendezvous of a name that events carry.
+
+    None is a publisher if that can be had.
+    """
+    publishers = {event.node for event in events}
+    if faults > len(keys) - len(publishers):
+        raise WorkloadError(
+            f"{len(publishers)} of {len(keys)} nodes publish, and whoever publishes does not crash,"
+            f" so {faults} cannot; take fewer faults, fewer publishers or more nodes"
+        )
+    names = list(dict.fromkeys(name for event in events for name in event.predicate.attributes))
+    rng.shuffle(names)
+    for name in names:
+        runs = [run for run in _runs(name, keys, faults) if publishers.isdisjoint(run)]
+        if runs:
+            return rng.choice(runs)
+    return rng.choice(list(_runs(names[0], keys, faults)))
+
+
+def rendezvous(name: str, keys: Sequence[int]) -> int:
+    """The node whose key is closest to a name's."""
+    wanted = key_of(name.encode())
+    return min(range(len(keys)), key=lambda node: keys[node] ^ wanted)
+
+
+def _runs(name: str, keys: Sequence[int], length: int) -> Iterator[list[int]]:
+    """All runs of this length that the rendezvous of a name is in."""
+    around = sorted(range(len(keys)), key=keys.__getitem__)
+    place = around.index(rendezvous(name, keys))
+    for start in range(place - length + 1, place + 1):
+        yield [around[(start + step) % len(around)] for step in range(length)]
+
+
+def _without_publishing(
+    victims: Sequence[int], phases: Phases, publishers: set[int], nodes: int
+) -> Phases:
+    """The same phases, where victims that publish have changed roles with others that do not."""
+    others = (node for node in range(nodes) if node not in publishers and node not in victims)
+    roles: dict[int, int] = {}
+    for victim in sorted(publishers.intersection(victims)):
+        other = next(others)
+        roles |= {victim: other, other: victim}
+    return [
+        [action._replace(node=roles.get(action.node, action.node)) for action in phase]
+        for phase in phases
+    ]
+
+
+def _without(victims: Sequence[int], actions: Sequence[Action]) -> list[Action]:
+    return [action for action in actions if action.node not in victims]

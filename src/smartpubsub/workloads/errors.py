@@ -1,0 +1,18 @@
+"""What is raised when a workload cannot be read, written or made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smartpubsub.errors import SmartPubSubError
+
+
+class WorkloadError(SmartPubSubError, ValueError):
+    """A workload that cannot be had: what is wrong with it, and in which line of which file."""
+
+    def __init__(self, problem: str, *, path: Path | None = None, line: int | None = None) -> None:
+        place = ":".join(str(part) for part in (path, line) if part is not None)
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem = problem
+        self.path = path
+        self.line = line

@@ -1,0 +1,83 @@
+"""Comparing protocols in the same world."""
+
+import json
+
+import pytest
+
+from smartpubsub.cli.main import main
+from smartpubsub.cli.sim_compare import HEAD, choices
+from smartpubsub.cli.sim_progress import StderrProgress
+from smartpubsub.sim.stacks import STACKS, VARIANTS
+from tests.sim.broken import Pushy, boastful, stack_of
+
+Captured = pytest.CaptureFixture[str]
+
+
+TWO = ["--protocol", "floodsub", "--protocol", "gossipsub"]
+
+
+def test_one_row_for_each(capsys: Captured) -> None:
+    assert main(["sim", "compare", "--nodes", "15", *TWO]) == 0
+
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert all(column in head for column in HEAD)
+    assert [row.split()[0] for row in rows] == ["floodsub", "gossipsub"]
+
+
+def test_all_by_default(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    for name in set(STACKS) - {"floodsub", "gossipsub"}:
+        monkeypatch.delitem(STACKS, name)
+
+    assert main(["sim", "compare", "--nodes", "5", "--json"]) == 0
+    documents = json.loads(capsys.readouterr().out)
+    assert [document["protocol"] for document in documents] == list(STACKS)
+
+
+def test_the_world_is_the_same_and_the_documents_are_those_of_run(capsys: Captured) -> None:
+    options = ["--nodes", "15", "--scenario", "power-law", "--seed", "3"]
+    assert main(["sim", "compare", "--json", *TWO, *options]) == 0
+    documents = json.loads(capsys.readouterr().out)
+    assert main(["sim", "run", "--protocol", "gossipsub", "--json", *options]) == 0
+    alone = json.loads(capsys.readouterr().out)
+
+    flood, gossip = documents
+    assert flood["expected"] == gossip["expected"] > 0
+    assert flood["trace_digest"] != gossip["trace_digest"] == alone["trace_digest"]
+    assert flood["carried_for_nothing"] > gossip["carried_for_nothing"] > 0
+    assert set(gossip) == {*alone, "messages_per_delivery", "carried_for_nothing"}
+
+
+def test_variants_are_for_those_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STACKS, "boastful", boastful())
+
+    assert choices(["floodsub", "boastful", "floodsub"], VARIANTS[:2]) == [
+        ("floodsub", VARIANTS[-1]),
+        ("boastful", VARIANTS[0]),
+        ("boastful", VARIANTS[1]),
+    ]
+
+
+def test_violations_end_it_with_1(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+
+    arguments = ["--nodes", "8", "--protocol", "pushy", "--protocol", "floodsub"]
+    assert main(["sim", "compare", *arguments]) == 1
+    assert "pushy: 1 violations" in capsys.readouterr().err
+
+
+def test_an_interrupt_gives_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StderrProgress, "tick", interrupt)
+
+    assert main(["sim", "compare", "--nodes", "8", "--json"]) == 130
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["interrupted"] is True
+
+
+def test_an_unknown_protocol_ends_it_with_2(capsys: Captured) -> None:
+    assert main(["sim", "compare", "--protocol", "floodsub", "--protocol", "no-such"]) == 2
+    assert "'no-such' is no protocol" in capsys.readouterr().err

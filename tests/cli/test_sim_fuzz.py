@@ -1,0 +1,77 @@
+"""The fuzzer's command: what it prints, and that its own advice works."""
+
+import json
+import shlex
+
+import pytest
+
+from smartpubsub.cli import sim_fuzz
+from smartpubsub.cli.main import main
+from smartpubsub.sim.fuzz import Report
+from smartpubsub.sim.stacks import STACKS
+from tests.sim.broken import Pushy, stack_of
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_a_clean_report(capsys: Captured) -> None:
+    assert main(["sim", "fuzz", "--runs", "3", "--seed", "70", "--json"]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"runs", "seed", "failures", "wall_s"}
+    assert (document["runs"], document["seed"], document["failures"]) == (3, 70, [])
+
+
+def test_the_command_that_is_printed_shows_the_same_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+    assert main(["sim", "fuzz", "--runs", "2", "--protocol", "pushy", "--json"]) == 1
+    captured = capsys.readouterr()
+    failure = json.loads(captured.out)["failures"][-1]
+    assert f"again: {failure['command']}" in captured.err
+    _, *arguments = shlex.split(failure["command"])
+
+    assert main([*arguments, "--json"]) == 1
+
+    (again,) = json.loads(capsys.readouterr().out)["failures"]
+    assert again == failure
+    assert again["violations"][0]["invariant"] == 2
+
+
+def test_the_text_is_one_line_and_progress_goes_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(sim_fuzz, "TELL_EVERY_RUNS", 1)
+
+    assert main(["sim", "fuzz", "--runs", "2", "--protocol", "floodsub"]) == 0
+
+    captured = capsys.readouterr()
+    assert captured.out.startswith("2 runs from seed 1 in ")
+    assert captured.err.splitlines()[-1] == "2 of 2 runs, 0 with violations"
+
+
+def test_an_interrupt_prints_what_was_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def interrupt(report: Report, _runs: int) -> None:
+        if report.runs == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sim_fuzz, "show_progress", interrupt)
+
+    assert main(["sim", "fuzz", "--runs", "9", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["runs"] == 2
+
+
+def test_time_is_a_limit(capsys: Captured) -> None:
+    assert main(["sim", "fuzz", "--runs", "100000", "--time", "0.01", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] < 100
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--runs", "0"], ["--time", "nan"], ["--protocol", "no-such"]]
+)
+def test_wrong_options_end_it_with_2(arguments: list[str], capsys: Captured) -> None:
+    assert main(["sim", "fuzz", *arguments]) == 2
+    assert arguments[0] in capsys.readouterr().err

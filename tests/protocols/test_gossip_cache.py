@@ -1,0 +1,28 @@
+"""Events are kept for a few heartbeats, the newest few of them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartpubsub.protocols.gossip_cache import MessageCache
+from smartpubsub.protocols.gossip_settings import GossipSettings
+from smartpubsub.protocols.rpc import Copy
+from tests.protocols.alone import event
+
+
+@given(st.lists(st.sampled_from(["put", "shift"]), max_size=60), st.integers(1, 8))
+def test_what_is_kept_is_the_newest_of_five_heartbeats(steps: list[str], count_max: int) -> None:
+    cache = MessageCache(GossipSettings(history_count_max=count_max))
+    ages: dict[int, int] = {}
+    for number, step in enumerate(steps):
+        if step == "put":
+            cache.put(Copy(event(number), 1), now=number)
+            ages[number] = 0
+        else:
+            ages = {number: age + 1 for number, age in ages.items()}
+            cache.shift()
+        expected = [number for number, age in ages.items() if age < 5][-count_max:]
+
+        assert len(cache) == len(expected)
+        assert all(cache.get(event(number).id) is not None for number in expected)
+        recent = [event(number).id for number in expected if ages[number] < 3]
+        assert sorted(cache.recent()) == sorted(recent)

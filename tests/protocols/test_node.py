@@ -1,0 +1,147 @@
+"""What of a node outlives a crash, and how the parts of a network find each other again."""
+
+import pytest
+
+from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
+from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.sim.faults import Partition
+from tests.protocols.network import MakePubSub, Nodes, contact, flooding, gossiping
+
+EITHER = pytest.mark.parametrize(
+    "make_pubsub", [flooding(), gossiping()], ids=["floodsub", "gossipsub"]
+)
+
+
+def joined(make_pubsub: MakePubSub, count: int = 16, k: int = 4) -> Nodes:
+    nodes = Nodes(count, make_pubsub, k=k)
+    nodes.join_all()
+    return nodes
+
+
+def crash_and_restart(nodes: Nodes, number: int, down: int = MINUTE) -> None:
+    nodes.world.crash(nodes.host(number))
+    nodes.run(down)
+    nodes.world.restart(nodes.host(number))
+    nodes.run(2 * MINUTE)
+
+
+def deliveries_to(nodes: Nodes, number: int) -> list[Delivery]:
+    return [delivery for node, delivery in nodes.deliveries if node == number]
+
+
+@EITHER
+def test_subscriptions_survive_a_restart(make_pubsub: MakePubSub) -> None:
+    nodes = joined(make_pubsub)
+    kept = nodes.subscribe(3, "surf/price[10,20]")
+    ended = nodes.subscribe(3, "surf")
+    nodes.do(3, nodes.core(3).unsubscribe(ended, nodes.clock(3)))
+
+    crash_and_restart(nodes, 3)
+    nodes.publish(5, "surf/price=15")
+    nodes.publish(5, "surf/price=5")
+    nodes.run(SECOND)
+
+    (delivery,) = deliveries_to(nodes, 3)
+    assert delivery.subscriptions == (kept,)
+    assert str(delivery.event.predicate) == "surf/price=15"
+
+
+@EITHER
+def test_numbers_of_subscriptions_are_not_given_again(make_pubsub: MakePubSub) -> None:
+    nodes = joined(make_pubsub)
+    first, second = nodes.subscribe(3, "a"), nodes.subscribe(3, "b")
+
+    crash_and_restart(nodes, 3)
+    third = nodes.subscribe(3, "c")
+
+    assert len({first, second, third}) == 3
+    assert sorted(nodes.core(3).subscriptions) == [first, second, third]
+
+
+@pytest.mark.parametrize("with_storage", [False, True])
+def test_ids_of_events_are_not_given_again(with_storage: bool) -> None:
+    nodes = joined(flooding())
+    before = [nodes.publish(3, "surf") for _ in range(3)]
+
+    nodes.world.crash(nodes.host(3), with_storage=with_storage)
+    nodes.world.restart(nodes.host(3))
+    after = [nodes.publish(3, "surf") for _ in range(3)]
+
+    assert len({*before, *after}) == 6
+    assert max(before) < min(after)
+
+
+@EITHER
+def test_a_restarted_node_rejoins_by_the_peers_that_it_remembers(make_pubsub: MakePubSub) -> None:
+    nodes = joined(make_pubsub)
+    nodes.subscribe(3, "surf")
+    nodes.world.crash(nodes.host(3))
+    nodes.run(HOUR)
+    assert not any(
+        contact(3) in nodes.core(number).kademlia.table for number in nodes.numbers if number != 3
+    )
+
+    del nodes.joined[3]
+    nodes.world.restart(nodes.host(3))
+    nodes.run(5 * SECOND)
+    assert 3 in nodes.joined
+
+    id = nodes.publish(5, "surf")
+    nodes.run(5 * SECOND)
+    assert nodes.receivers(id) == [3]
+
+
+def test_a_node_that_lost_its_storage_waits_until_others_remember_it() -> None:
+    nodes = joined(flooding())
+    nodes.subscribe(3, "surf")
+    nodes.world.crash(nodes.host(3), with_storage=True)
+    nodes.run(HOUR)
+
+    del nodes.joined[3]
+    nodes.world.restart(nodes.host(3))
+    nodes.run(10 * MINUTE)
+
+    assert 3 not in nodes.joined
+    assert len(nodes.core(3).kademlia.table) > 0
+    assert nodes.core(3).subscriptions == {}
+
+
+def test_a_node_that_restarts_before_anybody_else_does_joins_when_they_are_there() -> None:
+    nodes = joined(flooding(), count=5)
+    for number in nodes.numbers:
+        nodes.world.crash(nodes.host(number))
+    nodes.subscribe(3, "surf")
+    nodes.world.restart(nodes.host(3))
+    nodes.run(5 * MINUTE)
+    assert len(nodes.core(3).kademlia.table) == 0
+
+    for number in (0, 1, 2, 4):
+        nodes.world.restart(nodes.host(number))
+    nodes.run(5 * MINUTE)
+    nodes.subscribe(3, "surf")
+    id = nodes.publish(0, "surf")
+    nodes.run(SECOND)
+
+    assert nodes.receivers(id) == [3]
+
+
+@EITHER
+def test_the_sides_of_a_partition_meet_again(make_pubsub: MakePubSub) -> None:
+    nodes = joined(make_pubsub)
+    left, right = (0, 2, 4, 6, 8, 10, 12, 14), (1, 3, 5, 7, 9, 11, 13, 15)
+    for number in nodes.numbers:
+        nodes.subscribe(number, "surf")
+    now = nodes.world.now
+    Partition(group=left, at_us=now, until_us=now + 2 * HOUR).plan(nodes.world)
+    nodes.run(2 * HOUR - MINUTE)
+
+    apart = nodes.publish(0, "surf")
+    nodes.run(30 * SECOND)
+    assert set(nodes.receivers(apart)) == set(left)
+    for number in left:
+        assert not any(contact(n) in nodes.core(number).kademlia.table for n in right)
+
+    nodes.run(30 * MINUTE)
+    together = nodes.publish(0, "surf")
+    nodes.run(10 * SECOND)
+    assert nodes.receivers(together) == list(nodes.numbers)

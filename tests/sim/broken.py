@@ -1,0 +1,76 @@
+"""Protocols that break a promise each, to see that it is noticed."""
+
+from dataclasses import replace
+from itertools import count
+
+from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.publication import Publication
+from smartpubsub.protocols.pubsub import Delivery, Published
+from smartpubsub.seam import Deliver, Effect, Event, SetTimer, Started
+from smartpubsub.sim.stacks import STACKS, Stack
+
+_MOODS = count()
+
+
+class Pushy(Floodsub):
+    """Delivers every event of its own to a subscription that nobody made."""
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        pushed = Deliver(Delivery(publication, (999,), 0))
+        return [pushed, *super().publish(publication, now, wants_all=wants_all)]
+
+
+class Forger(Floodsub):
+    """Delivers events that nobody has published."""
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        forged = publication._replace(id=publication.id._replace(number=10_000))
+        return [
+            Deliver(Delivery(forged, (1,), 0)),
+            *super().publish(publication, now, wants_all=wants_all),
+        ]
+
+
+class Silent(Floodsub):
+    """Says that an event is published, and tells nobody."""
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        return [Deliver(Published(publication.id))]
+
+
+class Moody(Floodsub):
+    """Never does the same again."""
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        effects = super().handle(event, now)
+        if isinstance(event, Started):
+            effects.append(SetTimer(("flood", "mood"), now + next(_MOODS)))
+        return effects
+
+
+class Frail(Floodsub):
+    """Breaks down when something is published."""
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        raise ZeroDivisionError("nobody has thought of this")
+
+
+def stack_of(kind: type[Floodsub]) -> Stack:
+    """Floodsub's stack with another core."""
+    return replace(
+        STACKS["floodsub"],
+        make=lambda kademlia, signing, _rng, _options: kind(FloodsubSettings(), kademlia, signing),
+    )
+
+
+def boastful(kind: type[Floodsub] = Floodsub) -> Stack:
+    """The same, promising what it cannot hold: that nothing gets lost."""
+    return replace(stack_of(kind), has_variants=True)

@@ -1,0 +1,33 @@
+"""All checks run, and long lists are cut in one place."""
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.checkers import Violation, check_all
+from smartpubsub.sim.checkers.every import LISTED_MAX
+from tests.sim.checkers.broken import Stuttering
+from tests.sim.checkers.world import SmallWorld
+
+
+def test_of_many_violations_the_earliest_are_listed_and_all_are_counted() -> None:
+    world = SmallWorld(Stuttering)
+    world.subscribe(1, "surf")
+    for _ in range(LISTED_MAX + 5):
+        world.publish(0, "surf")
+    world.run(SECOND)
+
+    listed = check_all(world.facts())
+
+    assert len(listed) == LISTED_MAX + 1
+    assert {violation.invariant for violation in listed} == {3}
+    assert listed[-1].what == f"and 5 more like these, {LISTED_MAX + 5} in all"
+    assert [violation.at_us for violation in listed] == sorted(v.at_us for v in listed)
+
+
+def test_violations_are_written_in_milliseconds() -> None:
+    violation = Violation(3, 1_500, 7, "node 7 got it again")
+
+    assert violation.document() == {
+        "invariant": 3,
+        "at_ms": 1.5,
+        "node": 7,
+        "what": "node 7 got it again",
+    }

@@ -1,0 +1,124 @@
+"""Events that got lost are found, and held against the promise that was broken."""
+
+import pytest
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.floodsub import Floodsub
+from smartpubsub.sim.checkers import Facts
+from smartpubsub.sim.checkers.losses import check_completeness, check_healing, check_survival
+from tests.sim.checkers.broken import Forgetful, Procrastinating, Renewing, Unforgiving
+from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
+
+
+def many_events(protocol: Protocol) -> Facts:
+    world = SmallWorld(protocol)
+    for node in (1, 2, 3):
+        world.subscribe(node, "surf/price[10,20]")
+    for number in range(10):
+        world.publish(0, f"surf/price={10 + number}")
+        world.run(SECOND)
+    return world.facts()
+
+
+def test_completeness() -> None:
+    assert broken_in(many_events, Floodsub) == []
+    assert broken_in(many_events, Forgetful) == [1]
+
+
+def test_losses_name_the_event_and_the_nodes() -> None:
+    facts = many_events(Forgetful)
+
+    violations = check_completeness(facts)
+
+    assert [violation.node for violation in violations] == [1, 2, 3]
+    (lost,) = {violation.at_us for violation in violations}
+    seventh = list(facts.journal.events)[6]
+    assert violations[0].what == (
+        f"node 1 never got event {seventh}, which node 0 published at {lost / 1000} ms"
+    )
+
+
+def test_unreliable_protocols_may_lose_events() -> None:
+    facts = many_events(Forgetful)
+    facts.is_reliable = False
+
+    assert len(facts.missing) == 3
+    assert check_completeness(facts) == []
+
+
+@pytest.mark.parametrize(("unsubscribes_after", "missing"), [(1_000, 0), (3 * MINUTE, 1)])
+def test_who_unsubscribes_gives_up_only_what_is_under_way(
+    unsubscribes_after: int, missing: int
+) -> None:
+    world = SmallWorld(Floodsub)
+    number = world.subscribe(1, "surf")
+    world.publish(0, "surf")
+    world.run(unsubscribes_after)
+    world.journal.deliveries.clear()  # As if it had got lost.
+    world.unsubscribe(1, number)
+    world.run(10 * SECOND)
+
+    facts = world.facts()
+
+    assert len(facts.missing) == missing
+    assert len(check_completeness(facts)) == missing
+
+
+def publisher_crashes(protocol: Protocol) -> Facts:
+    world = SmallWorld(protocol)
+    world.subscribe(0, "surf")
+    world.subscribe(1, "surf")
+    world.publish(0, "surf")
+    world.run(SECOND // 2)
+    world.crash(0)
+    world.run(10 * SECOND)
+    return world.facts(has_faults=True)
+
+
+def test_survival() -> None:
+    assert broken_in(publisher_crashes, Floodsub) == []
+    assert broken_in(publisher_crashes, Procrastinating) == [4]
+    assert [violation.node for violation in check_survival(publisher_crashes(Procrastinating))] == [
+        1
+    ]
+
+
+def sides_meet_again(protocol: Protocol) -> Facts:
+    world = SmallWorld(protocol)
+    for node in (1, 4):
+        world.subscribe(node, "surf")
+    world.split(0, 1, 2, us=10 * MINUTE)
+    world.run(5 * MINUTE)
+    world.publish(0, "surf/in-the-split")
+    world.run(6 * MINUTE)
+    world.publish(0, "surf/soon-after")
+    world.run(2 * MINUTE)
+    world.publish(0, "surf/long-after")
+    world.publish(5, "surf/long-after")
+    world.run(MINUTE)
+    return world.facts(has_faults=True)
+
+
+def test_healing() -> None:
+    assert broken_in(sides_meet_again, Floodsub) == []
+    assert broken_in(sides_meet_again, Renewing) == []
+    assert broken_in(sides_meet_again, Unforgiving) == [9]
+
+
+def test_only_what_is_published_a_refresh_after_the_heal_must_get_across() -> None:
+    facts = sides_meet_again(Unforgiving)
+
+    assert [list(nodes) for nodes in facts.expected.values()] == [[1], [1], [1, 4], [1, 4]]
+    assert [violation.node for violation in check_healing(facts)] == [4, 1]
+
+
+def test_unreliable_protocols_must_get_something_across() -> None:
+    facts = sides_meet_again(Unforgiving)
+    facts.is_reliable = False
+
+    assert [violation.node for violation in check_healing(facts)] == [0, 5]
+
+    facts = sides_meet_again(Floodsub)
+    facts.is_reliable = False
+
+    assert check_healing(facts) == []

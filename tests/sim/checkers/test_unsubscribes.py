@@ -1,0 +1,89 @@
+"""Unsubscribes that do not take effect are found, and filters that nobody renews."""
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.floodsub import Floodsub
+from smartpubsub.sim.checkers import Facts
+from smartpubsub.sim.checkers.unsubscribes import check_lapses, check_unsubscribes
+from tests.sim.checkers.broken import Deaf, Mute, NeverExpiring, Renewing, Tardy
+from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
+
+
+def some_unsubscribe(protocol: Protocol) -> Facts:
+    world = SmallWorld(protocol)
+    number = world.subscribe(1, "surf")
+    world.subscribe(1, "surf/price[10,20]")
+    world.publish(0, "surf")
+    world.run(SECOND)
+    world.unsubscribe(1, number)
+    world.run(SECOND)
+    world.publish(0, "surf/price=15")
+    world.run(3 * MINUTE)
+    return world.facts()
+
+
+def test_unsubscribes() -> None:
+    assert broken_in(some_unsubscribe, Floodsub) == []
+    assert broken_in(some_unsubscribe, Deaf) == [7]
+    assert broken_in(some_unsubscribe, Mute) == [7]
+    assert broken_in(some_unsubscribe, Tardy) == [7]
+
+
+def test_what_is_wrong_is_told() -> None:
+    words = [
+        check_unsubscribes(some_unsubscribe(protocol))[0].what for protocol in (Deaf, Mute, Tardy)
+    ]
+
+    assert "after the unsubscribe of its subscription 1" in words[0]
+    assert "was never told" in words[1]
+    assert "was told too late" in words[2]
+
+
+def mute_unsubscribe(*, crashes: bool = False, is_cut_off: bool = False, us: int) -> Facts:
+    world = SmallWorld(Mute)
+    number = world.subscribe(1, "surf")
+    world.unsubscribe(1, number)
+    if is_cut_off:
+        world.split(1, us=MINUTE)
+    if crashes:
+        world.run(SECOND)
+        world.crash(1)
+    world.run(us)
+    return world.facts()
+
+
+def test_an_acknowledgement_is_due_when_the_bound_has_passed_and_the_node_was_up() -> None:
+    assert check_unsubscribes(mute_unsubscribe(us=MINUTE)) == []
+    assert len(check_unsubscribes(mute_unsubscribe(us=MINUTE + SECOND))) == 1
+    assert check_unsubscribes(mute_unsubscribe(us=5 * MINUTE, crashes=True)) == []
+
+
+def test_a_split_puts_the_acknowledgement_off() -> None:
+    assert check_unsubscribes(mute_unsubscribe(us=2 * MINUTE, is_cut_off=True)) == []
+    assert len(check_unsubscribes(mute_unsubscribe(us=3 * MINUTE, is_cut_off=True))) == 1
+
+
+def somebody_leaves(protocol: Protocol) -> Facts:
+    world = SmallWorld(protocol)
+    world.crash(3)
+    for _ in range(6):
+        world.run(MINUTE)
+        world.inspect()
+    return world.facts(has_faults=True)
+
+
+def test_lapses() -> None:
+    assert broken_in(somebody_leaves, Renewing) == []
+    assert broken_in(somebody_leaves, NeverExpiring) == [7]
+
+
+def test_lapses_are_told_once_by_each_who_serves() -> None:
+    facts = somebody_leaves(NeverExpiring)
+
+    violations = check_lapses(facts)
+
+    assert [violation.node for violation in violations] == [0, 1, 2, 4, 5]
+    down_us = facts.journal.downs[3][0].start_us
+    assert violations[0].what == (
+        f"node 0 keeps filters for node 3, which has been down since {down_us / 1000} ms"
+    )
+    assert violations[0].at_us == down_us + 5 * MINUTE

@@ -1,0 +1,136 @@
+"""Fuzzing finds what is broken, and finds it again."""
+
+import pytest
+
+from smartpubsub.sim import fuzz as fuzzing
+from smartpubsub.sim.chance import Chance, chance
+from smartpubsub.sim.experiment import Experiment
+from smartpubsub.sim.faults import Churn, Crash, Partition, Pause
+from smartpubsub.sim.fuzz import Report, fuzz
+from smartpubsub.sim.oracle import REFRESH_US
+from smartpubsub.sim.stacks import STACKS
+from tests.sim.broken import Frail, Moody, Pushy, Silent, boastful, stack_of
+
+SOUND = ["floodsub", "gossipsub"]
+
+
+@pytest.fixture(autouse=True)
+def _with_broken_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+    monkeypatch.setitem(STACKS, "moody", stack_of(Moody))
+    monkeypatch.setitem(STACKS, "frail", stack_of(Frail))
+    monkeypatch.setitem(STACKS, "silent", boastful(Silent))
+
+
+def invariants(report: Report) -> set[int]:
+    return {violation.invariant for failure in report.failures for violation in failure.violations}
+
+
+def is_reliable(world: Chance) -> bool:
+    return STACKS[world.options.protocol].is_reliable(world.options.stack)
+
+
+def test_sound_protocols_break_nothing() -> None:
+    report = fuzz(7000, 8, SOUND)
+
+    assert (report.runs, report.failures) == (8, [])
+
+
+def test_a_broken_protocol_is_found_and_its_seed_shows_the_same_again() -> None:
+    report = fuzz(3, 4, ["pushy"])
+    failure = report.failures[-1]
+    again = fuzz(failure.seed, 1, [failure.protocol])
+
+    assert invariants(report) == {2}
+    assert failure.command == (
+        f"smartpubsub sim fuzz --seed {failure.seed} --runs 1 --protocol pushy"
+    )
+    assert again.failures == [failure]
+
+
+def test_losses_are_found_wherever_none_were_to_be() -> None:
+    # Around a split they may be, so a world that splits and then falls silent shows none.
+    worlds = {seed: chance(seed, "silent") for seed in range(12)}
+    reliable = [n for n, world in worlds.items() if is_reliable(world) and not world.splits]
+    found = [seed for seed in reliable if fuzz(seed, 1, ["silent"]).failures]
+
+    assert len(reliable) > 2
+    assert found == reliable
+
+
+def test_a_run_that_is_not_the_same_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzzing, "TWICE_SHARE", 1.0)
+
+    assert invariants(fuzz(5, 1, ["moody"])) == {10}
+    assert invariants(fuzz(5, 1, ["floodsub"])) == set()
+
+
+def test_a_run_that_breaks_down_is_a_failure_like_others() -> None:
+    report = fuzz(5, 1, ["frail"])
+
+    assert "ZeroDivisionError: nobody has thought of this" in report.failures[0].violations[0].what
+
+
+def test_the_world_of_a_seed_is_the_same_for_every_protocol() -> None:
+    one, other = chance(12, "floodsub"), chance(12, "gossipsub")
+
+    assert one.workload == other.workload
+    assert one.options.network == other.options.network
+    assert one.faults(5) == other.faults(5)
+    assert chance(13, "floodsub").workload != one.workload
+
+
+def test_worlds_have_faults_of_every_kind() -> None:
+    kinds = {type(f).__name__ for seed in range(60) for f in chance(seed, "floodsub").faults(0)}
+
+    assert kinds == {"Crash", "Pause", "Slow", "Skew", "Partition", "Clog", "Churn"}
+
+
+def test_time_is_a_limit() -> None:
+    assert fuzz(1, 1000, SOUND, time_s_max=0).runs == 1
+
+
+def test_an_interrupt_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[int] = []
+
+    def tell(report: Report) -> None:
+        reports.append(report.runs)
+        if report.runs == 2:
+            raise KeyboardInterrupt
+
+    report = fuzz(1, 10, SOUND, told=tell)
+
+    assert (report.runs, report.was_interrupted) == (2, True)
+
+    monkeypatch.setattr(Experiment, "_assemble", _interrupted)
+    report = fuzz(1, 10, SOUND)
+
+    assert (report.runs, report.was_interrupted) == (0, True)
+
+
+def _interrupted(_: Experiment) -> None:
+    raise KeyboardInterrupt
+
+
+def test_no_more_nodes_fail_than_there_are_backups() -> None:
+    for seed in range(60):
+        world = chance(seed, "floodsub")
+        failing: set[int] = set()
+        for fault in world.faults(0):
+            if isinstance(fault, Crash | Pause):
+                failing.add(fault.node)
+            elif isinstance(fault, Churn):
+                failing.update(fault.nodes)
+
+        assert len(failing) <= world.options.stack.backups
+
+
+def test_a_split_is_followed_by_events_that_have_to_cross_it() -> None:
+    worlds = [world for world in (chance(seed, "floodsub") for seed in range(60)) if world.splits]
+
+    assert worlds
+    for world in worlds:
+        (split,) = [fault for fault in world.faults(0) if isinstance(fault, Partition)]
+        earliest_us = sum(phase[-1].at_us for phase in world.workload.phases[:-1])
+        late_us = earliest_us + world.workload.phases[-1][0].at_us
+        assert late_us >= split.until_us + REFRESH_US

@@ -1,0 +1,118 @@
+"""What a result says about a run."""
+
+from typing import Any
+
+import pytest
+
+from smartpubsub.sim.comparison import carried_for_nothing, compared
+from smartpubsub.sim.experiment import Experiment
+from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.result import Result, facts_of, run
+from smartpubsub.sim.stacks import STACKS
+from tests.sim.broken import Forger, boastful, stack_of
+from tests.sim.small import experiment_of, publish, subscribe
+
+PHASES = (subscribe(1, "a"), subscribe(2, "a/b")), (publish(0, "a"), publish(0, "a/b", at_ms=100))
+
+
+def document_of(experiment: Experiment) -> dict[str, Any]:
+    return run(experiment, "small").document()
+
+
+def lossy(protocol: str, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """A run in which only the subscriptions can be made: nothing arrives any more."""
+    monkeypatch.setitem(STACKS, protocol, boastful())
+    experiment = experiment_of(*PHASES, protocol=protocol, nodes=3)
+    experiment._assemble()
+    experiment.world.network.rules.append(lambda _now, _sender, _receiver: -1)
+    monkeypatch.setattr(experiment, "_assemble", lambda: None)
+    return run(experiment, "small")
+
+
+def test_counts_are_of_events_and_nodes() -> None:
+    document = document_of(experiment_of(*PHASES))
+
+    counted = ("injected", "published", "expected", "delivered", "missing", "unexpected")
+    assert [document[name] for name in counted] == [2, 2, 3, 3, 0, 0]
+    assert document["coverage_injected"] == document["coverage_published"] == 1.0
+    assert (document["app_duplicates"], document["violations"]) == (0, [])
+
+
+def test_latency_is_at_least_that_of_the_links_passed() -> None:
+    document = document_of(experiment_of(*PHASES, network=NetworkOptions(latency_us=30_000)))
+
+    assert document["hops"] == {"mean": 1, "max": 1}
+    assert document["path_floor_ms"] == {"mean": 30}
+    assert 30 < document["latency_ms"]["mean"] < 35
+    assert document["subscription_latency_ms"]["max"] == 0
+
+
+def test_joining_is_not_counted_as_traffic() -> None:
+    document = document_of(experiment_of((publish(0, "a"),), nodes=2))
+
+    assert document["messages"] == document["rpc_sent_per_node"]["mean"] * 2 == 1
+
+
+def test_what_is_missing_is_a_violation_where_it_was_promised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = lossy("boastful", monkeypatch)
+    document = result.document()
+
+    assert (document["expected"], document["missing"]) == (3, 3)
+    assert document["variant"] == "redirect-reliable"
+    assert [violation.invariant for violation in result.violations] == [1, 1, 1]
+
+
+def test_what_nobody_waited_for_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STACKS, "boastful", boastful())
+    experiment = experiment_of(*PHASES, protocol="boastful")
+    monkeypatch.setattr(experiment, "_run_until_quiet", _interrupted)
+
+    document = document_of(experiment)
+
+    assert document["interrupted"] is True
+    assert document["missing"] > 0
+    assert document["violations"] == []
+
+
+def test_an_interrupt_before_anything_happened_gives_a_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    experiment = experiment_of(*PHASES)
+    monkeypatch.setattr(experiment, "_assemble", _interrupted)
+
+    document = document_of(experiment)
+
+    assert (document["interrupted"], document["messages"], document["injected"]) == (True, 0, 0)
+
+
+def test_a_bad_network_counts_as_a_fault() -> None:
+    assert not facts_of(experiment_of(*PHASES)).has_faults
+    for network in (NetworkOptions(loss=0.1), NetworkOptions(reordering=True)):
+        assert facts_of(experiment_of(*PHASES, network=network)).has_faults
+
+
+def test_what_was_never_published_does_not_spoil_the_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(STACKS, "forger", stack_of(Forger))
+
+    document = document_of(experiment_of(*PHASES, protocol="forger"))
+
+    assert {violation["invariant"] for violation in document["violations"]} == {3}
+    assert document["unexpected"] > 0
+
+
+def test_copies_for_who_did_not_want_them_are_counted() -> None:
+    wanted = run(experiment_of((subscribe(1, "a"),), (publish(0, "a"),), nodes=2), "small")
+    unwanted = run(experiment_of((subscribe(1, "b"),), (publish(0, "a"),), nodes=2), "small")
+
+    assert carried_for_nothing(wanted.experiment) == 0
+    assert carried_for_nothing(unwanted.experiment) == 1
+    assert compared(wanted)["messages_per_delivery"] == 1
+    assert compared(unwanted)["messages_per_delivery"] is None
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
