@@ -23,7 +23,16 @@ from smartpubsub.protocols.publication import (
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.rpc_schema import ContentBuffer, EventBuffer, RpcBuffer
 
-__all__ = ["RpcLimits", "WireError", "decode", "encode", "signing_bytes"]
+__all__ = [
+    "RpcLimits",
+    "WireError",
+    "decode",
+    "encode",
+    "event_bytes",
+    "read_event",
+    "read_predicate",
+    "signing_bytes",
+]
 
 _SIGNED_FIRST = b"libp2p-pubsub:"
 _SEQUENCE = Struct(">II")
@@ -57,11 +66,10 @@ def encode(rpc: Rpc) -> bytes:
     buffer = RpcBuffer()
     if rpc.subscribe is not None:
         buffer.subscriptions.add(subscribe=rpc.subscribe, topicid=TOPIC)
-    for (id, predicate, payload, signature, _), hops in rpc.publish:
-        event = _event_buffer(id, predicate, payload)
-        event.signature = signature
-        event.hops = hops
-        buffer.publish.append(event)
+    for event, hops in rpc.publish:
+        copy = _signed_buffer(event)
+        copy.hops = hops
+        buffer.publish.append(copy)
     if rpc.control is not None:
         buffer.control.SetInParent()  # One that says nothing is not the same as none.
         _fill(buffer.control, rpc.control)
@@ -87,7 +95,39 @@ def signing_bytes(id: EventId, predicate: Predicate, payload: bytes) -> bytes:
     return _SIGNED_FIRST + signed
 
 
+# --- events and predicates, which other protocols write alike ---
+
+
+def event_bytes(event: Publication) -> bytes:
+    """An event as libp2p's pubsub writes it, signed and without hops."""
+    written: bytes = _signed_buffer(event).SerializeToString()
+    return written
+
+
+def read_event(data: bytes, limits: RpcLimits) -> Publication:
+    """An event that was written so, if it keeps to the limits."""
+    buffer = parsed(EventBuffer, data, "event")
+    if buffer.topic != TOPIC:
+        raise WireError(f"an event in another topic than {TOPIC!r}")
+    return _event(buffer, limits)
+
+
+def read_predicate(text: str, limits: RpcLimits) -> Predicate:
+    """A predicate, if it keeps to the limits."""
+    limit("a predicate", text.encode(), limits.predicate_bytes_max)
+    try:
+        return Predicate.parse(text, limits.attributes_max)
+    except PredicateError as error:
+        raise WireError(f"a predicate that cannot be read: {error}") from error
+
+
 # --- writing ---
+
+
+def _signed_buffer(event: Publication) -> Any:
+    buffer = _event_buffer(event.id, event.predicate, event.payload)
+    buffer.signature = event.signature
+    return buffer
 
 
 def _event_buffer(id: EventId, predicate: Predicate, payload: bytes) -> Any:
@@ -123,22 +163,17 @@ def _sequence(id: EventId) -> bytes:
 
 
 def _copy(buffer: Any, limits: RpcLimits) -> Copy:
+    # Others do not count; then it is one link that an event has come over at least.
+    return Copy(_event(buffer, limits), max(1, buffer.hops))
+
+
+def _event(buffer: Any, limits: RpcLimits) -> Publication:
     limit("a signature", buffer.signature, SIGNATURE_BYTES)
     id = _id(buffer.publisher, buffer.seqno, limits)
     content = parsed(ContentBuffer, buffer.data, "predicate and payload")
     limit("a payload", content.payload, limits.payload_bytes_max)
-    predicate = _predicate(content.predicate, limits)
-    event = Publication.of(id, predicate, content.payload, buffer.signature)
-    # Others do not count; then it is one link that an event has come over at least.
-    return Copy(event, max(1, buffer.hops))
-
-
-def _predicate(text: str, limits: RpcLimits) -> Predicate:
-    limit("a predicate", text.encode(), limits.predicate_bytes_max)
-    try:
-        return Predicate.parse(text, limits.attributes_max)
-    except PredicateError as error:
-        raise WireError(f"a predicate that cannot be read: {error}") from error
+    predicate = read_predicate(content.predicate, limits)
+    return Publication.of(id, predicate, content.payload, buffer.signature)
 
 
 def _control(buffer: Any, limits: RpcLimits) -> Control:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -14,9 +14,9 @@ from smartpubsub.protocols.gossip_settings import GossipSettings
 from smartpubsub.protocols.gossipsub import GossipSub
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.pubsub import PubSub
+from smartpubsub.protocols.scoutsubs import settings as scout
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify
-from smartpubsub.protocols.scoutsubs.settings import settings_for
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes as scoutsubs_bytes
 from smartpubsub.sim.world import Sizes
 
@@ -30,6 +30,16 @@ class StackOptions:
 
     variant: str = VARIANTS[-1]
     backups: int = 2
+    mapping: scout.Mapping = scout.Mapping.SHARED
+    """Which of a predicate's attributes ScoutSubs keeps a subscription under."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Other settings of ScoutSubs, by their names, that differ from the usual ones."""
+
+    @property
+    def scout_settings(self) -> scout.ScoutSettings:
+        """The settings of ScoutSubs that all of this amounts to."""
+        settings = scout.settings_for(self.variant, self.backups)
+        return replace(settings, mapping=self.mapping, **self.overrides)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +74,7 @@ def _bundle_copies(message: Bundle) -> list[EventId]:
 STACKS: dict[str, Stack] = {
     "scoutsubs": Stack(
         make=lambda kademlia, signing, rng, options: ScoutSubs(
-            settings_for(options.variant, options.backups), kademlia, signing, rng
+            options.scout_settings, kademlia, signing, rng
         ),
         sizes={Bundle: scoutsubs_bytes},
         copies={Bundle: _bundle_copies},

@@ -135,6 +135,9 @@ class Announcing:
         if tree is None or tree.parent is None or tree.parent.peer != peer:
             return
         under_way = self._under_way.get(part.attribute)
+        if part.go_to is not None:
+            self._go_to(tree, part.go_to)
+            return
         if part.wants_whole:
             tree.received = WHOLE
             self._under_way.pop(part.attribute, None)
@@ -151,6 +154,17 @@ class Announcing:
             self._leave_others(tree)
         self.announce(tree)
         self.settle(tree)
+
+    def _go_to(self, tree: Tree, elsewhere: Contact) -> None:
+        """A parent has enough children and knows somebody else who is on the way."""
+        office = self._office
+        own_distance = office.own.key ^ tree.key
+        is_on_the_way = elsewhere.key ^ tree.key < own_distance
+        tree.parent = None  # It has kept nothing that would have to be withdrawn.
+        if is_on_the_way and not office.is_suspect(elsewhere.peer):
+            self.set_parent(tree, elsewhere, is_retry=False)
+        else:
+            office.seeking.lose_parent(tree)
 
     def _leave_others(self, tree: Tree) -> None:
         """What was announced to former parents is withdrawn, now that the new one has it."""
@@ -210,6 +224,13 @@ class Announcing:
             if len(tree.children) >= office.settings.child_count_max:
                 office.refused += 1
                 return
+            elsewhere = None if part.is_retry else self._somebody_else(tree, contact)
+            if elsewhere is not None:
+                office.say(
+                    contact.peer,
+                    Announced(part.attribute, part.incarnation, 0, 0, False, elsewhere),
+                )
+                return
             child = Child(contact, part.incarnation, part.version, office.now)
             tree.children[contact.peer] = child
         removed = list(part.removed)
@@ -236,6 +257,27 @@ class Announcing:
         tree.drop_child(peer)
         self._office.copying.touch(tree, peer)
         self._changed(tree, peer, 0)
+
+    def _somebody_else(self, tree: Tree, newcomer: Contact) -> Contact | None:
+        """A child that a newcomer can go to, if there are enough children already.
+
+        So no node has much more to send than others, however popular an attribute is. The child has
+        to be closer to the key than the newcomer, as all parents are.
+        """
+        fan_out_max = self._office.settings.fan_out_max
+        if not fan_out_max:
+            return None
+        live = tree.live_children()
+        if len(live) < fan_out_max:
+            return None
+        distance = newcomer.key ^ tree.key
+        closer = [
+            child.contact
+            for child in live
+            if child.contact.key ^ tree.key < distance
+            and not self._office.is_suspect(child.contact.peer)
+        ]
+        return closer[newcomer.key % len(closer)] if closer else None
 
     def _changed(self, tree: Tree, who: Peer | int, told_version: int) -> None:
         """Something below has changed: whoever it was is told when that is in force."""
@@ -278,7 +320,7 @@ class Announcing:
     def _tell(self, tree: Tree, peer: Peer, version: int, *, in_force: int) -> None:
         child = tree.children.get(peer)
         if child is not None:
-            answer = Announced(tree.attribute, child.incarnation, version, in_force, False)
+            answer = Announced(tree.attribute, child.incarnation, version, in_force, False, None)
             self._office.say(peer, answer)
 
     def _answer_known(self, tree: Tree, child: Child) -> None:
@@ -289,5 +331,5 @@ class Announcing:
     def _answer(
         self, peer: Peer, part: Announce, *, version: int, in_force: int, wants_whole: bool = False
     ) -> None:
-        answer = Announced(part.attribute, part.incarnation, version, in_force, wants_whole)
+        answer = Announced(part.attribute, part.incarnation, version, in_force, wants_whole, None)
         self._office.say(peer, answer)

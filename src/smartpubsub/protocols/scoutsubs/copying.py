@@ -150,7 +150,9 @@ class Copying:
         tries = stream.tries + 1
         if tries > self._office.settings.tries_max:
             self._office.probing.on_silent(peer)
-            return
+            if self._streams.get(attribute, {}).get(peer) is not stream:
+                return
+            tries = 1  # While the node seeks its place in the tree nobody is replaced.
         stream.dirty |= stream.on_the_way
         stream.sent, first_sent_us = stream.copied, stream.sent_us
         self._send(tree, stream)

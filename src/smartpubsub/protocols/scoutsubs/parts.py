@@ -42,6 +42,8 @@ class Announced(NamedTuple):
     version: int
     in_force: int
     wants_whole: bool
+    go_to: Contact | None
+    """Who to announce to instead, since the parent has children enough."""
 
 
 # --- events, up and down ---

@@ -30,6 +30,10 @@ class ScoutSettings:
     backups: int = 2
     """How many others keep a copy of what a node keeps: f."""
 
+    fan_out_max: int = 100
+    """How many children a node takes in a tree before it sends newcomers on to one of them; 0 for
+    any number."""
+
     renew_us: int = 15 * MINUTE
     """How often a node renews what it has announced: t. Unless renewed it lapses after 2t."""
     probe_us: int = 20 * SECOND

@@ -1,8 +1,13 @@
-"""How long bundles are on the wire, without encoding them."""
+"""How long bundles are on the wire, without encoding them.
+
+The simulator asks for every message, so what is sent most is measured without further ado, and the
+length of a predicate is remembered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from smartpubsub.kademlia.keys import Contact, field_bytes, varint_bytes
@@ -16,20 +21,30 @@ _FLAG_BYTES = 2
 
 def wire_bytes(bundle: Bundle) -> int:
     """The length of a bundle in protobuf, with the varint before it that frames it."""
-    size = sum(field_bytes(_SIZES[type(part)](part)) for part in bundle.parts)
+    size = 0
+    for part in bundle.parts:
+        kind = type(part)
+        length = field_bytes(_SIZES[kind](part))
+        size += field_bytes(length + 1 if kind in _WITH_LONG_TAG else length)
     return size + varint_bytes(size)
 
 
+# --- fields: what is nothing is not written ---
+
+
 def _number(value: int) -> int:
-    return 1 + varint_bytes(value) if value else 0
+    if value < 128:
+        return 2 if value else 0
+    return 1 + varint_bytes(value)
 
 
 def _flag(value: bool) -> int:
     return _FLAG_BYTES if value else 0
 
 
+@lru_cache(maxsize=1 << 16)
 def _text(value: str) -> int:
-    return field_bytes(len(value.encode()))
+    return _bytes(value.encode())
 
 
 def _bytes(value: bytes) -> int:
@@ -37,21 +52,84 @@ def _bytes(value: bytes) -> int:
 
 
 def _id(id: EventId) -> int:
-    return field_bytes(
-        field_bytes(len(id.publisher)) + _number(id.incarnation) + _number(id.number)
-    )
+    publisher, incarnation, number = id
+    return field_bytes(_bytes(publisher) + _number(incarnation) + _number(number))
 
 
 def _contact(contact: Contact | None) -> int:
     return contact.wire_bytes if contact else 0
 
 
+# --- lists: what is nothing is written too ---
+
+
+def _peers(peers: Iterable[bytes]) -> int:
+    return sum([field_bytes(len(peer)) for peer in peers])
+
+
 def _contacts(contacts: Iterable[Contact]) -> int:
-    return sum(contact.wire_bytes for contact in contacts)
+    return sum([contact.wire_bytes for contact in contacts])
 
 
 def _predicates(predicates: Iterable[Predicate]) -> int:
-    return sum(_text(str(predicate)) for predicate in predicates)
+    return sum(map(_predicate, predicates))
+
+
+# Equal predicates are equally long, whatever the order of their attributes.
+@lru_cache(maxsize=1 << 16)
+def _predicate(predicate: Predicate) -> int:
+    return field_bytes(len(str(predicate).encode()))
+
+
+def _children(children: Iterable[parts.ChildCopy]) -> int:
+    return sum(map(_child, children))
+
+
+def _child(child: parts.ChildCopy) -> int:
+    return field_bytes(
+        child.contact.wire_bytes
+        + _number(child.incarnation)
+        + _number(child.version)
+        + _predicates(child.filters)
+        + _contact(child.direct)
+        + _contacts(child.backups)
+    )
+
+
+# --- parts ---
+
+
+def _notify(part: parts.Notify) -> int:
+    event, attribute, hops, is_resend, on_behalf = part
+    size = field_bytes(event.wire_bytes) + _text(attribute) + _number(hops)
+    if is_resend:
+        size += _FLAG_BYTES
+    return size + field_bytes(len(on_behalf)) if on_behalf else size
+
+
+def _confirm(part: parts.Confirm | parts.NoCopy) -> int:
+    id, attribute, on_behalf = part
+    size = _id(id) + _text(attribute)
+    return size + field_bytes(len(on_behalf)) if on_behalf else size
+
+
+def _about_event(part: parts.Completed | parts.Recorded | parts.Done) -> int:
+    return _id(part.id) + _text(part.attribute)
+
+
+def _admitted(part: parts.Admitted) -> int:
+    return _id(part.id) + _text(part.attribute) + _text(part.refusal)
+
+
+def _raise(part: parts.Raise) -> int:
+    return (
+        field_bytes(part.event.wire_bytes)
+        + _text(part.attribute)
+        + _number(part.previous)
+        + _number(part.hops)
+        + _flag(part.is_retry)
+        + _flag(part.wants_all)
+    )
 
 
 def _announce(part: parts.Announce) -> int:
@@ -75,53 +153,18 @@ def _announced(part: parts.Announced) -> int:
         + _number(part.version)
         + _number(part.in_force)
         + _flag(part.wants_whole)
+        + _contact(part.go_to)
     )
 
 
-def _raise(part: parts.Raise) -> int:
-    return (
-        field_bytes(part.event.wire_bytes)
-        + _text(part.attribute)
-        + _number(part.previous)
-        + _number(part.hops)
-        + _flag(part.is_retry)
-        + _flag(part.wants_all)
-    )
-
-
-def _notify(part: parts.Notify) -> int:
-    return (
-        field_bytes(part.event.wire_bytes)
-        + _text(part.attribute)
-        + _number(part.hops)
-        + _flag(part.is_resend)
-        + _bytes(part.on_behalf)
-    )
-
-
-def _child(child: parts.ChildCopy) -> int:
-    return field_bytes(
-        child.contact.wire_bytes
-        + _number(child.incarnation)
-        + _number(child.version)
-        + _predicates(child.filters)
-        + _contact(child.direct)
-        + _contacts(child.backups)
-    )
-
-
-def _children(children: Iterable[parts.ChildCopy]) -> int:
-    return sum(map(_child, children))
-
-
-def _copy(part: parts.CopyTree) -> int:
+def _copy_tree(part: parts.CopyTree) -> int:
     return (
         _text(part.attribute)
         + _flag(part.is_root)
         + _number(part.version)
         + _flag(part.is_whole)
         + _children(part.children)
-        + sum(map(_bytes, part.gone))
+        + _peers(part.gone)
     )
 
 
@@ -149,24 +192,27 @@ def _pulled_own(part: parts.PulledOwn) -> int:
 
 
 _SIZES: dict[type, Callable[[Any], int]] = {
+    parts.Notify: _notify,
+    parts.Confirm: _confirm,
+    parts.Raise: _raise,
+    parts.Admitted: _admitted,
     parts.Announce: _announce,
     parts.Announced: _announced,
-    parts.Raise: _raise,
-    parts.Admitted: lambda part: _id(part.id) + _text(part.attribute) + _text(part.refusal),
-    parts.Completed: lambda part: _id(part.id) + _text(part.attribute),
-    parts.Notify: _notify,
-    parts.Confirm: lambda part: _id(part.id) + _text(part.attribute) + _bytes(part.on_behalf),
-    parts.NoCopy: lambda part: _id(part.id) + _text(part.attribute) + _bytes(part.on_behalf),
-    parts.CopyTree: _copy,
-    parts.TreeCopied: lambda part: _text(part.attribute) + _number(part.version),
+    parts.Probe: lambda part: _number(part.number),
+    parts.Alive: lambda part: _number(part.number) + _number(part.incarnation),
     parts.Record: _record,
-    parts.Recorded: lambda part: _id(part.id) + _text(part.attribute),
-    parts.Done: lambda part: _id(part.id) + _text(part.attribute),
+    parts.Recorded: _about_event,
+    parts.Done: _about_event,
+    parts.Completed: _about_event,
+    parts.CopyTree: _copy_tree,
+    parts.TreeCopied: lambda part: _text(part.attribute) + _number(part.version),
+    parts.NoCopy: _confirm,
     parts.Pull: lambda part: _text(part.attribute),
     parts.Pulled: _pulled,
     parts.PullOwn: lambda _: 0,
     parts.PulledOwn: _pulled_own,
     parts.Adopt: lambda part: _text(part.attribute) + _bytes(part.instead_of),
-    parts.Probe: lambda part: _number(part.number),
-    parts.Alive: lambda part: _number(part.number) + _number(part.incarnation),
 }
+
+_WITH_LONG_TAG = frozenset({parts.Pull, parts.Pulled, parts.PullOwn, parts.PulledOwn, parts.Adopt})
+"""Those whose number in a bundle is beyond 15."""

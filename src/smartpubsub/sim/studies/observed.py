@@ -1,0 +1,127 @@
+"""An experiment that notes what each phase of its workload took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.sim import result as results
+from smartpubsub.sim.experiment import Experiment, Progress, RunOptions
+from smartpubsub.sim.journal import DeliveryRecord
+from smartpubsub.sim.result import Result, first_deliveries
+from smartpubsub.sim.world import Host
+from smartpubsub.workloads.actions import Action, Workload
+
+PHASE_SETTLES_US = SECOND
+"""How long a phase goes on after its last acknowledgement, so that its confirmations are its own.
+"""
+
+EVENT_PARTS = frozenset(
+    {
+        parts.Raise,
+        parts.Admitted,
+        parts.Completed,
+        parts.Notify,
+        parts.Confirm,
+        parts.NoCopy,
+        parts.Record,
+        parts.Recorded,
+        parts.Done,
+    }
+)
+"""What nodes say about events, in contrast to filters, copies and each other's health."""
+
+Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
+"""From the title of a run to somebody who watches it."""
+
+
+def nobody(_title: str) -> AbstractContextManager[Progress]:
+    """Runs that are not watched."""
+    return nullcontext(Progress())
+
+
+@dataclass(slots=True)
+class Phase:
+    """What one phase of a workload took."""
+
+    start_us: int
+    end_us: int = 0
+    messages: int = 0
+    sent_bytes: int = 0
+    event_messages: int = 0
+    """Messages that have to do with events."""
+    resends: int = 0
+    """Events that were sent down again."""
+
+
+class Observed(Experiment):
+    """An experiment that can be asked about its phases."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        workload: Workload,
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        self.phases: list[Phase] = []
+        super().__init__(options, workload, progress=progress)
+
+    def _run_phase(self, phase: Iterable[Action]) -> None:
+        hosts = self.world.hosts
+        messages = sum(host.sent_count for host in hosts)
+        sent_bytes = sum(host.sent_bytes for host in hosts)
+        noted = Phase(self.world.now)
+        self.phases.append(noted)
+        super()._run_phase(phase)
+        self._run(self.world.now + PHASE_SETTLES_US)
+        noted.end_us = self.world.now
+        noted.messages = sum(host.sent_count for host in hosts) - messages
+        noted.sent_bytes = sum(host.sent_bytes for host in hosts) - sent_bytes
+        self.phase_is_over()
+
+    def phase_is_over(self) -> None:
+        """Whoever wants to look into the nodes between phases does it here."""
+
+    def _on_receive(self, host: Host, message: object) -> None:
+        super()._on_receive(host, message)
+        if isinstance(message, parts.Bundle) and self.phases:
+            noted = self.phases[-1]
+            noted.event_messages += any(type(part) in EVENT_PARTS for part in message.parts)
+            noted.resends += sum(
+                isinstance(part, parts.Notify) and part.is_resend for part in message.parts
+            )
+
+    def deliveries_in(self, phase: Phase) -> list[DeliveryRecord]:
+        """The first deliveries of a phase's events, to those who wanted them by then."""
+        return [
+            delivery
+            for delivery in first_deliveries(self.journal.deliveries)
+            if phase.start_us <= self._called_us(delivery) < phase.end_us
+            and not self.is_stale(delivery)
+        ]
+
+    def is_stale(self, delivery: DeliveryRecord) -> bool:
+        """Whether an event is older than all the subscriptions that it was delivered to."""
+        subscriptions = self.journal.subscriptions
+        called = [subscriptions[delivery.node, n].called_us for n in delivery.subscriptions]
+        return self._called_us(delivery) < min(called)
+
+    def _called_us(self, delivery: DeliveryRecord) -> int:
+        return self.journal.events[delivery.id].called_us
+
+    def latencies_ms(self, deliveries: Iterable[DeliveryRecord]) -> list[float]:
+        """How long events took."""
+        return [(d.at_us - self._called_us(d)) / 1000 for d in deliveries]
+
+
+def completed(experiment: Experiment, scenario: str) -> Result:
+    """Run an experiment to its end; half a study is none, so Ctrl-C ends all of it."""
+    result = results.run(experiment, scenario)
+    if experiment.was_interrupted:
+        raise KeyboardInterrupt
+    return result

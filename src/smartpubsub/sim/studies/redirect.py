@@ -1,0 +1,88 @@
+"""What shortcuts save: events that hardly anybody wants, in a large network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.sim.experiment import RunOptions
+from smartpubsub.sim.spread import spread
+from smartpubsub.sim.stacks import StackOptions
+from smartpubsub.sim.streams import stream
+from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
+from smartpubsub.workloads.actions import Publish, Subscribe, Workload
+from smartpubsub.workloads.options import payload_of
+
+VARIANTS = ("base-reliable", "redirect-reliable")
+TOPICS = 50
+SUBSCRIBERS_MAX = 2
+"""Of one topic."""
+EVENTS_PER_TOPIC = 4
+PACE_US = 50_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unpopular:
+    """How one variant did with events that few want."""
+
+    variant: str
+    events: int
+    delivered: int
+    missing: int
+    hops_mean: float
+    hops_max: float
+    messages_per_event: float
+    """Those that have to do with events."""
+    latency_ms_mean: float
+    latency_ms_p99: float
+    violations: int
+
+
+def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Unpopular]:
+    """Run both variants with the same workload."""
+    workload = rare_topics(nodes, stream(seed, "study", "redirect"))
+    found = []
+    for variant in VARIANTS:
+        options = RunOptions(
+            protocol="scoutsubs", stack=StackOptions(variant=variant), nodes=nodes, seed=seed
+        )
+        with watch(f"{variant}, ") as progress:
+            found.append(_unpopular(Observed(options, workload, progress=progress)))
+    return found
+
+
+def rare_topics(nodes: int, rng: Random) -> Workload:
+    """Topics that one or two nodes anywhere subscribe to, and events from all over the network."""
+    topics = [Predicate.of({f"rare-{number:02}": True}) for number in range(1, TOPICS + 1)]
+    subscriptions = [
+        Subscribe(0, node, topic)
+        for topic in topics
+        for node in rng.sample(range(nodes), rng.randint(1, min(SUBSCRIBERS_MAX, nodes)))
+    ]
+    events = [
+        Publish(number * PACE_US, rng.randrange(nodes), topics[number % TOPICS], payload_of(number))
+        for number in range(TOPICS * EVENTS_PER_TOPIC)
+    ]
+    names = tuple(f"n{number}" for number in range(1, nodes + 1))
+    return Workload(names=names, phases=(tuple(subscriptions), tuple(events)))
+
+
+def _unpopular(run: Observed) -> Unpopular:
+    result = completed(run, "rare topics")
+    publishing = run.phases[1]
+    deliveries = run.deliveries_in(publishing)
+    hops = spread([delivery.hops for delivery in deliveries], "mean", "max")
+    latency = spread(run.latencies_ms(deliveries), "mean", "p99")
+    return Unpopular(
+        variant=run.options.stack.variant,
+        events=result.verdict.injected,
+        delivered=result.verdict.delivered,
+        missing=result.verdict.missing,
+        hops_mean=hops["mean"],
+        hops_max=hops["max"],
+        messages_per_event=round(publishing.event_messages / result.verdict.injected, 3),
+        latency_ms_mean=latency["mean"],
+        latency_ms_p99=latency["p99"],
+        violations=len(result.violations),
+    )

@@ -1,0 +1,200 @@
+"""Each attribute has one rendezvous, the live node closest to its key, and all agree on it."""
+
+import hashlib
+
+import pytest
+
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
+from smartpubsub.sim.crowd import settled_tables
+from smartpubsub.sim.streams import stream
+from tests.protocols.scoutsubs.forest import Forest, Knows, contacts_around
+
+TOPICS = ("surf", "ski", "price", "wind", "portugal")
+
+
+def settled(count: int, k: int, seed: int = 1) -> Knows:
+    """Whom nodes know when their tables have filled as far as k allows."""
+    contacts = contacts_around("surf", count, seed)
+    numbers = {contact.peer: n for n, contact in enumerate(contacts)}
+    tables = list(settled_tables(contacts, k, stream(seed, "tables")))
+    return lambda number: [numbers[contact.peer] for contact in tables[number]]
+
+
+def truly_closest(forest: Forest, attribute: str) -> int:
+    key = key_of(attribute.encode())
+    return min(forest.numbers, key=lambda number: forest.contacts[number].key ^ key)
+
+
+@pytest.mark.parametrize("k", [20, 2])
+def test_of_250_nodes_exactly_the_closest_is_rendezvous(k: int) -> None:
+    forest = Forest(250, k=k, knows=settled(250, k))
+    rng = stream(1, "subscribers")
+    for number in forest.numbers:
+        forest.subscribe(number, rng.choice(TOPICS))
+    forest.run(20 * SECOND)
+
+    assert all(forest.is_in_force(number, 1) for number in forest.numbers)
+    for topic in TOPICS:
+        assert forest.roots(topic) == [truly_closest(forest, topic)]
+
+
+def a_few_at_random(count: int) -> Knows:
+    """As it is before tables have filled."""
+    return lambda number: stream(number, "known").sample(range(count), 12)
+
+
+def test_whoever_knows_nobody_closer_looks_for_somebody_before_it_is_rendezvous() -> None:
+    forest = Forest(250, knows=a_few_at_random(250))
+    unaware = [
+        number
+        for number in forest.numbers[1:]
+        if forest.scouts(number).office.closer(Tree("surf")) is None
+    ]
+    assert len(unaware) > 3
+
+    for number in unaware:
+        forest.subscribe(number, "surf")
+    forest.run(20 * SECOND)
+
+    assert forest.roots() == [0]
+    assert all(forest.tree(number).role is Role.CHILD for number in unaware)
+
+
+def test_with_thin_tables_everybody_gets_what_anybody_publishes() -> None:
+    forest = Forest(250, k=2, knows=settled(250, 2))
+    rng = stream(1, "subscribers")
+    wanting = sorted(rng.sample(forest.numbers, 60))
+    for number in wanting:
+        forest.subscribe(number, "surf")
+    forest.run(20 * SECOND)
+
+    ids = [forest.publish(rng.choice(forest.numbers), "surf") for _ in range(20)]
+    forest.run(20 * SECOND)
+
+    for id in ids:
+        assert forest.receivers(id) == wanting
+
+
+def test_a_node_that_publishes_before_anybody_subscribes_makes_no_second_rendezvous() -> None:
+    forest = Forest(100, k=2, knows=settled(100, 2))
+    for number in forest.numbers:
+        forest.publish(number, "surf")
+    forest.run(20 * SECOND)
+
+    assert forest.roots() == [0]
+
+
+@pytest.mark.parametrize("attribute", ["surf", "são paulo", "price", "x"])
+def test_the_key_of_an_attribute_is_the_sha_256_of_its_name(attribute: str) -> None:
+    digest = hashlib.sha256(attribute.encode()).digest()
+    assert Tree(attribute).key == int.from_bytes(digest, "big")
+
+
+@pytest.mark.parametrize("mapping", list(Mapping))
+@pytest.mark.parametrize(
+    ("wanted", "event"),
+    [
+        ("surf", "surf"),
+        ("surf", "surf=3"),
+        ("surf[1,9]", "surf=3"),
+        ("surf[1,9]", "surf[2,4]"),
+        ("surf[,9]", "surf=3/ski"),
+        ("s%C3%A3o%20paulo/surf[1,9]", "s%C3%A3o%20paulo/surf=3"),
+        ("a/b/c[0,1]", "c=1/d/b/a"),
+    ],
+)
+def test_subscriber_and_publisher_agree_on_the_rendezvous_of_topics_and_ranges(
+    mapping: Mapping, wanted: str, event: str
+) -> None:
+    forest = Forest(40, ScoutSettings(mapping=mapping), k=3, knows=settled(40, 3))
+    forest.subscribed(33, wanted)
+
+    id = forest.publish(27, event)
+    forest.run(SECOND)
+
+    assert forest.receivers(id) == [33]
+
+
+def test_equal_predicates_are_kept_in_one_tree_whoever_subscribes() -> None:
+    forest = Forest(40)
+    for number in forest.numbers:
+        forest.subscribe(number, "surf/price[10,20]/portugal")
+    forest.run(5 * SECOND)
+
+    attributes = {name for number in forest.numbers for name in forest.scouts(number).office.trees}
+    assert len(attributes) == 1
+
+
+def test_by_the_other_mapping_a_subscription_is_kept_where_it_is_closest_to_the_subscriber() -> (
+    None
+):
+    forest = Forest(20, ScoutSettings(mapping=Mapping.NEAREST))
+    wanted = Predicate.parse("surf/price[10,20]/portugal")
+    for number in forest.numbers:
+        forest.subscribe(number, str(wanted))
+        own = forest.contacts[number].key
+        nearest = min(wanted.attributes, key=lambda name: key_of(name.encode()) ^ own)
+        assert forest.tree(number, nearest).own
+
+
+# --- a new rendezvous ---
+
+
+def newcomer(settings: ScoutSettings | None = None) -> Forest:
+    """A forest whose closest node is not there yet, with subscribers."""
+    forest = Forest(12, settings, absent=[0])
+    for number in (3, 5, 8, 11):
+        forest.subscribed(number, "surf")
+    assert forest.roots() == [1]
+    return forest
+
+
+def test_whoever_comes_closer_to_the_key_becomes_the_rendezvous() -> None:
+    forest = newcomer()
+    forest.join(0, by_way_of=7)
+    forest.run(MINUTE)
+
+    assert forest.roots() == [0]
+    assert forest.parent(1) == 0
+
+    id = forest.publish(9, "surf")
+    forest.run(SECOND)
+    assert forest.receivers(id) == [3, 5, 8, 11]
+
+
+@pytest.mark.parametrize("backups", [0, 2])
+def test_nothing_is_lost_before_during_or_after_the_rendezvous_changes(backups: int) -> None:
+    forest = newcomer(ScoutSettings(backups=backups))
+    ids = []
+
+    def publish_now_and_then() -> None:
+        ids.append(forest.publish(2 + len(ids) % 9, "surf"))
+        if len(ids) < 300:
+            forest.world.at(forest.world.now + 200_000, publish_now_and_then)
+
+    publish_now_and_then()
+    forest.run(2 * SECOND)
+    forest.join(0, by_way_of=7)
+    forest.run(80 * SECOND)
+
+    assert forest.roots() == [0]
+    assert len(ids) == 300
+    for id in ids:
+        assert forest.receivers(id) == [3, 5, 8, 11]
+
+
+def test_a_subscription_that_is_made_while_the_rendezvous_changes_is_in_force() -> None:
+    forest = newcomer()
+    forest.join(0, by_way_of=7)
+    for step in range(20):
+        number = forest.subscribed(4, f"surf/price[{step},{step}]")
+        id = forest.publish(9, f"surf/price={step}")
+        forest.run(3 * SECOND)
+        assert 4 in forest.receivers(id)
+        forest.unsubscribe(4, number)
+
+    assert forest.roots() == [0]
