@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from smartpubsub.kademlia.lookup import TRANSITIONS
+from smartpubsub.protocols.scoutsubs import tree
 from smartpubsub.seam import drawing, effects, events
 from smartpubsub.sim.network import NetworkOptions
 from smartpubsub.sim.world import World
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "seam.md").read_text(encoding="utf-8")
+DOCUMENTS = Path(__file__).parents[2] / "docs"
+DOCUMENT = (DOCUMENTS / "seam.md").read_text(encoding="utf-8")
 SECOND = 1_000_000
 
 
@@ -54,3 +56,8 @@ def test_every_event_and_effect_is_explained() -> None:
 
 def test_drawing_of_the_lookup_is_that_of_the_code() -> None:
     assert f"```mermaid\n{drawing(TRANSITIONS)}\n```" in DOCUMENT
+
+
+def test_drawing_of_a_place_in_a_tree_is_that_of_the_code() -> None:
+    document = (DOCUMENTS / "scoutsubs.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{drawing(tree.TRANSITIONS)}\n```" in document

@@ -10,12 +10,18 @@ from smartpubsub.bench.workloads import W1, events, subscriptions
 from smartpubsub.cli.doctor import table as machine_table
 from smartpubsub.cli.explain import table as verdict_table
 from smartpubsub.cli.health import run_checks
+from smartpubsub.cli.sim_text import result_text
 from smartpubsub.matching import FilterSet
 from smartpubsub.matching.native_engine import is_available
 from smartpubsub.predicates import Predicate, explain
+from smartpubsub.sim.crowd import contact_of
+from smartpubsub.sim.experiment import Experiment, RunOptions
+from smartpubsub.sim.result import run
+from smartpubsub.workloads import ScenarioOptions, scenario
 
 SUBSCRIPTION_COUNT = 20_000
 EVENT_COUNT = 200
+NODE_COUNT = 60
 
 
 @click.command()
@@ -67,9 +73,20 @@ def show_speed() -> None:
         click.echo(f"{engine + ' engine':<20}{1e6 / speed:>12,.1f} us{speed / brute:>10,.0f} times")
 
 
+def show_network() -> None:
+    options = RunOptions(protocol="scoutsubs", nodes=NODE_COUNT)
+    keys = [contact_of(options.seed, number).key for number in range(NODE_COUNT)]
+    faults = options.stack.backups
+    workload = scenario("fault", keys=keys, seed=1, options=ScenarioOptions(faults=faults))
+    result = run(Experiment(options, workload), "fault")
+    click.echo(f"{faults} of {NODE_COUNT} simulated nodes crash, a rendezvous among them")
+    click.echo(result_text(result))
+
+
 STEPS: list[tuple[str, Callable[[], None]]] = [
     ("What works on this machine", show_machine),
     ("Does an event match?", show_match),
     ("Many wishes, few filters", show_summary),
     ("Who wants this event?", show_speed),
+    ("Nodes crash, and nothing is lost", show_network),
 ]

@@ -18,6 +18,9 @@ COMMANDS = {
     "explain": LazyCommand(
         "smartpubsub.cli.explain:explain", "Say whether an event matches a filter, and why."
     ),
+    "route": LazyCommand(
+        "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
+    ),
     "sim": LazyCommand("smartpubsub.cli.sim:sim", "Run the protocols in a simulated world."),
     "bench": LazyCommand("smartpubsub.cli.bench:bench", "Measure SmartPubSub next to its peers."),
 }

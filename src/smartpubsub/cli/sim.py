@@ -17,6 +17,10 @@ COMMANDS = {
     "fuzz": LazyCommand(
         "smartpubsub.cli.sim_fuzz:fuzz", "Look for violations in worlds that chance has made."
     ),
+    "study": LazyCommand(
+        "smartpubsub.cli.sim_study:study",
+        "Study ScoutSubs in situations that its promises are about.",
+    ),
     "lookups": LazyCommand(
         "smartpubsub.cli.sim_lookups:lookups", "Look for nodes and values in a simulated overlay."
     ),

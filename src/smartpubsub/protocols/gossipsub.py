@@ -19,7 +19,13 @@ from smartpubsub.protocols.gossip_wishes import Wishes
 from smartpubsub.protocols.local import LocalSubscriptions
 from smartpubsub.protocols.peers import Peers
 from smartpubsub.protocols.publication import EventId, Publication, Signing
-from smartpubsub.protocols.pubsub import Bound, Inspection, Published, Subscription
+from smartpubsub.protocols.pubsub import (
+    Bound,
+    Inspection,
+    Published,
+    Subscription,
+    SubscriptionState,
+)
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import (
@@ -68,6 +74,10 @@ class GossipSub:
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """Nobody else knows of it, so it has taken effect at once."""
         return self._local.remove(number)
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """Always in force."""
+        return SubscriptionState.IN_FORCE
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False

@@ -16,7 +16,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.kademlia.wire import decode, encode
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
-from smartpubsub.protocols.pubsub import PubSub, Subscription
+from smartpubsub.protocols.pubsub import PubSub, Subscription, SubscriptionState
 from smartpubsub.seam import (
     Answered,
     Asked,
@@ -95,6 +95,10 @@ class NodeCore:
         self._effects.append(Store(_key(number), None))
         self._effects += self.pubsub.unsubscribe(number, now)
         return self._taken()
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """How far a subscription has come."""
+        return self.pubsub.state_of(number, now)
 
     def publish(
         self, predicate: Predicate, payload: bytes, now: int, *, wants_all: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from smartpubsub.predicates import Predicate
@@ -14,6 +15,16 @@ class Subscription(NamedTuple):
 
     number: int
     predicate: Predicate
+
+
+class SubscriptionState(Enum):
+    """How far a subscription has come."""
+
+    PENDING = "pending"
+    """Not, or not any more, known to be in force; the node is working on it."""
+    IN_FORCE = "in force"
+    LAPSED = "lapsed"
+    """Not known to be in force for so long that others have forgotten it."""
 
 
 class Subscribed(NamedTuple):
@@ -92,6 +103,10 @@ class PubSub(Core, Protocol):
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; nothing is delivered to it any more, and `Unsubscribed` comes."""
+        ...
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """How far one of the node's subscriptions has come."""
         ...
 
     def publish(

@@ -5,7 +5,12 @@ import pytest
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.floodsub import Floodsub
 from smartpubsub.sim.checkers import Facts
-from smartpubsub.sim.checkers.losses import check_completeness, check_healing, check_survival
+from smartpubsub.sim.checkers.losses import (
+    BAD_LUCK_MAX,
+    check_completeness,
+    check_healing,
+    check_survival,
+)
 from tests.sim.checkers.broken import Forgetful, Procrastinating, Renewing, Unforgiving
 from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
 
@@ -83,7 +88,7 @@ def test_survival() -> None:
     ]
 
 
-def sides_meet_again(protocol: Protocol) -> Facts:
+def sides_meet_again(protocol: Protocol, events: int = 1) -> Facts:
     world = SmallWorld(protocol)
     for node in (1, 4):
         world.subscribe(node, "surf")
@@ -93,8 +98,9 @@ def sides_meet_again(protocol: Protocol) -> Facts:
     world.run(6 * MINUTE)
     world.publish(0, "surf/soon-after")
     world.run(2 * MINUTE)
-    world.publish(0, "surf/long-after")
-    world.publish(5, "surf/long-after")
+    for _ in range(events):
+        world.publish(0, "surf/long-after")
+        world.publish(5, "surf/long-after")
     world.run(MINUTE)
     return world.facts(has_faults=True)
 
@@ -113,12 +119,11 @@ def test_only_what_is_published_a_refresh_after_the_heal_must_get_across() -> No
 
 
 def test_unreliable_protocols_must_get_something_across() -> None:
-    facts = sides_meet_again(Unforgiving)
-    facts.is_reliable = False
+    def violators(protocol: Protocol, events: int) -> list[int]:
+        facts = sides_meet_again(protocol, events)
+        facts.is_reliable = False
+        return sorted(violation.node for violation in check_healing(facts))
 
-    assert [violation.node for violation in check_healing(facts)] == [0, 5]
-
-    facts = sides_meet_again(Floodsub)
-    facts.is_reliable = False
-
-    assert check_healing(facts) == []
+    assert violators(Unforgiving, BAD_LUCK_MAX) == [0, 5]
+    assert violators(Unforgiving, BAD_LUCK_MAX - 1) == []
+    assert violators(Floodsub, BAD_LUCK_MAX) == []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.pubsub import Subscribed, Subscription, Unsubscribed
+from smartpubsub.protocols.pubsub import Subscribed, Subscription, SubscriptionState, Unsubscribed
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced
 from smartpubsub.protocols.scoutsubs.settings import Mapping
@@ -68,6 +68,19 @@ class Announcing:
         tree.unsubscribe(number)
         self._office.copying.touch(tree, self._office.own.peer)
         self._changed(tree, number, 0)
+
+    def state_of(self, number: int) -> SubscriptionState:
+        """How far a subscription has come."""
+        office = self._office
+        known = self._subscriptions.get(number)
+        if known is None:
+            return SubscriptionState.PENDING  # The node has no place in the overlay yet.
+        tree = office.trees[known[1]]
+        if not any(wait.who == number for wait in tree.waiting) and tree.is_in_force:
+            return SubscriptionState.IN_FORCE
+        if tree.in_force_us and office.now - tree.in_force_us > 2 * office.settings.renew_us:
+            return SubscriptionState.LAPSED
+        return SubscriptionState.PENDING
 
     # --- upward ---
 
@@ -148,7 +161,8 @@ class Announcing:
             del self._under_way[part.attribute]
         tree.received = max(tree.received, part.version)
         tree.in_force = max(tree.in_force, part.in_force)
-        if tree.in_force >= tree.version:
+        if tree.is_in_force:
+            tree.in_force_us = self._office.now
             tree.is_handing_over = False
             self._office.cancel_timer(("announce", tree.attribute))
             self._leave_others(tree)
@@ -233,6 +247,9 @@ class Announcing:
                 return
             child = Child(contact, part.incarnation, part.version, office.now)
             tree.children[contact.peer] = child
+        if len(child.filters) + len(part.added) > office.settings.filter_count_max:
+            office.refused += 1
+            return
         removed = list(part.removed)
         if part.base == WHOLE:
             wanted = dict.fromkeys(part.added)

@@ -10,7 +10,7 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.protocols.publication import Publication, Signing
-from smartpubsub.protocols.pubsub import Bound, Inspection, Subscription, Summary
+from smartpubsub.protocols.pubsub import Bound, Inspection, Subscription, SubscriptionState, Summary
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
@@ -91,6 +91,11 @@ class ScoutSubs:
         self.office.now = now
         self._when_joined(lambda: self.office.announcing.unsubscribe(number))
         return self.office.taken()
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """How far one of the node's subscriptions has come."""
+        self.office.now = now
+        return self.office.announcing.state_of(number)
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False

@@ -135,7 +135,7 @@ class Office:
     def closer(self, tree: Tree) -> Contact | None:
         """The known peer closest to a tree's key, if it is closer than the node."""
         own_distance = self.own.key ^ tree.key
-        for contact in self.kademlia.closest_local(tree.name, self.settings.backups + 3):
+        for contact in self.kademlia.closest_local(tree.name, 1 + self.suspect_count):
             if contact.key ^ tree.key >= own_distance:
                 break
             if not self.is_suspect(contact.peer):

@@ -39,6 +39,8 @@ class Opened:
     recording: dict[Peer, None] = field(default_factory=dict)
     """Backups that have not said that they keep it."""
     tries: int = 0
+    again_us: int = 0
+    """When it was last sent again."""
 
     @property
     def key(self) -> EventKey:

@@ -104,6 +104,7 @@ _FILE = FileDescriptorProto(
             field("version", 3, "uint64"),
             field("in_force", 4, "uint64"),
             field("wants_whole", 5, "bool"),
+            field("go_to", 6, "message Peer"),
         ),
         _with_event(
             "Raise",

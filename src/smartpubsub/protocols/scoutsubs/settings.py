@@ -54,8 +54,9 @@ class ScoutSettings:
     """After so many tries without an answer a peer is suspected."""
     hold_us_max: int = SECOND
     """How long an event waits for the one before it of the same publisher."""
-    seen_us: int = 10 * MINUTE
-    """How long an event is remembered, so that no copy of it is delivered again."""
+    seen_us: int = 45 * MINUTE
+    """How long an event is remembered, so that no copy of it is delivered again: longer than any
+    rendezvous sends it, which is 2t."""
 
     seen_count_max: int = 200_000
     tree_count_max: int = 10_000
@@ -65,8 +66,6 @@ class ScoutSettings:
     """Filters of one child in one tree."""
     record_count_max: int = 100_000
     """Events that are not yet confirmed."""
-    queue_count_max: int = 100_000
-    """What waits to be said to one peer."""
 
 
 def settings_for(variant: str, backups: int) -> ScoutSettings:

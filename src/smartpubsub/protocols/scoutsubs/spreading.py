@@ -71,8 +71,8 @@ class Spreading:
         if opened is not None:
             if opened.upstream is not None:
                 opened.upstream = peer
-            if part.is_resend:
-                self._send_again(opened)
+            if part.is_resend and office.now - opened.again_us >= office.patience_us:
+                self._send_again(opened, peer)
         elif not office.signing.is_signed(part.event):
             office.refused += 1
         elif part.on_behalf != NOBODY:
@@ -99,7 +99,9 @@ class Spreading:
         if self._delivered.add((event.id, tree.attribute), office.now) and own:
             office.deliver(Delivery(event, own, hops))
         targets = {
-            peer: Target(tree.children[peer].backups) for peer in children if peer != excluded
+            peer: Target(tree.children[peer].backups)
+            for peer in children
+            if peer not in (excluded, upstream)  # It never goes back where it came from.
         }
         opened = Opened(event, tree.attribute, hops, upstream, NOBODY, targets, office.now)
         for peer in targets:
@@ -131,15 +133,11 @@ class Spreading:
             if any(wanted.matches(part.event.predicate) for wanted in child.filters)
         ]
         targets = {child.contact.peer: Target(child.backups) for child in wanting}
-        is_own_child = targets.pop(office.own.peer, None) is not None
         opened = Opened(
             part.event, part.attribute, part.hops, peer, part.on_behalf, targets, office.now
         )
-        if is_own_child:
-            self.on_notify(peer, part._replace(on_behalf=NOBODY))
-        for target in targets:
-            self._send_to(opened, target)
         self._keep(opened)
+        self._send_again(opened, peer)
 
     # --- sending ---
 
@@ -169,6 +167,9 @@ class Spreading:
         office = self._office
         target = opened.targets[peer]
         part = Notify(opened.event, opened.attribute, opened.hops + 1, True, NOBODY)
+        if peer == office.own.peer:  # Standing in for its parent, which has it for a child.
+            self.on_notify(peer, part)
+            return
         office.say(peer, part)
         if target.backups and (target.tries or office.is_suspect(peer)):
             backup = target.backups[target.tries % len(target.backups)].peer
@@ -178,9 +179,15 @@ class Spreading:
                 office.say(backup, part._replace(on_behalf=peer))
         target.tries += 1
 
-    def _send_again(self, opened: Opened) -> None:
+    def _send_again(self, opened: Opened, came_from: Peer = NOBODY) -> None:
+        """Send an event to those who have not confirmed it, but not back where it came from.
+
+        It is not sent again by what comes of that: while places change there may be circles.
+        """
+        opened.again_us = self._office.now
         for peer in list(opened.targets):
-            if peer in opened.targets:  # Standing in for somebody, the node may confirm to itself.
+            # Standing in for somebody, the node may confirm to itself.
+            if peer in opened.targets and peer != came_from:
                 self._send_to(opened, peer)
 
     # --- confirming ---

@@ -121,6 +121,8 @@ class Tree:
         self.received = WHOLE
         """Up to which version the parent has it."""
         self.in_force = 0
+        self.in_force_us = 0
+        """When all of it was last known to be in force."""
         self.copy_version = 0
         """Of the children, as backups keep them."""
         self.waiting: list[Wait] = []
@@ -140,6 +142,11 @@ class Tree:
     def acts_as_root(self) -> bool:
         """Whether events are admitted here."""
         return self.role is Role.ROOT or self.is_handing_over
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether everything that is shown above is in force there."""
+        return self.role is Role.ROOT or self.in_force >= self.version
 
     @property
     def is_empty(self) -> bool:

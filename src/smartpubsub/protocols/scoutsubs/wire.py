@@ -7,7 +7,7 @@ are passed over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from smartpubsub.kademlia.keys import Contact
@@ -37,9 +37,9 @@ class BundleLimits:
     entry_count_max: int = 100_000
     """How many predicates, peers, children, events and trees there may be in all lists together."""
     refusal_bytes_max: int = 1024
-    events: RpcLimits = RpcLimits()
+    events: RpcLimits = field(default_factory=RpcLimits)
     """Also for every predicate."""
-    contacts: Settings = Settings()
+    contacts: Settings = field(default_factory=Settings)
     """Also for every peer id."""
 
 
@@ -104,6 +104,7 @@ _WRITE: dict[str, Callable[[Any], object]] = {
     "filters": _predicates_written,
     "contact": _contact_written,
     "direct": _contact_written,
+    "go_to": _contact_written,
     "backups": _contacts_written,
     "children": _each_written,
     "records": _each_written,
@@ -228,6 +229,7 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     "gone": _peers,
     "contact": _contact,
     "direct": _contact_if_any,
+    "go_to": _contact_if_any,
     "backups": _contacts,
     **dict.fromkeys(("added", "removed", "filters"), _predicates),
     "children": lambda buffers, taken: _each_read(ChildCopy, buffers, taken),
