@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.rpc_wire import RpcLimits
 from tests.predicates.said import predicate
 from tests.predicates.strategies import said
 
@@ -17,7 +18,7 @@ ids = st.builds(EventId, peers, words, words)
 payloads = st.binary(max_size=40) | _steps.map(lambda length: b"x" * length)
 signatures = st.binary(max_size=64)
 publications = st.builds(Publication.of, ids, said().map(predicate), payloads, signatures)
-copies = st.builds(Copy, publications, st.integers(1, 300) | st.just(WORDS_MAX))
+copies = st.builds(Copy, publications, st.integers(1, 300) | st.just(RpcLimits().hops_max))
 some_ids = st.lists(ids, max_size=4).map(tuple)
 controls = st.builds(
     Control,

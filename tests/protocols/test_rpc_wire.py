@@ -262,3 +262,11 @@ def test_a_message_that_is_too_long_is_refused() -> None:
 
     with pytest.raises(WireError, match=f"a message of {len(encode(rpc)) - 2} bytes; at most 130"):
         decode(encode(rpc), replace(LIMITS, message_bytes_max=130))
+
+
+def test_hops_beyond_measure_are_cut_down_so_that_they_can_grow() -> None:
+    rpc = Rpc(publish=(Copy(EVENT, (1 << 32) - 1),))
+
+    (copy,) = decode(encode(rpc), LIMITS).publish
+
+    assert copy.hops == LIMITS.hops_max

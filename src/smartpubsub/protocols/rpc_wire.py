@@ -55,6 +55,7 @@ class RpcLimits:
     attributes_max: int = ATTRIBUTES_MAX
     payload_bytes_max: int = 1 << 20
     backoff_s_max: int = 24 * 3600
+    hops_max: int = 1 << 16
 
 
 def encode(rpc: Rpc) -> bytes:
@@ -164,7 +165,8 @@ def _sequence(id: EventId) -> bytes:
 
 def _copy(buffer: Any, limits: RpcLimits) -> Copy:
     # Others do not count; then it is one link that an event has come over at least.
-    return Copy(_event(buffer, limits), max(1, buffer.hops))
+    # Whoever says more is wrong, and the number has to grow on the way without an end in sight.
+    return Copy(_event(buffer, limits), min(max(1, buffer.hops), limits.hops_max))
 
 
 def _event(buffer: Any, limits: RpcLimits) -> Publication:

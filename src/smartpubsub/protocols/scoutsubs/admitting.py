@@ -117,6 +117,8 @@ class Admitting:
         if (id, part.attribute) in self._admitted:
             if not office.spreading.is_being_recorded((id, part.attribute)):
                 self._answer(id, part.attribute)
+            if part.wants_all and office.spreading.at_root((id, part.attribute)) is None:
+                self._complete(id, part.attribute)
         elif not office.signing.is_signed(part.event):
             office.refused += 1
         elif office.spreading.open_count >= office.settings.record_count_max:
@@ -155,19 +157,25 @@ class Admitting:
         excluded = came_from if is_below and came_from else NOBODY
         opened = office.spreading.spread(tree, event, part.hops, None, excluded)
         if office.settings.is_reliable:
-            self._care_for(tree, opened, wants_all=part.wants_all)
+            self._care_for(opened, wants_all=part.wants_all)
         else:
             self._answer(event.id, part.attribute)
 
-    def _care_for(self, tree: Tree, opened: Opened, *, wants_all: bool) -> None:
+    def _care_for(self, opened: Opened, *, wants_all: bool) -> None:
         """Have an event recorded, and acknowledge it after that."""
         office = self._office
         opened.wants_all = wants_all
-        for backup in office.closest(tree.name, office.settings.backups):
-            opened.recording[backup.peer] = None
-            office.say(backup.peer, opened.record())
+        self._record(opened)
         office.spreading.keep_at_root(opened)
         self._acknowledge_if_recorded(opened)
+
+    def _record(self, opened: Opened) -> None:
+        """Have an event kept by those backups that do not keep it."""
+        office = self._office
+        for backup in office.closest(opened.attribute.encode(), office.settings.backups):
+            if backup.peer not in opened.recording and backup.peer not in opened.recorded:
+                opened.recording[backup.peer] = None
+                office.say(backup.peer, opened.record())
 
     def _answer(self, id: EventId, attribute: str, refusal: str = "") -> None:
         part = Admitted(id, attribute, refusal)
@@ -181,6 +189,7 @@ class Admitting:
         opened = self._office.spreading.at_root((part.id, part.attribute))
         if opened is not None and peer in opened.recording:
             del opened.recording[peer]
+            opened.recorded[peer] = None
             self._acknowledge_if_recorded(opened)
 
     def _acknowledge_if_recorded(self, opened: Opened) -> None:
@@ -195,8 +204,11 @@ class Admitting:
         tree = office.trees.get(attribute)
         for backup in office.closest(tree.name, office.settings.backups) if tree else ():
             office.say(backup.peer, Done(id, attribute))
-        if not opened.wants_all:
-            return
+        if opened.wants_all:
+            self._complete(id, attribute)
+
+    def _complete(self, id: EventId, attribute: str) -> None:
+        office = self._office
         if id.publisher == office.own.peer:
             office.raising.on_completed(Completed(id, attribute))
         else:
@@ -229,19 +241,20 @@ class Admitting:
     def on_silent(self, peer: Peer) -> None:
         """Somebody is gone: it records nothing, and others take what it had in its care."""
         for opened in self._office.spreading.all_at_root():
-            if opened.recording.pop(peer, 0) is None:
-                self._replace_backup(opened)
+            opened.recording.pop(peer, None)
+            if opened.recorded.pop(peer, 0) is None:
+                self._record(opened)
+            self._acknowledge_if_recorded(opened)
         self.on_heard(peer)
         for kept in list(self._kept.values()):
             if kept.owner == peer:
                 self._office.tree(kept.record.attribute)
 
-    def _replace_backup(self, opened: Opened) -> None:
-        tree = self._office.trees.get(opened.attribute)
-        if tree is not None:
-            for backup in self._office.closest(tree.name, self._office.settings.backups):
-                self._office.say(backup.peer, opened.record())
-        self._acknowledge_if_recorded(opened)
+    def on_restarted(self, peer: Peer) -> None:
+        """Somebody has started anew and has forgotten what it kept."""
+        for opened in self._office.spreading.all_at_root():
+            if opened.recorded.pop(peer, 0) is None:
+                self._record(opened)
 
     def take_over(self, tree: Tree, records: tuple[Record, ...]) -> None:
         """Bring to an end what a former rendezvous had begun."""
@@ -252,7 +265,7 @@ class Admitting:
                 opened = self._office.spreading.spread(
                     tree, part.event, part.hops, None, NOBODY, is_resend=True
                 )
-                self._care_for(tree, opened, wants_all=part.wants_all)
+                self._care_for(opened, wants_all=part.wants_all)
 
     def tick(self) -> None:
         """Once in a while: forget what has been kept for too long."""

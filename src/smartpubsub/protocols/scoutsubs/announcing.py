@@ -89,6 +89,7 @@ class Announcing:
         if tree.parent is not None and tree.parent.peer != parent.peer:
             self._leaving[tree.attribute, tree.parent.peer] = 0
         tree.parent = parent
+        tree.begin_anew()
         tree.received = WHOLE
         tree.in_force = 0
         self._under_way.pop(tree.attribute, None)

@@ -22,6 +22,9 @@ from smartpubsub.protocols.scoutsubs.parts import (
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 
+NOTHING = 0
+"""The version of a copy that is not there."""
+
 
 @dataclass(slots=True)
 class _Stream:
@@ -47,6 +50,7 @@ class TreeCopy:
 
     is_root: bool
     heard_us: int
+    version: int
     children: dict[Peer, ChildCopy] = field(default_factory=dict)
 
 
@@ -103,12 +107,14 @@ class Copying:
         for peer in list(streams):
             if peer not in wanted or streams[peer].is_root != tree.acts_as_root:
                 del streams[peer]
+                tree.copy_version += 1  # What was said before is older than what will be.
                 farewell = CopyTree(tree.attribute, False, tree.copy_version, True, (), ())
                 if peer not in wanted:
                     self._office.say(peer, farewell)
         for peer, contact in wanted.items():
             if peer not in streams:
                 streams[peer] = stream = _Stream(contact, tree.acts_as_root)
+                self._office.probing.probe(peer)  # So that it shows when it has started anew.
                 self._send(tree, stream)
         if not streams:
             del self._streams[tree.attribute]
@@ -162,7 +168,12 @@ class Copying:
         """A backup has a copy."""
         tree = self._office.trees.get(part.attribute)
         stream = self._streams.get(part.attribute, {}).get(peer)
-        if tree is None or stream is None or part.version != stream.sent:
+        if tree is None or stream is None:
+            return
+        if part.version == NOTHING:
+            self._fill_again(tree, stream)
+            return
+        if part.version != stream.sent:
             return
         self._office.answered_after(self._office.now - stream.sent_us)
         stream.copied = part.version
@@ -171,27 +182,47 @@ class Copying:
         self._send(tree, stream)
         self._office.announcing.settle(tree)
 
+    def on_restarted(self, peer: Peer) -> None:
+        """Whoever has started anew has forgotten what it kept."""
+        for attribute, streams in self._streams.items():
+            if peer in streams and attribute in self._office.trees:
+                self._fill_again(self._office.trees[attribute], streams[peer])
+
+    def _fill_again(self, tree: Tree, stream: _Stream) -> None:
+        stream.copied = stream.sent = -1
+        self._send(tree, stream)
+
     # --- for others ---
 
     def on_copy(self, peer: Peer, part: CopyTree) -> None:
         """Somebody wants a copy kept."""
         office = self._office
         key = (peer, part.attribute)
+        kept = self.kept.get(key)
+        if kept is None and not part.is_whole:
+            office.say(peer, TreeCopied(part.attribute, NOTHING))
+            return
+        # What is older comes late and has been said already.
+        if kept is None or part.version > kept.version:
+            self._keep(key, kept, part)
+        if key in self.kept or not part.children:
+            office.say(peer, TreeCopied(part.attribute, part.version))
+
+    def _keep(self, key: tuple[Peer, str], kept: TreeCopy | None, part: CopyTree) -> None:
+        office = self._office
         if part.is_whole and not part.children:
             self.kept.pop(key, None)
-        else:
-            kept = self.kept.get(key)
-            if part.is_whole or kept is None:
-                if len(self.kept) >= office.settings.tree_count_max:
-                    office.refused += 1
-                    return
-                kept = self.kept[key] = TreeCopy(part.is_root, office.now)
-            kept.heard_us = office.now
-            for child in part.children:
-                kept.children[child.contact.peer] = child
-            for gone in part.gone:
-                kept.children.pop(gone, None)
-        office.say(peer, TreeCopied(part.attribute, part.version))
+            return
+        if kept is None and len(self.kept) >= office.settings.tree_count_max:
+            office.refused += 1
+            return
+        if kept is None or part.is_whole:
+            kept = self.kept[key] = TreeCopy(part.is_root, office.now, part.version)
+        kept.heard_us, kept.version = office.now, part.version
+        for child in part.children:
+            kept.children[child.contact.peer] = child
+        for gone in part.gone:
+            kept.children.pop(gone, None)
 
     def copy_of_root(self, attribute: str) -> tuple[Peer, tuple[ChildCopy, ...]]:
         """The newest copy of a rendezvous' children, and whose they are."""

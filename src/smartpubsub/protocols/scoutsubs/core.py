@@ -169,8 +169,10 @@ class ScoutSubs:
             office.seeking.check(tree)
             if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
                 office.announcing.renew(tree)
+        office.forget()
         office.announcing.tick()
         office.copying.tick()
+        office.raising.tick()
         office.admitting.tick()
         office.probing.tick()
 

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.spreading import Spreading
 
 
+INCARNATION_BITS = 32
+"""A node's copies of a later incarnation are newer than all those of earlier ones."""
+
+
+PARTS_MAX = 500
+"""How many parts go in one bundle, far below what a receiver takes."""
+
+
 class Office:
     """Where a node's work on ScoutSubs is done, one event at a time, at several desks."""
 
@@ -103,7 +111,9 @@ class Office:
 
     def _send(self, peer: Peer) -> None:
         self._sent_us[peer] = self.now
-        self._effects.append(Send(peer, Bundle(tuple(self._queues.pop(peer)))))
+        parts = self._queues.pop(peer)
+        for start in range(0, len(parts), PARTS_MAX):
+            self._effects.append(Send(peer, Bundle(tuple(parts[start : start + PARTS_MAX]))))
 
     # --- who is there ---
 
@@ -147,6 +157,14 @@ class Office:
         known = self.kademlia.closest_local(name, count + self.suspect_count)
         return tuple(c for c in known if not self.is_suspect(c.peer))[:count]
 
+    def forget(self) -> None:
+        """Forget of peers what does not matter any more."""
+        horizon_us = self.now - 2 * self.settings.renew_us
+        self.heard_us = {p: at for p, at in self.heard_us.items() if at > horizon_us}
+        self._suspects = {p: until for p, until in self._suspects.items() if until > self.now}
+        just_now_us = self.now - self.settings.batch_us
+        self._sent_us = {p: at for p, at in self._sent_us.items() if at > just_now_us}
+
     # --- patience ---
 
     def answered_after(self, us: int) -> None:
@@ -177,5 +195,6 @@ class Office:
                 self.refused += 1
                 return None
             tree = self.trees[attribute] = Tree(attribute)
+            tree.copy_version = self.incarnation << INCARNATION_BITS
             self.seeking.seek(tree)
         return tree

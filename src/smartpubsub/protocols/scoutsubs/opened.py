@@ -38,6 +38,8 @@ class Opened:
     """Whether the publisher wants to know when everybody has it."""
     recording: dict[Peer, None] = field(default_factory=dict)
     """Backups that have not said that they keep it."""
+    recorded: dict[Peer, None] = field(default_factory=dict)
+    """Those that have."""
     tries: int = 0
     again_us: int = 0
     """When it was last sent again."""

@@ -86,6 +86,8 @@ class Probing:
 
     def _on_restarted(self, peer: Peer) -> None:
         """Whoever has started anew may have forgotten what it was told."""
+        self._office.copying.on_restarted(peer)
+        self._office.admitting.on_restarted(peer)
         for tree in self._office.trees.values():
             if tree.parent is not None and tree.parent.peer == peer:
                 tree.received = WHOLE
@@ -95,9 +97,11 @@ class Probing:
         """Once in a while: ask everybody that matters and was not heard from."""
         office = self._office
         parents = [tree.parent.peer for tree in office.trees.values() if tree.parent is not None]
-        matters = dict.fromkeys([*parents, *office.copying.backups(), *office.copying.owners()])
+        backups = dict.fromkeys(office.copying.backups())
+        matters = dict.fromkeys([*parents, *backups, *office.copying.owners()])
         for peer in matters:
-            if office.heard_us.get(peer, -1) <= office.now - office.settings.probe_us:
+            is_silent = office.heard_us.get(peer, -1) <= office.now - office.settings.probe_us
+            if is_silent or peer in backups:  # Which may be there and have forgotten everything.
                 self.probe(peer)
         for peer in list(self._incarnations):
             if peer not in matters:

@@ -26,6 +26,7 @@ class _Copy:
     previous: int
     sent_us: int
     wants_all: bool
+    began_us: int
     sent_to: Peer | None = None
     tries: int = 1
 
@@ -38,7 +39,7 @@ class Raising:
         self._open: dict[tuple[EventId, str], _Copy] = {}
         self._attributes: dict[EventId, dict[str, None]] = {}
         """Which are still waited for."""
-        self._incomplete: dict[EventId, dict[str, None]] = {}
+        self._incomplete: dict[EventId, dict[str, _Copy]] = {}
         """Of events whose publisher wants to know: by which attributes not all have it."""
         self._last: dict[str, int] = {}
         """The number of the last event to each attribute's rendezvous."""
@@ -57,13 +58,13 @@ class Raising:
             return
         attributes = dict.fromkeys(event.predicate.attributes)
         self._attributes[event.id] = attributes
-        if wants_all:
-            self._incomplete[event.id] = dict(attributes)
         for attribute in list(attributes):
             previous = self._last.get(attribute, 0)
-            copy = _Copy(event, attribute, previous, office.now, wants_all)
+            copy = _Copy(event, attribute, previous, office.now, wants_all, office.now)
             self._last[attribute] = event.id.number
             self._open[event.id, attribute] = copy
+            if wants_all:
+                self._incomplete.setdefault(event.id, {})[attribute] = copy
             self._raise(copy, is_retry=False)
 
     def _raise(self, copy: _Copy, *, is_retry: bool) -> None:
@@ -122,6 +123,19 @@ class Raising:
             if not left:
                 del self._incomplete[part.id]
                 self._office.deliver(Confirmed(part.id))
+
+    def tick(self) -> None:
+        """Once in a while: ask for receipts that may have got lost, as long as they can come."""
+        office = self._office
+        for id, copies in list(self._incomplete.items()):
+            for attribute, copy in copies.items():
+                if office.now - copy.began_us > 2 * office.settings.renew_us:
+                    del self._incomplete[id]
+                    break
+                is_due = office.now - copy.sent_us >= office.settings.check_us_max
+                if is_due and (id, attribute) not in self._open:
+                    copy.sent_us = office.now
+                    self._raise(copy, is_retry=True)
 
     def _know(self, attribute: str, root: Peer) -> None:
         self._roots.pop(attribute, None)

@@ -69,10 +69,12 @@ class Spreading:
         key = (part.event.id, part.attribute)
         opened = self._open.get(key, {}).get(part.on_behalf)
         if opened is not None:
-            if opened.upstream is not None:
-                opened.upstream = peer
+            if opened.upstream is None:
+                self._confirm(peer, key, NOBODY)  # It is in this node's care already.
+                return
+            opened.upstream = peer
             if part.is_resend and office.now - opened.again_us >= office.patience_us:
-                self._send_again(opened, peer)
+                self._send_again(opened)
         elif not office.signing.is_signed(part.event):
             office.refused += 1
         elif part.on_behalf != NOBODY:
@@ -99,9 +101,7 @@ class Spreading:
         if self._delivered.add((event.id, tree.attribute), office.now) and own:
             office.deliver(Delivery(event, own, hops))
         targets = {
-            peer: Target(tree.children[peer].backups)
-            for peer in children
-            if peer not in (excluded, upstream)  # It never goes back where it came from.
+            peer: Target(tree.children[peer].backups) for peer in children if peer != excluded
         }
         opened = Opened(event, tree.attribute, hops, upstream, NOBODY, targets, office.now)
         for peer in targets:
@@ -137,7 +137,7 @@ class Spreading:
             part.event, part.attribute, part.hops, peer, part.on_behalf, targets, office.now
         )
         self._keep(opened)
-        self._send_again(opened, peer)
+        self._send_again(opened)
 
     # --- sending ---
 
@@ -179,15 +179,11 @@ class Spreading:
                 office.say(backup, part._replace(on_behalf=peer))
         target.tries += 1
 
-    def _send_again(self, opened: Opened, came_from: Peer = NOBODY) -> None:
-        """Send an event to those who have not confirmed it, but not back where it came from.
-
-        It is not sent again by what comes of that: while places change there may be circles.
-        """
+    def _send_again(self, opened: Opened) -> None:
+        """Send an event to those who have not confirmed it, and not again for what comes of it."""
         opened.again_us = self._office.now
         for peer in list(opened.targets):
-            # Standing in for somebody, the node may confirm to itself.
-            if peer in opened.targets and peer != came_from:
+            if peer in opened.targets:  # Standing in for somebody, the node may confirm to itself.
                 self._send_to(opened, peer)
 
     # --- confirming ---

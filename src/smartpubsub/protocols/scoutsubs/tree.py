@@ -268,6 +268,12 @@ class Tree:
         del self._changes[:-CHANGES_KEPT]
         return True
 
+    def begin_anew(self) -> None:
+        """Have a new version without a change, for a parent that may have been told farewell."""
+        if self.version:
+            self.version += 1
+            self._changes.append(Change(self.version, [], []))
+
     def _only_child(self) -> Contact | None:
         """The one that all that is below comes from, if the node itself wants nothing."""
         if self.own:

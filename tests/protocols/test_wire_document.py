@@ -1,0 +1,202 @@
+"""docs/wire.md: its declarations and its test vectors are those of the code."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from smartpubsub.kademlia import wire as kademlia_wire
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.schema import MessageBuffer
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.predicates import Predicate
+from smartpubsub.predicates.names import NAME_BYTES_MAX
+from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.rpc_schema import ContentBuffer, RpcBuffer
+from smartpubsub.protocols.rpc_wire import RpcLimits
+from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs import wire as scout_wire
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
+from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
+from smartpubsub.protocols.scoutsubs.wire import BundleLimits
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
+
+ID = EventId(b"peer", 2, 300)
+SURF = Predicate.parse("surf")
+EVENT = Publication.of(ID, SURF, b"hi", b"sig")
+ADDRESS = bytes.fromhex("047f000001060fa1")
+CONTACT = Contact.of(b"q", (ADDRESS,))
+CHILD = parts.ChildCopy(CONTACT, 1, 5, (SURF,), None, ())
+
+QUESTION = Message(Kind.FIND_NODE, b"surf")
+ANSWER = Message(Kind.FIND_NODE, b"surf", closer=(CONTACT,))
+PUT = Message(Kind.PUT_VALUE, b"surf", Record(b"surf", b"1"))
+
+CONTROL = Control((ID,), (ID,), graft=True, prune_s=60)
+
+SAID: dict[str, Part] = {
+    "`Announce` of version 5, everything, `surf`": parts.Announce(
+        "surf", 1, 5, WHOLE, (SURF,), (), None, (), False
+    ),
+    "`Announce` of version 5, a change to version 4, shortcut and backup `q`": parts.Announce(
+        "surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False
+    ),
+    "`Announced`, received and in force": parts.Announced("surf", 1, 5, 5, False, None),
+    "`Announced`, go to `q`": parts.Announced("surf", 1, 0, 0, False, CONTACT),
+    "`Raise` after number 299, one link": parts.Raise(EVENT, "surf", 299, 1, False, False),
+    "`Admitted`": parts.Admitted(ID, "surf", ""),
+    "`Admitted`, but refused: `no`": parts.Admitted(ID, "surf", "no"),
+    "`Completed`": parts.Completed(ID, "surf"),
+    "`Notify`, three links": parts.Notify(EVENT, "surf", 3, False, NOBODY),
+    "`Notify`, again, on behalf of `q`": parts.Notify(EVENT, "surf", 3, True, b"q"),
+    "`Confirm`": parts.Confirm(ID, "surf", NOBODY),
+    "`NoCopy` of the children of `q`": parts.NoCopy(ID, "surf", b"q"),
+    "`CopyTree` of a rendezvous, whole, version 7, the child `q`": parts.CopyTree(
+        "surf", True, 7, True, (CHILD,), ()
+    ),
+    "`CopyTree`, version 8, `q` is gone": parts.CopyTree("surf", False, 8, False, (), (b"q",)),
+    "`TreeCopied`, version 7": parts.TreeCopied("surf", 7),
+    "`Record`, two links": parts.Record(EVENT, "surf", 2, False),
+    "`Recorded`": parts.Recorded(ID, "surf"),
+    "`Done`": parts.Done(ID, "surf"),
+    "`Pull`": parts.Pull("surf"),
+    "`Pulled`: a copy of the children of `peer`, which is `q`": parts.Pulled(
+        "surf", False, b"peer", (CHILD,), ()
+    ),
+    "`PullOwn`": parts.PullOwn(),
+    "`PulledOwn`: one tree with the child `q`": parts.PulledOwn((("surf", (CHILD,)),)),
+    "`Adopt` instead of `q`": parts.Adopt("surf", b"q"),
+    "`Probe` with number 300": parts.Probe(300),
+    "`Alive` in answer to that": parts.Alive(300, 1),
+}
+TWO_PARTS = Bundle((parts.Confirm(ID, "surf", NOBODY), parts.Probe(300)))
+
+VECTORS = {
+    "the predicate and the payload": ContentBuffer(
+        predicate="surf", payload=b"hi"
+    ).SerializeToString(),
+    "what is signed": rpc_wire.signing_bytes(ID, SURF, b"hi"),
+    "the event": rpc_wire.event_bytes(EVENT),
+    "kad-dht: `FIND_NODE` of `surf`": kademlia_wire.encode(QUESTION),
+    "kad-dht: its answer, `q` with its address": kademlia_wire.encode(ANSWER),
+    "kad-dht: `PUT_VALUE` of `1` under `surf`": kademlia_wire.encode(PUT),
+    "pubsub: a subscription": rpc_wire.encode(Rpc(subscribe=True)),
+    "pubsub: the event, seven links": rpc_wire.encode(Rpc(publish=(Copy(EVENT, 7),))),
+    "pubsub: IHAVE, IWANT, GRAFT, and PRUNE for a minute": rpc_wire.encode(Rpc(control=CONTROL)),
+    **{name: scout_wire.encode(Bundle((part,))) for name, part in SAID.items()},
+    "`Confirm` and `Probe` in one bundle": scout_wire.encode(TWO_PARTS),
+}
+"""By what the document calls them."""
+
+
+def test_vectors_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| (.+) \| `([0-9a-f]+)` \|$", DOCUMENT, re.MULTILINE)
+
+    assert dict(rows) == {name: data.hex() for name, data in VECTORS.items()}
+    assert len(rows) == len(VECTORS)
+
+
+def test_vectors_are_read_as_what_was_written() -> None:
+    for message in (QUESTION, ANSWER, PUT):
+        assert kademlia_wire.decode(kademlia_wire.encode(message), Settings()) == message
+    for rpc in (Rpc(subscribe=True), Rpc(publish=(Copy(EVENT, 7),)), Rpc(control=CONTROL)):
+        assert rpc_wire.decode(rpc_wire.encode(rpc), RpcLimits()) == rpc
+    for bundle in (*(Bundle((part,)) for part in SAID.values()), TWO_PARTS):
+        assert scout_wire.decode(scout_wire.encode(bundle), BundleLimits()) == bundle
+
+
+# --- declarations ---
+
+DECLARATION = re.compile(r"^(?:message|enum) (\w+) \{(?:\}|(.*?)^\})", re.MULTILINE | re.DOTALL)
+FIELD = re.compile(r"^ +(?:optional )?((?:repeated )?\w+) (\w+) = (\d+);", re.MULTILINE)
+VALUE = re.compile(r"^ +(\w+) = (\d+);", re.MULTILINE)
+
+Declarations = dict[str, set[tuple[str, ...]]]
+
+TYPES = {4: "uint64", 5: "int32", 8: "bool", 9: "string", 12: "bytes", 13: "uint32"}
+
+
+def documented(heading: str) -> Declarations:
+    """The messages and enums that are declared in a section of the document."""
+    sections = re.split(r"^## ", DOCUMENT, flags=re.MULTILINE)
+    (text,) = [section for section in sections if section.startswith(f"{heading}\n")]
+    blocks = "\n".join(re.findall(r"```proto\n(.*?)```", text, re.DOTALL))
+    return {
+        name: set(FIELD.findall(body) or VALUE.findall(body))
+        for name, body in DECLARATION.findall(blocks)
+    }
+
+
+def declared(buffer: Any) -> Declarations:
+    """What the code declares, of a message and of all that it is made of."""
+    found: Declarations = {}
+    waiting = [buffer.DESCRIPTOR]
+    while waiting:
+        kind = waiting.pop()
+        if kind.name in found:
+            continue
+        found[kind.name] = {(written_type(f), said_name(f), str(f.number)) for f in kind.fields}
+        waiting += [f.message_type for f in kind.fields if f.message_type]
+        for enum in (f.enum_type for f in kind.fields if f.enum_type):
+            found[enum.name] = {(value.name, str(value.number)) for value in enum.values}
+    return found
+
+
+def written_type(field: Any) -> str:
+    declared_type = field.message_type or field.enum_type
+    name = declared_type.name if declared_type else TYPES[field.type]
+    return f"repeated {name}" if field.is_repeated else name
+
+
+def said_name(field: Any) -> str:
+    is_from = field.containing_type.name == "Message" and field.name == "publisher"
+    return "from" if is_from else field.name
+
+
+def test_declarations_are_those_of_the_code() -> None:
+    assert documented("What all have in common") == declared(ContentBuffer)
+    assert documented("kad-dht") == declared(MessageBuffer)
+    assert documented("pubsub") == declared(RpcBuffer)
+    assert documented("ScoutSubs") == declared(BundleBuffer)
+
+
+def test_limits_are_those_of_the_code() -> None:
+    kademlia, rpc, bundle = Settings(), RpcLimits(), BundleLimits()
+    addresses = f"{kademlia.address_count_max}, of {kademlia.address_bytes_max} bytes each"
+    attributes = f"{rpc.attributes_max} attributes"
+    limits = [
+        ("a message of kad-dht", in_bytes(kademlia.message_bytes_max)),
+        ("a bundle of ScoutSubs", in_bytes(bundle.bundle_bytes_max)),
+        ("a message of pubsub", in_bytes(rpc.message_bytes_max)),
+        ("a payload", in_bytes(rpc.payload_bytes_max)),
+        ("a peer id", in_bytes(kademlia.peer_bytes_max)),
+        ("a peer id", in_bytes(rpc.peer_bytes_max)),
+        ("addresses of a peer", addresses),
+        ("peers in one list", f"{kademlia.contact_count_max}"),
+        ("a name that is looked up", in_bytes(kademlia.name_bytes_max)),
+        ("an attribute", in_bytes(NAME_BYTES_MAX)),
+        ("the reason of a refusal", in_bytes(bundle.refusal_bytes_max)),
+        ("a value", in_bytes(kademlia.value_bytes_max)),
+        ("a predicate", f"{in_bytes(rpc.predicate_bytes_max)}, {attributes}"),
+        ("events in a message of pubsub", f"{rpc.event_count_max:,}"),
+        ("ids that are offered, ids that are wished for", f"{rpc.id_count_max:,} each"),
+        ("subscriptions, and control messages of each sort", f"{rpc.part_count_max}"),
+        ("a backoff", f"{rpc.backoff_s_max // 3600} hours"),
+        ("parts of a bundle", f"{bundle.part_count_max:,}"),
+        ("entries of all lists in the parts of a bundle", f"{bundle.entry_count_max:,} together"),
+    ]
+    _, _, table = DOCUMENT.partition("| limit | |")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table.partition("\n\n")[0], re.MULTILINE)
+    said = {(what, most) for each, most in rows if most != "---" for what in each.split("; ")}
+
+    assert said == set(limits)
+
+
+def in_bytes(count: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count % size == 0:
+            return f"{count // size} {unit}"
+    return f"{count} bytes"
