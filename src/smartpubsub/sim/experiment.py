@@ -242,8 +242,13 @@ class Experiment:
 
     def _run_until_quiet(self) -> None:
         self._progress.say("waiting for the network to be quiet")
-        self._run_while(self._is_something_owed, self.world.now + QUIET_US_MAX)
-        self._run(self.world.now + LINGER_US)
+        deadline = self.world.now + QUIET_US_MAX
+        while True:
+            self._run_while(self._is_something_owed, deadline)
+            self._run(self.world.now + LINGER_US)
+            # Meanwhile somebody who is owed something may have come back.
+            if not self._is_something_owed() or self.world.now >= deadline:
+                return
 
     def _run(self, until: int) -> None:
         self.world.run(self.world.now)  # What is to happen now happens also if time stands still.

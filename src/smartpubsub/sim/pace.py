@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.protocols.gossip_settings import GossipSettings
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.network import NetworkOptions
 
 LARGE_NETWORK_NODES = 1_000
@@ -31,8 +32,10 @@ def floodsub_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG00
 
 
 def scoutsubs_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG001
-    """What the hottest link carries at most: a rendezvous whose peers are all its children."""
-    return hottest_degree(nodes, k) * EVENT_BYTES
+    """What the hottest link carries at most: a rendezvous with all the children that it takes."""
+    settings = ScoutSettings()
+    children = min(hottest_degree(nodes, k), settings.fan_out_max or nodes)
+    return (children + settings.backups) * EVENT_BYTES
 
 
 def gossipsub_bytes(nodes: int, publishers: int, k: int) -> float:

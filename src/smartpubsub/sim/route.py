@@ -134,6 +134,7 @@ class _Onlooker:
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         hosts = experiment.world.hosts
+        self._names = _names(experiment.workload.names, len(hosts))
         self._numbers = {host.peer: host.number for host in hosts}
         self._keys = [key_of(host.peer) for host in hosts]
         self._offices = [scoutsubs_of(experiment, host.number).office for host in hosts]
@@ -156,9 +157,8 @@ class _Onlooker:
     # --- names ---
 
     def name(self, node: int) -> str:
-        """What a node is called; those that the workload does not name go by their numbers."""
-        names = self._experiment.workload.names
-        return names[node] if node < len(names) else str(node)
+        """What a node is called."""
+        return self._names[node]
 
     def _number(self, contact: Contact) -> int:
         return self._numbers[contact.peer]
@@ -311,6 +311,17 @@ class _Onlooker:
             subscribers=self._named(self._subscribers(attribute)),
             shortcuts=tuple(shortcuts),
         )
+
+
+def _names(given: Sequence[str], count: int) -> list[str]:
+    """Names for all nodes; those that the workload does not name go by their numbers."""
+    names = list(given)
+    for number in range(len(given), count):
+        name = str(number)
+        while name in given:
+            name = f"#{name}"
+        names.append(name)
+    return names
 
 
 def _texts(predicates: Iterable[Predicate]) -> tuple[str, ...]:

@@ -262,10 +262,13 @@ class Forest:
         )
 
     def is_published(self, id: EventId) -> bool:
-        return any(told.item == Published(id) for told in self.told)
+        return self._was_told(Published, id)
 
     def is_confirmed(self, id: EventId) -> bool:
-        return any(told.item == Confirmed(id) for told in self.told)
+        return self._was_told(Confirmed, id)
+
+    def _was_told(self, kind: type[Published | Confirmed], id: EventId) -> bool:
+        return any(isinstance(told.item, kind) and told.item.id == id for told in self.told)
 
     def refusals(self) -> list[Refused]:
         return [told.item for told in self.told if isinstance(told.item, Refused)]

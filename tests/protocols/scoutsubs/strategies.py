@@ -47,7 +47,7 @@ some_parts = st.one_of(
         some_contacts,
         flags,
     ),
-    st.builds(parts.Announced, attributes, numbers, numbers, numbers, flags),
+    st.builds(parts.Announced, attributes, numbers, numbers, numbers, flags, st.none() | contacts),
     st.builds(parts.Raise, publications, attributes, numbers, numbers, flags, flags),
     st.builds(parts.Admitted, ids, attributes, st.text(max_size=40)),
     st.builds(parts.Completed, ids, attributes),

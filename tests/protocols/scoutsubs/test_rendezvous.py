@@ -7,6 +7,7 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.sim.crowd import settled_tables
@@ -169,7 +170,7 @@ def test_whoever_comes_closer_to_the_key_becomes_the_rendezvous() -> None:
 @pytest.mark.parametrize("backups", [0, 2])
 def test_nothing_is_lost_before_during_or_after_the_rendezvous_changes(backups: int) -> None:
     forest = newcomer(ScoutSettings(backups=backups))
-    ids = []
+    ids: list[EventId] = []
 
     def publish_now_and_then() -> None:
         ids.append(forest.publish(2 + len(ids) % 9, "surf"))

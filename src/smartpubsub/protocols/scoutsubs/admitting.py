@@ -51,6 +51,8 @@ class Admitting:
         self._admitted: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
         self._late: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
         """Events that were waited for in vain, and are not waited for again."""
+        self._publishers: Seen[tuple[Peer, str]] = Seen(settings.seen_us, settings.seen_count_max)
+        """Whose events of which attributes have been admitted here."""
         self._kept: dict[EventKey, _Kept] = {}
         self._held: dict[str, list[tuple[Raise, Peer | None]]] = {}
         """Events that wait until it is known who the rendezvous is."""
@@ -139,7 +141,11 @@ class Admitting:
         if before not in self._early:
             self._early[before] = part
             office = self._office
-            office.set_timer(("early", *before), office.now + office.settings.hold_us_max)
+            wait_us = office.settings.hold_us_max
+            if (id.publisher, part.attribute) not in self._publishers:
+                # A new rendezvous does not know what came before, and most probably it has come.
+                wait_us = min(wait_us, office.patience_us // 2)
+            office.set_timer(("early", *before), office.now + wait_us)
 
     def on_early(self, attribute: str, publisher: Peer, incarnation: int, number: int) -> None:
         """The event before has come, or is not waited for any longer."""
@@ -152,6 +158,7 @@ class Admitting:
         office = self._office
         event = part.event
         self._admitted.add((event.id, part.attribute), office.now)
+        self._publishers.add((event.id.publisher, part.attribute), office.now)
         # In unreliable variants a child that passes an event up has sent it down already.
         is_below = not office.settings.is_reliable and came_from in tree.children
         excluded = came_from if is_below and came_from else NOBODY

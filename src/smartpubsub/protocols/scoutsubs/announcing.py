@@ -35,6 +35,8 @@ class Announcing:
         self._office = office
         self._under_way: dict[str, _UnderWay] = {}
         self._subscriptions: dict[int, tuple[Subscription, str]] = {}
+        self._unplaced: dict[int, Subscription] = {}
+        """Those for which there is no room yet."""
         self._ending: dict[int, Subscription] = {}
         self._leaving: dict[tuple[str, Peer], int] = {}
         """Former parents that have not said that they have forgotten, and how often asked."""
@@ -54,6 +56,7 @@ class Announcing:
         attribute = self.attribute_for(subscription.predicate)
         tree = self._office.tree(attribute)
         if tree is None:
+            self._unplaced[subscription.number] = subscription
             return
         self._subscriptions[subscription.number] = (subscription, attribute)
         tree.subscribe(subscription.number, subscription.predicate)
@@ -62,6 +65,10 @@ class Announcing:
 
     def unsubscribe(self, number: int) -> None:
         """End a subscription of the node's application."""
+        unplaced = self._unplaced.pop(number, None)
+        if unplaced is not None:
+            self._office.deliver(Unsubscribed(unplaced))
+            return
         subscription, attribute = self._subscriptions.pop(number)
         self._ending[number] = subscription
         tree = self._office.trees[attribute]
@@ -198,7 +205,10 @@ class Announcing:
             office.say(peer, farewell)
 
     def tick(self) -> None:
-        """Once in a while: say again what may have been lost."""
+        """Once in a while: say again what may have been lost, and see whether there is room."""
+        unplaced, self._unplaced = self._unplaced, {}
+        for subscription in unplaced.values():
+            self.subscribe(subscription)
         for attribute in list(dict.fromkeys(attribute for attribute, _ in self._leaving)):
             tree = self._office.trees.get(attribute)
             if tree is not None and tree.in_force >= tree.version:

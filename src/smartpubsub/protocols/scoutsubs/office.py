@@ -60,6 +60,9 @@ class Office:
         self.heard_us: dict[Peer, int] = {}
         """When somebody was last heard from."""
         self._suspects: dict[Peer, int] = {}
+        """Who did not answer, and until when it is avoided."""
+        self._silent: dict[Peer, int] = {}
+        """Who did not answer and was not heard from since, and from when on."""
         self._answer_us = settings.patience_us_first // 4
         self._has_measured = False
         self._effects: list[Effect] = []
@@ -123,6 +126,8 @@ class Office:
         if self._suspects.pop(peer, None) is not None:
             for tree in list(self.trees.values()):
                 self.seeking.check(tree)
+        if self._silent.pop(peer, None) is not None:
+            self.spreading.on_back(peer)
 
     def is_fresh(self, peer: Peer) -> bool:
         """Whether somebody was heard from just now."""
@@ -131,11 +136,16 @@ class Office:
     def suspect(self, peer: Peer) -> None:
         """Somebody does not answer."""
         self._suspects[peer] = self.now + self.settings.suspect_us
+        self._silent.setdefault(peer, self.now)
 
     def is_suspect(self, peer: Peer) -> bool:
         """Whether somebody did not answer a short while ago."""
         until = self._suspects.get(peer)
         return until is not None and self.now < until
+
+    def is_silent(self, peer: Peer) -> bool:
+        """Whether somebody did not answer and was not heard from since."""
+        return peer in self._silent
 
     @property
     def suspect_count(self) -> int:
@@ -162,6 +172,7 @@ class Office:
         horizon_us = self.now - 2 * self.settings.renew_us
         self.heard_us = {p: at for p, at in self.heard_us.items() if at > horizon_us}
         self._suspects = {p: until for p, until in self._suspects.items() if until > self.now}
+        self._silent = {p: at for p, at in self._silent.items() if at > horizon_us}
         just_now_us = self.now - self.settings.batch_us
         self._sent_us = {p: at for p, at in self._sent_us.items() if at > just_now_us}
 

@@ -82,6 +82,7 @@ class Probing:
         for attribute in office.copying.roots_kept(peer):
             office.tree(attribute)
         office.admitting.on_silent(peer)
+        office.spreading.on_silent(peer)
         office.raising.on_silent(peer)
 
     def _on_restarted(self, peer: Peer) -> None:

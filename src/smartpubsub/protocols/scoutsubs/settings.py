@@ -54,9 +54,6 @@ class ScoutSettings:
     """After so many tries without an answer a peer is suspected."""
     hold_us_max: int = SECOND
     """How long an event waits for the one before it of the same publisher."""
-    seen_us: int = 45 * MINUTE
-    """How long an event is remembered, so that no copy of it is delivered again: longer than any
-    rendezvous sends it, which is 2t."""
 
     seen_count_max: int = 200_000
     tree_count_max: int = 10_000
@@ -66,6 +63,14 @@ class ScoutSettings:
     """Filters of one child in one tree."""
     record_count_max: int = 100_000
     """Events that are not yet confirmed."""
+
+    @property
+    def seen_us(self) -> int:
+        """How long an event is remembered, so that no copy of it is delivered again.
+
+        Longer than any rendezvous sends it, which is 2t.
+        """
+        return 3 * self.renew_us
 
 
 def settings_for(variant: str, backups: int) -> ScoutSettings:

@@ -105,7 +105,7 @@ class Spreading:
         }
         opened = Opened(event, tree.attribute, hops, upstream, NOBODY, targets, office.now)
         for peer in targets:
-            if is_resend or office.is_suspect(peer):
+            if is_resend or office.is_silent(peer):
                 self._send_to(opened, peer)
             else:
                 self._send_first(opened, tree.children[peer])
@@ -148,7 +148,7 @@ class Spreading:
         taken only when everything before is confirmed, and after one is taken back, events wait.
         """
         path = child.direct.peer if child.direct else child.contact.peer
-        if child.outstanding and path != child.path:
+        if child.outstanding and path != child.path and not self._office.is_silent(child.path):
             if child.direct is None:
                 child.held.append(opened.key)
                 return
@@ -170,14 +170,25 @@ class Spreading:
         if peer == office.own.peer:  # Standing in for its parent, which has it for a child.
             self.on_notify(peer, part)
             return
-        office.say(peer, part)
-        if target.backups and (target.tries or office.is_suspect(peer)):
+        self._let_go(opened.attribute, peer)
+        if not office.is_silent(peer):
+            office.say(peer, part)
+        office.probing.probe(peer)  # Who does not answer is sent nothing, until it is back.
+        if target.backups and (target.tries or office.is_silent(peer)):
             backup = target.backups[target.tries % len(target.backups)].peer
             if backup == office.own.peer:
                 self.on_notify(backup, part._replace(on_behalf=peer))
             else:
                 office.say(backup, part._replace(on_behalf=peer))
         target.tries += 1
+
+    def _let_go(self, attribute: str, peer: Peer) -> None:
+        """What has to be sent again does not hold up what comes after it."""
+        tree = self._office.trees.get(attribute)
+        child = tree.children.get(peer) if tree else None
+        if child is not None:
+            child.outstanding = 0
+            self._release_held(child)
 
     def _send_again(self, opened: Opened) -> None:
         """Send an event to those who have not confirmed it, and not again for what comes of it."""
@@ -225,12 +236,15 @@ class Spreading:
 
     def _one_less_outstanding(self, child: Child, attribute: str) -> None:
         child.outstanding = max(0, child.outstanding - 1)
-        if child.outstanding == 0 and child.held:
-            held, child.held = child.held, []
-            for key in held:
-                opened = self._open.get(key, {}).get(NOBODY)
-                if opened is not None and child.contact.peer in opened.targets:
-                    self._send_first(opened, child)
+        if child.outstanding == 0:
+            self._release_held(child)
+
+    def _release_held(self, child: Child) -> None:
+        held, child.held = child.held, []
+        for key in held:
+            opened = self._open.get(key, {}).get(NOBODY)
+            if opened is not None and child.contact.peer in opened.targets:
+                self._send_first(opened, child)
 
     def conclude(self, opened: Opened) -> None:
         """Tell whoever is above if everybody below has an event."""
@@ -281,12 +295,28 @@ class Spreading:
 
     def on_return(self, tree: Tree, child: Child) -> None:
         """A child has announced: what it has not confirmed may have been lost with its memory."""
-        peer = child.contact.peer
-        for key, opens in list(self._open.items()):
-            opened = opens.get(NOBODY)
-            if opened is None or key[1] != tree.attribute:
-                continue
-            target = opened.targets.get(peer)
-            if target is not None and target.tries:
-                part = Notify(opened.event, tree.attribute, opened.hops + 1, True, NOBODY)
+        self._send_what_is_open(child.contact.peer, tree.attribute)
+
+    def on_back(self, peer: Peer) -> None:
+        """Somebody who was silent is back: it gets what it has missed."""
+        self._send_what_is_open(peer)
+
+    def _send_what_is_open(self, peer: Peer, attribute: str | None = None) -> None:
+        for opened in self._all_for(peer):
+            if opened.targets[peer].tries and attribute in (None, opened.attribute):
+                part = Notify(opened.event, opened.attribute, opened.hops + 1, True, NOBODY)
                 self._office.say(peer, part)
+
+    def on_silent(self, peer: Peer) -> None:
+        """A child is gone: those below it get what is open by way of its backups."""
+        for opened in self._all_for(peer):
+            if opened.targets[peer].backups:
+                self._send_to(opened, peer)
+
+    def _all_for(self, peer: Peer) -> list[Opened]:
+        return [
+            opened
+            for opens in self._open.values()
+            for opened in opens.values()
+            if peer in opened.targets
+        ]

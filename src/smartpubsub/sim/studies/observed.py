@@ -11,7 +11,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.sim import result as results
 from smartpubsub.sim.experiment import Experiment, Progress, RunOptions
-from smartpubsub.sim.journal import DeliveryRecord
+from smartpubsub.sim.journal import DeliveryRecord, SubscriptionRecord
 from smartpubsub.sim.result import Result, first_deliveries
 from smartpubsub.sim.world import Host
 from smartpubsub.workloads.actions import Action, Workload
@@ -97,19 +97,20 @@ class Observed(Experiment):
             )
 
     def deliveries_in(self, phase: Phase) -> list[DeliveryRecord]:
-        """The first deliveries of a phase's events, to those who wanted them by then."""
+        """The first deliveries of a phase's events, to those whose wish was in force by then."""
         return [
             delivery
             for delivery in first_deliveries(self.journal.deliveries)
-            if phase.start_us <= self._called_us(delivery) < phase.end_us
-            and not self.is_stale(delivery)
+            if phase.start_us <= (called_us := self._called_us(delivery)) < phase.end_us
+            and any(wish.is_in_force(called_us) for wish in self._wishes(delivery))
         ]
 
     def is_stale(self, delivery: DeliveryRecord) -> bool:
         """Whether an event is older than all the subscriptions that it was delivered to."""
-        subscriptions = self.journal.subscriptions
-        called = [subscriptions[delivery.node, n].called_us for n in delivery.subscriptions]
-        return self._called_us(delivery) < min(called)
+        return self._called_us(delivery) < min(w.called_us for w in self._wishes(delivery))
+
+    def _wishes(self, delivery: DeliveryRecord) -> list[SubscriptionRecord]:
+        return [self.journal.subscriptions[delivery.node, n] for n in delivery.subscriptions]
 
     def _called_us(self, delivery: DeliveryRecord) -> int:
         return self.journal.events[delivery.id].called_us

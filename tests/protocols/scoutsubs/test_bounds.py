@@ -1,0 +1,226 @@
+"""What a node keeps is bounded; what is beyond a limit is refused before it is acknowledged."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
+from smartpubsub.protocols.pubsub import Subscribed, Unsubscribed
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from tests.protocols.scoutsubs.forest import MS, Forest
+
+SMALL = ScoutSettings(record_count_max=5)
+
+
+def assert_within_bounds(forest: Forest) -> None:
+    for number in forest.numbers:
+        if forest.host(number).is_up:
+            for what, held, held_max in forest.scouts(number).inspect().bounds:
+                assert held <= held_max, what
+
+
+# --- events ---
+
+
+def with_open_events() -> Forest:
+    """A forest whose rendezvous has as many open events as it may have."""
+    forest = Forest(8, SMALL)
+    for number in (6, 7):
+        forest.subscribed(number, "surf")
+    forest.world.pause(forest.host(7), forest.world.now + MINUTE)
+    for _ in range(5):
+        forest.published(3, "surf")
+    return forest
+
+
+def test_a_rendezvous_with_too_many_open_events_refuses_more_and_says_so() -> None:
+    forest = with_open_events()
+    id = forest.publish(4, "surf")
+    forest.run(5 * SECOND)
+
+    (refusal,) = forest.refusals()
+    assert refusal.id == id
+    assert "too many" in refusal.reason
+    assert not forest.is_published(id)
+    assert_within_bounds(forest)
+    forest.run(5 * MINUTE)
+    assert forest.receivers(id) == []
+
+
+def test_what_was_acknowledged_comes_though_other_events_were_refused() -> None:
+    forest = with_open_events()
+    for _ in range(10):
+        forest.publish(4, "surf")
+        forest.run(SECOND)
+    forest.run(5 * MINUTE)
+
+    assert len(forest.refusals()) == 10
+    assert len(forest.received(7)) == len(forest.received(6)) == 5
+
+
+def test_a_rendezvous_takes_events_again_when_others_are_done() -> None:
+    forest = with_open_events()
+    forest.run(3 * MINUTE)
+    id = forest.published(4, "surf")
+    forest.run(SECOND)
+
+    assert forest.receivers(id) == [6, 7]
+
+
+def test_a_publisher_whose_events_are_not_admitted_is_told_to_wait() -> None:
+    forest = Forest(8, SMALL)
+    forest.cut_off(3, MINUTE)
+    ids = [forest.publish(3, "surf") for _ in range(7)]
+
+    assert [refusal.id for refusal in forest.refusals()] == ids[5:]
+    forest.run(3 * MINUTE)
+    assert [id for id in ids if forest.is_published(id)] == ids[:5]
+
+
+def test_an_event_is_not_acknowledged_if_a_backup_has_no_room_for_it() -> None:
+    forest = Forest(8, SMALL)
+    forest.subscribed(7, "surf")
+    forest.world.pause(forest.host(7), forest.world.now + 10 * MINUTE)
+    for number in forest.numbers:
+        office = forest.scouts(number).office
+        is_small = number in (1, 2)
+        office.settings = replace(SMALL, record_count_max=2 if is_small else 1_000)
+    ids = [forest.publish(3, "surf") for _ in range(5)]
+    forest.run(20 * SECOND)
+
+    for id in ids:
+        if forest.is_published(id):
+            assert len(forest.holders(id)) >= 3
+
+
+@pytest.mark.parametrize("seen_count_max", [10])
+def test_a_node_that_remembers_few_events_keeps_only_so_many(seen_count_max: int) -> None:
+    forest = Forest(8, ScoutSettings(seen_count_max=seen_count_max))
+    forest.subscribed(7, "surf")
+    ids = []
+    for _ in range(60):
+        ids.append(forest.publish(3, "surf"))
+        forest.run(20 * MS)
+    forest.run(SECOND)
+
+    assert forest.received(7) == ids
+    spreading = forest.scouts(7).office.spreading
+    assert len(spreading._delivered) <= seen_count_max
+
+
+# --- filters ---
+
+
+def acknowledged(forest: Forest) -> list[int]:
+    return sorted({told.node for told in forest.told if isinstance(told.item, Subscribed)})
+
+
+def test_a_node_with_too_many_children_takes_no_more_and_acknowledges_none_of_them() -> None:
+    forest = Forest(10, ScoutSettings(child_count_max=3))
+    for number in range(3, 10):
+        forest.subscribe(number, "surf")
+        forest.run(SECOND)
+    forest.run(5 * MINUTE)
+
+    assert len(forest.tree(0).children) <= 3
+    assert sum(forest.scouts(n).office.refused for n in forest.numbers) > 0
+    id = forest.published(1, "surf")
+    forest.run(5 * SECOND)
+    assert set(acknowledged(forest)) <= set(forest.receivers(id))
+
+
+def test_being_refused_makes_nobody_a_second_rendezvous() -> None:
+    forest = Forest(10, ScoutSettings(child_count_max=3))
+    for number in range(3, 10):
+        forest.subscribe(number, "surf")
+    forest.run(5 * MINUTE)
+
+    assert forest.roots() == [0]
+
+
+def test_a_child_with_too_many_filters_is_not_told_that_they_are_in_force() -> None:
+    forest = Forest(6, ScoutSettings(filter_count_max=5))
+    for step in range(10):
+        forest.subscribe(5, f"surf/price[{10 * step},{10 * step + 1}]")
+        forest.run(SECOND)
+    forest.run(5 * MINUTE)
+
+    assert all(len(filters) <= 5 for filters in forest.children(0).values())
+    in_force = [i.subscription for i in forest.items(5) if isinstance(i, Subscribed)]
+    assert len(in_force) >= 5
+    for subscription in in_force:
+        id = forest.publish(1, str(subscription.predicate))
+        forest.run(SECOND)
+        assert forest.receivers(id) == [5]
+
+
+def test_a_node_with_too_many_trees_acknowledges_no_subscription_in_others() -> None:
+    forest = Forest(6, ScoutSettings(tree_count_max=4))
+    for number in forest.numbers:
+        for step in range(4):
+            forest.subscribe(number, f"topic{number}.{step}")
+    forest.run(MINUTE)
+
+    assert_within_bounds(forest)
+    for number in forest.numbers:
+        for item in forest.items(number):
+            if isinstance(item, Subscribed):
+                id = forest.publish((number + 1) % 6, str(item.subscription.predicate))
+                forest.run(5 * SECOND)
+                if not any(refusal.id == id for refusal in forest.refusals()):
+                    assert forest.receivers(id) == [number]
+
+
+def test_a_subscription_that_was_refused_can_be_ended() -> None:
+    forest = Forest(6, ScoutSettings(tree_count_max=1))
+    forest.subscribed(3, "surf")
+    second = forest.subscribe(3, "ski")
+    forest.run(5 * SECOND)
+    assert not forest.is_in_force(3, second)
+
+    forest.unsubscribe(3, second)
+    forest.run(5 * SECOND)
+    assert any(isinstance(item, Unsubscribed) for item in forest.items(3))
+
+
+# --- nothing piles up ---
+
+
+def test_trees_that_nobody_wants_anything_of_are_forgotten() -> None:
+    settings = ScoutSettings(renew_us=2 * MINUTE)
+    forest = Forest(8, settings)
+    for step in range(50):
+        number = forest.subscribed(step % 8, f"topic{step}")
+        forest.publish((step + 3) % 8, f"topic{step}")
+        forest.unsubscribed(step % 8, number)
+    forest.run(HOUR)
+
+    for number in forest.numbers:
+        assert len(forest.scouts(number).office.trees) == 0
+        assert forest.scouts(number).office.copying.kept == {}
+
+
+def test_room_for_trees_comes_back_when_they_are_not_wanted_any_more() -> None:
+    forest = Forest(6, ScoutSettings(tree_count_max=3, renew_us=2 * MINUTE))
+    for step in range(10):
+        number = forest.subscribed(5, f"topic{step}")
+        forest.unsubscribed(5, number)
+        forest.run(10 * MINUTE)
+
+
+def test_after_a_quiet_time_nothing_is_open() -> None:
+    forest = Forest(12, k=3)
+    for number in forest.numbers:
+        forest.subscribe(number, "surf")
+    forest.run(5 * SECOND)
+    for step in range(100):
+        forest.publish(step % 12, "surf", wants_all=True)
+        forest.run(10 * MS)
+    forest.run(MINUTE)
+
+    for number in forest.numbers:
+        office = forest.scouts(number).office
+        assert office.spreading.open_count == 0
+        assert len(office.raising) == 0
+        assert office.admitting.records_of("surf") == ()
+    assert_within_bounds(forest)

@@ -1,0 +1,256 @@
+"""Nodes crash, pause and come back, and nothing gets lost that was promised."""
+
+import pytest
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain
+
+WANTING = [6, 8, 9, 11]
+
+
+def forest_of(backups: int = 2, count: int = 14) -> Forest:
+    forest = Forest(count, ScoutSettings(backups=backups))
+    for number in WANTING:
+        forest.subscribed(number, "surf")
+    forest.run(SECOND)
+    return forest
+
+
+# --- the rendezvous ---
+
+
+@pytest.mark.parametrize("backups", [1, 2, 3])
+def test_an_event_published_after_f_closest_crashed_at_once_comes(backups: int) -> None:
+    forest = forest_of(backups)
+    forest.crash(*range(backups))
+    id = forest.published(13, "surf")
+    forest.run(10 * SECOND)
+
+    assert forest.receivers(id) == WANTING
+    assert forest.roots() == [backups]
+
+
+@pytest.mark.parametrize("backups", [1, 2, 3])
+@pytest.mark.parametrize("delay_us", [0, HOP_US // 2, HOP_US + 1, 3 * HOP_US, 5 * HOP_US, SECOND])
+def test_an_event_survives_the_crash_of_its_rendezvous_whenever_it_happens(
+    backups: int, delay_us: int
+) -> None:
+    forest = forest_of(backups)
+    id = forest.publish(13, "surf")
+    forest.run(delay_us)
+    forest.crash(*range(backups))
+    forest.run(MINUTE)
+
+    assert forest.is_published(id)
+    assert forest.receivers(id) == WANTING
+
+
+@pytest.mark.parametrize("backups", [1, 2, 3])
+def test_an_acknowledged_event_survives_the_publisher_and_f_of_those_who_hold_it(
+    backups: int,
+) -> None:
+    """Nobody has got it when they all crash."""
+    forest = forest_of(backups)
+    for number in WANTING:
+        forest.cut(0, number, MINUTE)
+    id = forest.published(13, "surf")
+    forest.crash(13, *range(backups))
+    assert forest.receivers(id) == []
+    forest.run(MINUTE)
+
+    assert forest.receivers(id) == WANTING
+
+
+@pytest.mark.parametrize("reached", [1, 2, 3])
+def test_a_backup_brings_to_an_end_what_the_rendezvous_has_begun(reached: int) -> None:
+    forest = forest_of()
+    for number in WANTING[reached:]:
+        forest.cut(0, number, MINUTE)
+    id = forest.published(13, "surf")
+    forest.run(SECOND)
+    assert forest.receivers(id) == WANTING[:reached]
+
+    forest.crash(0)
+    forest.run(MINUTE)
+    assert forest.receivers(id) == WANTING  # And those who had it do not get it again.
+
+
+def test_rendezvous_after_rendezvous_crashes_with_time_to_repair_in_between() -> None:
+    forest = forest_of(backups=1)
+    for dead in range(5):
+        forest.crash(dead)
+        id = forest.publish(13, "surf")
+        forest.run(MINUTE)
+        assert forest.receivers(id) == WANTING
+    assert forest.roots() == [5]
+
+
+def test_a_rendezvous_that_comes_back_takes_its_place_and_nothing_is_lost() -> None:
+    forest = forest_of()
+    ids = []
+    for step in range(120):
+        if step == 10:
+            forest.crash(0)
+        if step == 40:
+            forest.restart(0)
+        ids.append(forest.publish(12 + step % 2, "surf"))
+        forest.run(SECOND)
+    forest.run(MINUTE)
+
+    assert forest.roots() == [0]
+    for id in ids:
+        assert forest.receivers(id) == WANTING
+
+
+@pytest.mark.parametrize("length_us", [SECOND, 5 * SECOND, 30 * SECOND])
+def test_a_rendezvous_that_pauses_and_wakes_up_does_no_harm(length_us: int) -> None:
+    """It does not know that somebody else has taken its place."""
+    forest = forest_of()
+    ids = [forest.publish(13, "surf")]
+    forest.run(HOP_US + 1)
+    forest.world.pause(forest.host(0), forest.world.now + length_us)
+    for _ in range(60):
+        ids.append(forest.publish(12, "surf"))
+        forest.run(SECOND)
+    forest.run(MINUTE)
+
+    assert forest.roots() == [0]
+    for id in ids:
+        assert forest.receivers(id) == WANTING
+
+
+def test_a_subscription_made_while_the_rendezvous_is_dead_is_in_force_before_long() -> None:
+    forest = forest_of()
+    forest.crash(0)
+    forest.subscribed(12, "surf/price[10,20]")
+    id = forest.publish(13, "surf/price=15")
+    forest.run(10 * SECOND)
+
+    assert forest.receivers(id) == [*WANTING, 12]
+
+
+# --- relays ---
+
+
+@pytest.mark.parametrize("redirects", [False, True])
+@pytest.mark.parametrize("relay", [1, 2, 3, 4])
+def test_an_event_gets_past_a_relay_that_crashes(relay: int, redirects: bool) -> None:
+    forest = chain(7, ScoutSettings(redirects=redirects))
+    forest.subscribed(6, "surf")
+    forest.subscribed(5, "surf[10,20]")
+    forest.run(SECOND)
+    forest.crash(relay)
+    id = forest.published(0, "surf=15")
+    forest.run(MINUTE)
+
+    assert forest.receivers(id) == [5, 6]
+
+
+@pytest.mark.parametrize("delay_us", [HOP_US + 1, 2 * HOP_US + 1, 3 * HOP_US + 1])
+def test_an_event_gets_past_relays_that_crash_while_it_is_on_its_way(delay_us: int) -> None:
+    forest = chain(7, ScoutSettings(redirects=False))
+    forest.subscribed(6, "surf")
+    forest.run(SECOND)
+    id = forest.publish(0, "surf")
+    forest.run(delay_us)
+    forest.crash(2, 3)
+    forest.run(MINUTE)
+
+    assert forest.receivers(id) == [6]
+
+
+def test_those_below_a_dead_relay_find_another_parent() -> None:
+    forest = Forest(8, knows=[range(8), range(8), *([[0, 1, 2, 3, 4]] * 6)].__getitem__)
+    for number in (5, 6, 7):
+        forest.subscribed(number, "surf")
+    before = {forest.parent(number) for number in (5, 6, 7)}
+    assert before == {0}
+    forest.crash(0)
+    forest.run(MINUTE)
+
+    assert forest.roots() == [1]
+    assert {forest.parent(number) for number in (5, 6, 7)} == {1}
+
+
+def test_a_former_parent_forgets_a_child_that_has_moved_on() -> None:
+    forest = forest_of()
+    forest.world.pause(forest.host(0), forest.world.now + 10 * SECOND)
+    forest.run(2 * MINUTE)
+
+    below = {n: forest.parent(n) for n in WANTING}
+    assert forest.roots() == [0]
+    assert sorted(forest.children(0)) == sorted({p if p else n for n, p in below.items()})
+
+
+def test_whoever_returns_to_a_former_parent_is_known_there_again() -> None:
+    forest = chain(4, ScoutSettings(redirects=False))
+    number = forest.subscribed(3, "surf/price[10,20]")
+    for _ in range(3):
+        for parent in (2, 1):
+            forest.world.pause(forest.host(parent), forest.world.now + 5 * SECOND)
+            forest.subscribe(3, "surf/price[30,40]")
+            forest.run(90 * SECOND)
+            id = forest.publish(0, "surf/price=15")
+            forest.run(SECOND)
+            assert forest.receivers(id) == [3]
+    assert forest.is_in_force(3, number)
+
+
+# --- leaves ---
+
+
+@pytest.mark.parametrize("down_us", [100 * MS, 20 * SECOND, 25 * MINUTE])
+def test_a_leaf_that_comes_back_gets_what_it_has_missed(down_us: int) -> None:
+    forest = forest_of()
+    forest.crash(8)
+    ids = [forest.published(13, "surf") for _ in range(5)]
+    forest.run(down_us)
+    forest.restart(8)
+    forest.run(2 * MINUTE)
+
+    for id in ids:
+        assert forest.receivers(id) == WANTING
+
+
+def test_a_leaf_below_relays_that_comes_back_gets_what_it_has_missed() -> None:
+    forest = chain(6)
+    forest.subscribed(5, "surf")
+    forest.subscribed(3, "surf")
+    forest.world.pause(forest.host(5), forest.world.now + 3 * MINUTE)
+    ids = [forest.published(0, "surf") for _ in range(5)]
+    forest.run(5 * MINUTE)
+
+    for id in ids:
+        assert forest.receivers(id) == [3, 5]
+    assert forest.received(5) == ids
+
+
+def test_what_a_publisher_says_after_a_restart_is_not_taken_for_what_it_said_before() -> None:
+    forest = forest_of()
+    before = [forest.published(13, "surf") for _ in range(3)]
+    forest.run(SECOND)
+    forest.crash(13)
+    forest.restart(13)
+    after = [forest.published(13, "surf") for _ in range(3)]
+    forest.run(SECOND)
+
+    assert len({*before, *after}) == 6
+    for id in (*before, *after):
+        assert forest.receivers(id) == WANTING
+
+
+def test_a_relay_that_restarts_at_once_knows_its_children_again() -> None:
+    forest = chain(6, ScoutSettings(redirects=False))
+    forest.subscribed(5, "surf")
+    forest.run(SECOND)
+    for relay in (1, 2, 3, 4):
+        children = forest.children(relay)
+        forest.crash(relay)
+        forest.restart(relay)
+        forest.do(relay, forest.core(relay).settle(forest.contacts[relay - 1 : relay], 0))
+        forest.run(MINUTE)
+        assert forest.children(relay) == children
+    id = forest.published(0, "surf")
+    forest.run(5 * SECOND)
+    assert forest.receivers(id) == [5]
