@@ -200,7 +200,7 @@ class Kademlia:
             return  # Somebody who no longer matters has answered while values are being put.
         for contact in query.lookup.next():
             self._asks.ask(contact, query.question, now, query=query.number)
-        if query.is_over:
+        if query.lookup.finished:
             self._conclude(query, now)
 
     def _on_answer(self, event: Answered, now: int) -> None:

@@ -116,11 +116,6 @@ class Lookup:
                     asking.append(candidate.contact)
         return asking
 
-    @property
-    def has_only_slow_left(self) -> bool:
-        """Whether, after `next`, nobody is waited for but those who take long."""
-        return all(path.asked_count == 0 for path in self._paths)
-
     def on_answer(self, peer: bytes, closer: Iterable[Contact]) -> None:
         """A peer has answered, and told of others."""
         candidate = self._open_candidate(peer)

@@ -94,11 +94,6 @@ class Query:
     def __post_init__(self) -> None:
         self.question = Message(self.goal.kind, self.name)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether enough is known: who joins does not wait for those who take long."""
-        return self.lookup.finished or (self.goal is Goal.JOIN and self.lookup.has_only_slow_left)
-
     def hear_of_providers(self, providers: Iterable[Contact]) -> None:
         """Somebody says who provides what is wanted."""
         for provider in providers:

@@ -373,7 +373,7 @@ class Experiment:
             lost = [call for call in self._open_calls if call[0] == node]
             for call in lost:
                 del self._open_calls[call]  # Whoever called is gone as well.
-        elif kind == "pause":
+        elif kind in ("pause", "clog"):
             self.journal.failures.append((self.world.now, node))
         elif kind == "restart":
             self.journal.restarted(node, self.world.now)

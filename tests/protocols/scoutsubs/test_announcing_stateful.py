@@ -41,6 +41,7 @@ class Announcements(RuleBasedStateMachine):
         self.subscriptions: dict[int, Predicate] = {}
         self.pending: list[tuple[int, Part]] = []
         """Announcements and answers that are on their way, with their receivers."""
+        self.forest.subscribed(PARENT, "surf/kite")  # So that it has a tree to remember in.
 
     # --- the two nodes ---
 
@@ -169,4 +170,4 @@ class Announcements(RuleBasedStateMachine):
 
 
 TestAnnouncements = Announcements.TestCase
-TestAnnouncements.settings = settings(max_examples=60, stateful_step_count=40)
+TestAnnouncements.settings = settings(max_examples=120, stateful_step_count=40)

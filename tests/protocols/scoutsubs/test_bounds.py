@@ -147,11 +147,37 @@ def test_a_child_with_too_many_filters_is_not_told_that_they_are_in_force() -> N
 
     assert all(len(filters) <= 5 for filters in forest.children(0).values())
     in_force = [i.subscription for i in forest.items(5) if isinstance(i, Subscribed)]
-    assert len(in_force) >= 5
+    assert len(in_force) == 5
+    assert forest.roots() == [0]
     for subscription in in_force:
         id = forest.publish(1, str(subscription.predicate))
         forest.run(SECOND)
         assert forest.receivers(id) == [5]
+
+
+def test_a_subscription_comes_into_force_when_there_is_room_for_it() -> None:
+    forest = Forest(6, ScoutSettings(filter_count_max=1))
+    first = forest.subscribed(5, "surf/price[0,1]")
+    second = forest.subscribe(5, "surf/price[10,11]")
+    forest.run(10 * SECOND)
+    assert not forest.is_in_force(5, second)
+
+    forest.unsubscribe(5, first)
+    forest.run(3 * MINUTE)
+    assert forest.is_in_force(5, second)
+    assert forest.children(0) == {5: ["surf/price[10,11]"]}
+
+
+def test_a_child_that_says_again_all_it_has_does_not_count_twice() -> None:
+    forest = Forest(6, ScoutSettings(filter_count_max=3))
+    numbers = [forest.subscribed(5, f"surf/price[{n},{n}]") for n in (1, 3, 5)]
+    forest.crash(5)
+    forest.restart(5)
+    forest.run(20 * SECOND)
+    forest.told.clear()
+    forest.unsubscribed(5, numbers[0])
+
+    assert forest.children(0) == {5: ["surf/price=3", "surf/price=5"]}
 
 
 def test_a_node_with_too_many_trees_acknowledges_no_subscription_in_others() -> None:

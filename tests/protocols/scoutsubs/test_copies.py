@@ -123,6 +123,18 @@ def test_a_backup_that_dies_is_replaced_and_filled() -> None:
     assert_copies_are_whole(forest, 0, 2)
 
 
+def test_a_backup_that_dies_and_cannot_be_replaced_holds_up_no_acknowledgement() -> None:
+    forest = Forest(4, ScoutSettings(backups=3))
+    forest.subscribed(2, "surf")
+    forest.crash(1)
+    number = forest.subscribe(3, "surf")
+    forest.run(HOP_US)
+    assert not forest.is_in_force(3, number)
+
+    forest.run(REPAIR_US)
+    assert forest.is_in_force(3, number)
+
+
 @pytest.mark.parametrize("down_us", [10 * MS, SECOND, 10 * SECOND])
 def test_a_backup_that_restarts_is_filled_again(down_us: int) -> None:
     """It has forgotten what it kept, and may be back before anybody has missed it."""
@@ -150,6 +162,20 @@ def test_a_backup_that_restarts_does_not_take_a_change_for_all_there_is() -> Non
     forest.subscribed(8, "surf")
 
     assert_copies_are_whole(forest, 0, 1)
+
+
+def test_whoever_becomes_rendezvous_again_replaces_no_copy_by_less() -> None:
+    """Or a crash in the next moment would take children with it."""
+    forest = Forest(10)
+    for number in (5, 6, 7, 8, 9):
+        forest.subscribed(number, "surf")
+    forest.crash(0)
+    forest.restart(0)
+    for _ in range(1_000):
+        forest.run(2 * MS)
+        for keeper in forest.keepers(0):
+            assert sorted(forest.copy(keeper, 0)) == [5, 6, 7, 8, 9]
+    assert forest.roots() == [0]
 
 
 def test_what_is_open_is_recorded_anew_where_a_backup_is_replaced() -> None:

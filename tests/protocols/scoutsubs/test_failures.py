@@ -3,6 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.scoutsubs.parts import Announced
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain
 
@@ -195,6 +196,43 @@ def test_whoever_returns_to_a_former_parent_is_known_there_again() -> None:
             forest.run(SECOND)
             assert forest.receivers(id) == [3]
     assert forest.is_in_force(3, number)
+
+
+def test_the_answer_to_a_farewell_is_not_taken_for_the_answer_to_a_return() -> None:
+    """What is announced to a former parent gets lost, and its answer to the farewell comes late."""
+    forest = Forest(6)
+    forest.subscribed(5, "surf")
+    tree, announcing = forest.tree(5), forest.scouts(5).office.announcing
+    announcing.set_parent(tree, forest.contacts[1], is_retry=False)
+    forest.do(5, forest.scouts(5).office.taken())
+    forest.run(SECOND)
+    assert 5 not in forest.children(0)
+    answers = [s.part for s in forest.said if s.receiver == 5 and isinstance(s.part, Announced)]
+
+    forest.cut(5, 0, 20 * MS)
+    announcing.set_parent(tree, forest.contacts[0], is_retry=False)
+    forest.do(5, forest.scouts(5).office.taken())
+    announcing.on_announced(forest.contacts[0].peer, answers[-1])
+    forest.run(5 * SECOND)
+
+    assert forest.parent(5) == 0
+    assert forest.children(0)[5] == ["surf"]
+
+
+def test_a_relay_that_restarts_announces_nothing_before_it_knows_its_children_again() -> None:
+    """Or its parent would take its own wishes for all there is below it."""
+    forest = Forest(8, knows=[range(8), range(8), *([[1, 3, 4]] * 6)].__getitem__)
+    for number in (5, 6):
+        forest.subscribe(number, "surf/price[10,20]")
+    forest.subscribe(1, "surf/bali")
+    forest.run(5 * SECOND)
+    assert forest.parent(5) == forest.parent(6) == 1
+    before = forest.children(0)
+    forest.crash(1)
+    forest.restart(1)
+    for _ in range(300):
+        forest.run(10 * MS)
+        assert forest.children(0) == before
 
 
 # --- leaves ---

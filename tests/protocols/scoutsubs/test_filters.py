@@ -103,6 +103,34 @@ def test_somebody_closer_to_the_key_is_not_accepted_as_a_child() -> None:
     assert forest.children(3) == {}
 
 
+def test_an_announcement_that_comes_late_changes_nothing() -> None:
+    """As it can on a network that duplicates and reorders."""
+    forest = Forest(6)
+    first = forest.subscribed(5, "surf/price[10,20]")
+    forest.subscribed(5, "surf/bali")
+    forest.unsubscribed(5, first)
+    announcing = forest.scouts(0).office.announcing
+    for late in [*forest.announced_to(0), *reversed(forest.announced_to(0))]:
+        announcing.on_announce(forest.contacts[5], late)
+
+    assert forest.children(0) == {5: ["surf/bali"]}
+
+
+def test_an_announcement_of_an_earlier_incarnation_changes_nothing() -> None:
+    forest = Forest(6)
+    number = forest.subscribed(5, "surf/price[10,20]")
+    forest.subscribed(5, "surf/bali")
+    before = forest.announced_to(0)
+    forest.crash(5)
+    forest.restart(5)
+    forest.run(5 * SECOND)
+    forest.unsubscribed(5, number)
+    for late in before:
+        forest.scouts(0).office.announcing.on_announce(forest.contacts[5], late)
+
+    assert forest.children(0) == {5: ["surf/bali"]}
+
+
 # --- everybody ---
 
 

@@ -7,7 +7,7 @@ from smartpubsub.protocols.scoutsubs.parts import Announce, Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import Forest, chain
 
-QUICK = ScoutSettings(renew_us=2 * MINUTE, seen_us=6 * MINUTE)
+QUICK = ScoutSettings(renew_us=2 * MINUTE)
 LAPSE_US = 2 * QUICK.renew_us
 
 

@@ -8,7 +8,7 @@ from smartpubsub.sim.faults import Partition
 from tests.protocols.scoutsubs.forest import Forest
 
 REPAIR_US = MINUTE
-WANTING = list(range(2, 16, 2)) + [3, 7, 13]
+WANTING = [2, 3, 4, 6, 7, 8, 10, 12, 13, 14]
 
 
 def split(forest: Forest, group: tuple[int, ...], length_us: int) -> None:
@@ -78,7 +78,7 @@ def test_after_the_sides_have_met_delivery_is_whole_within_a_refresh_cycle(
     for publisher in (0, 1, 10, 11):
         id = forest.publish(publisher, "surf")
         forest.run(5 * SECOND)
-        assert forest.receivers(id) == sorted(WANTING)
+        assert forest.receivers(id) == WANTING
 
 
 def test_what_both_sides_have_said_comes_once_when_they_meet() -> None:
@@ -93,4 +93,4 @@ def test_what_both_sides_have_said_comes_once_when_they_meet() -> None:
         receivers = forest.receivers(id)
         assert len(receivers) == len(set(receivers))
     for id in ids[-20:]:
-        assert forest.receivers(id) == sorted(WANTING)
+        assert forest.receivers(id) == WANTING

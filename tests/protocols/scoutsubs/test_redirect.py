@@ -152,16 +152,18 @@ def test_events_keep_their_order_while_shortcuts_come_and_go(jitter_us: int) -> 
     forest = fork(NetworkOptions(latency_us=HOP_US, jitter_us=jitter_us))
     forest.subscribed(7, "surf")
     ids = []
-    number = 0
-    for step in range(120):
+    number, shortcuts = 0, set()
+    for step in range(400):
         ids.append(forest.publish(0, "surf/price=15"))
-        if step % 20 == 5:
+        if step % 200 == 50:
             number = forest.subscribe(6, "surf/price[10,20]")
-        if step % 20 == 15:
+        if step % 200 == 150:
             forest.unsubscribe(6, number)
-        forest.run(3 * MS)
+        forest.run(4 * MS)
+        shortcuts.add(forest.shortcut(0, 1))
     forest.run(5 * SECOND)
 
+    assert shortcuts == {3, 7}
     assert forest.received(7) == ids
     assert forest.received(6) == sorted(forest.received(6))
 

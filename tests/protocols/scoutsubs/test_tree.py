@@ -9,6 +9,7 @@ from smartpubsub.seam import drawing
 CHILD = Contact.of(b"child")
 OTHER = Contact.of(b"other")
 
+
 def shown(tree: Tree) -> set[Predicate]:
     return set(tree.summary())
 

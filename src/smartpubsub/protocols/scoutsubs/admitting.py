@@ -105,6 +105,10 @@ class Admitting:
         for part, came_from in self._doubtful.pop(peer, ()):
             self.pass_up(part, came_from)
 
+    def waits_for(self, attribute: str) -> bool:
+        """Whether events wait until it is known who the rendezvous is."""
+        return attribute in self._held
+
     def release(self, tree: Tree) -> None:
         """It is known who is above: go on with what has waited for that."""
         if tree.role in (Role.ROOT, Role.CHILD):
@@ -157,6 +161,7 @@ class Admitting:
     def _take(self, tree: Tree, part: Raise, came_from: Peer | None) -> None:
         office = self._office
         event = part.event
+        tree.used_us = office.now
         self._admitted.add((event.id, part.attribute), office.now)
         self._publishers.add((event.id.publisher, part.attribute), office.now)
         # In unreliable variants a child that passes an event up has sent it down already.

@@ -18,6 +18,9 @@ from smartpubsub.protocols.scoutsubs.settings import Mapping
 from smartpubsub.protocols.scoutsubs.tree import Child, Role, Tree, Wait
 from smartpubsub.seam import Peer
 
+NO_ROOM = 0
+"""As the version that a parent has: none, for it would be too much."""
+
 
 @dataclass(slots=True)
 class _UnderWay:
@@ -103,17 +106,20 @@ class Announcing:
         self.announce(tree, is_retry=is_retry)
 
     def update(self, tree: Tree) -> None:
-        """Announce what has changed, if anything has."""
+        """Announce what has changed, if anything has; and see what that lets come into force."""
         if self._office.advance(tree):
             self.announce(tree)
+        self.settle(tree)
 
     def announce(self, tree: Tree, *, is_retry: bool = False) -> None:
         """Tell the parent what it does not have, unless something is under way to it."""
         if tree.role is not Role.CHILD or tree.parent is None:
             return
+        if not self._office.is_ready:
+            return  # It would replace what the parent knows of those below.
         if tree.attribute in self._under_way or tree.received == tree.version:
             return
-        if tree.received == WHOLE and tree.version == 0:
+        if tree.received == WHOLE and not tree.has_been_shown:
             return  # There is nothing to be known yet.
         self._under_way[tree.attribute] = _UnderWay(tree.version, self._office.now)
         self._send(tree, is_retry=is_retry)
@@ -164,6 +170,14 @@ class Announcing:
             self._under_way.pop(part.attribute, None)
             self.announce(tree)
             return
+        if part.version == NO_ROOM:
+            if under_way is not None:  # Nobody else has to do with that; there may be room later.
+                under_way.tries = 0
+                later_us = self._office.now + self._office.settings.check_us_max
+                self._office.set_timer(("announce", tree.attribute), later_us)
+            return
+        if part.version < tree.first_version:
+            return  # It answers a farewell of before.
         if under_way is not None and part.version >= under_way.version:
             self._office.answered_after(self._office.now - under_way.sent_us)
             del self._under_way[part.attribute]
@@ -203,6 +217,10 @@ class Announcing:
                 attribute, office.incarnation, tree.version, WHOLE, (), (), None, (), False
             )
             office.say(peer, farewell)
+
+    def is_leaving(self, attribute: str) -> bool:
+        """Whether a former parent has not yet said that it has forgotten."""
+        return any(name == attribute for name, _ in self._leaving)
 
     def tick(self) -> None:
         """Once in a while: say again what may have been lost, and see whether there is room."""
@@ -245,10 +263,11 @@ class Announcing:
     def _apply(self, tree: Tree, contact: Contact, part: Announce) -> None:
         office = self._office
         child = tree.children.get(contact.peer)
+        if not self._has_room(tree, child, part):
+            office.refused += 1
+            self._answer(contact.peer, part, version=NO_ROOM, in_force=0)
+            return
         if child is None:
-            if len(tree.children) >= office.settings.child_count_max:
-                office.refused += 1
-                return
             elsewhere = None if part.is_retry else self._somebody_else(tree, contact)
             if elsewhere is not None:
                 office.say(
@@ -258,9 +277,6 @@ class Announcing:
                 return
             child = Child(contact, part.incarnation, part.version, office.now)
             tree.children[contact.peer] = child
-        if len(child.filters) + len(part.added) > office.settings.filter_count_max:
-            office.refused += 1
-            return
         removed = list(part.removed)
         if part.base == WHOLE:
             wanted = dict.fromkeys(part.added)
@@ -279,6 +295,16 @@ class Announcing:
         self._changed(tree, contact.peer, part.version)
         office.spreading.on_return(tree, child)
         office.seeking.on_announced_below(tree, contact.peer)
+
+    def _has_room(self, tree: Tree, child: Child | None, part: Announce) -> bool:
+        settings = self._office.settings
+        if child is None and len(tree.children) >= settings.child_count_max:
+            return False
+        count = len(part.added)
+        if child is not None and part.base != WHOLE:
+            gone = sum(predicate in child.filters for predicate in dict.fromkeys(part.removed))
+            count += len(child.filters) - gone
+        return count <= settings.filter_count_max
 
     def forget_child(self, tree: Tree, peer: Peer) -> None:
         """A child has not renewed what it has announced, so that has lapsed."""
@@ -309,6 +335,7 @@ class Announcing:
 
     def _changed(self, tree: Tree, who: Peer | int, told_version: int) -> None:
         """Something below has changed: whoever it was is told when that is in force."""
+        tree.used_us = self._office.now
         self._office.advance(tree)
         # Of an owner only the last change is told, since it implies those before.
         tree.waiting = [wait for wait in tree.waiting if wait.who != who]

@@ -315,3 +315,4 @@ class Copying:
             for tree in list(office.trees.values()):
                 self.refresh(tree)
                 office.announcing.update(tree)
+                office.announcing.announce(tree)

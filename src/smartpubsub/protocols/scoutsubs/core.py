@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -41,6 +42,7 @@ class ScoutSubs:
         office.probing = Probing(office)
         self._has_joined = False
         self._early: list[Callable[[], None]] = []
+        self._early_events: list[Callable[[], None]] = []
         self._ticks = 0
         self._on_part: dict[type, Callable[[Contact, Any], None]] = {
             parts.Announce: office.announcing.on_announce,
@@ -102,7 +104,11 @@ class ScoutSubs:
     ) -> list[Effect]:
         """Send an event on its way; `Published` or `Refused` comes, and `Confirmed` if wanted."""
         self.office.now = now
-        self._when_joined(lambda: self.office.raising.publish(publication, wants_all=wants_all))
+        publish = partial(self.office.raising.publish, publication, wants_all=wants_all)
+        if self._has_joined:
+            publish()
+        else:
+            self._early_events.append(publish)  # Not for a subscription that ends meanwhile.
         return self.office.taken()
 
     def _when_joined(self, action: Callable[[], None]) -> None:
@@ -151,7 +157,8 @@ class ScoutSubs:
             self.office.copying.recover()
         else:
             self.office.is_ready = True
-        early, self._early = self._early, []
+        early = [*self._early, *self._early_events]
+        self._early, self._early_events = [], []
         for action in early:
             action()
 
@@ -170,6 +177,7 @@ class ScoutSubs:
             if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
                 office.announcing.renew(tree)
         office.forget()
+        office.forget_trees()
         office.announcing.tick()
         office.copying.tick()
         office.raising.tick()
@@ -177,7 +185,7 @@ class ScoutSubs:
         office.probing.tick()
 
     def _expire(self, attribute: str) -> None:
-        """Forget children that have not renewed, and a tree that nobody wants anything of."""
+        """Forget children that have not renewed."""
         office = self.office
         tree = office.trees[attribute]
         oldest = office.now - 2 * office.settings.renew_us

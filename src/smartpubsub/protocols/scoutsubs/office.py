@@ -63,6 +63,9 @@ class Office:
         """Who did not answer, and until when it is avoided."""
         self._silent: dict[Peer, int] = {}
         """Who did not answer and was not heard from since, and from when on."""
+        self._version = 0
+        self._copy_version = 0
+        """The highest versions of trees that are forgotten."""
         self._answer_us = settings.patience_us_first // 4
         self._has_measured = False
         self._effects: list[Effect] = []
@@ -205,7 +208,27 @@ class Office:
             if len(self.trees) >= self.settings.tree_count_max:
                 self.refused += 1
                 return None
-            tree = self.trees[attribute] = Tree(attribute)
-            tree.copy_version = self.incarnation << INCARNATION_BITS
+            # Higher than those of a tree of this attribute that was there before and forgotten.
+            copy_version = max(self._copy_version, self.incarnation << INCARNATION_BITS)
+            tree = self.trees[attribute] = Tree(attribute, self._version, copy_version)
+            tree.used_us = self.now
             self.seeking.seek(tree)
         return tree
+
+    def forget_trees(self) -> None:
+        """Forget trees that nobody has wanted anything of for long."""
+        horizon_us = self.now - 2 * self.settings.renew_us
+        for tree in list(self.trees.values()):
+            if tree.used_us < horizon_us and self._is_dispensable(tree):
+                del self.trees[tree.attribute]
+                self._version = max(self._version, tree.version)
+                self._copy_version = max(self._copy_version, tree.copy_version)
+
+    def _is_dispensable(self, tree: Tree) -> bool:
+        attribute = tree.attribute
+        return (
+            tree.is_idle
+            and not self.announcing.is_leaving(attribute)
+            and not self.admitting.waits_for(attribute)
+            and not self.spreading.all_at_root(attribute)
+        )

@@ -198,10 +198,12 @@ class Seeking:
         owner, children = office.copying.copy_of_root(tree.attribute)
         copies = [(owner, children)]
         copies += [(pulled.owner, pulled.children) for _, pulled in sync.heard]
+        adopted: list[Peer] = []
         for owner, children in copies:
             if owner not in former_roots:  # Those announce by themselves what they have.
-                for copy in children:
-                    self._adopt(tree, copy, owner)
+                adopted += [c.contact.peer for c in children if self._adopt(tree, c, owner)]
+        for peer in adopted:  # When all are there, for what is copied replaces what others have.
+            office.copying.touch(tree, peer)
         office.copying.refresh(tree)
         office.advance(tree)
         office.announcing.settle(tree)
@@ -210,15 +212,16 @@ class Seeking:
         office.admitting.take_over(tree, office.admitting.records_of(tree.attribute))
         office.admitting.release(tree)
 
-    def _adopt(self, tree: Tree, copy: ChildCopy, owner: Peer) -> None:
+    def _adopt(self, tree: Tree, copy: ChildCopy, owner: Peer) -> bool:
         """Take a former rendezvous' child, also one that is closer to the key and does not answer:
 
         those below it are reached by way of its backups until they have found another parent.
         """
         peer = copy.contact.peer
-        if peer != self._office.own.peer and tree.restore(copy, self._office.now):
-            self._office.copying.touch(tree, peer)
-            self._office.say(peer, Adopt(tree.attribute, owner))
+        if peer == self._office.own.peer or not tree.restore(copy, self._office.now):
+            return False
+        self._office.say(peer, Adopt(tree.attribute, owner))
+        return True
 
     def on_adopt(self, contact: Contact, part: Adopt) -> None:
         """Somebody has taken a lost parent's place."""

@@ -108,7 +108,7 @@ CHANGES_KEPT = 64
 class Tree:
     """One node's part of the tree of one attribute."""
 
-    def __init__(self, attribute: str) -> None:
+    def __init__(self, attribute: str, version: int = 0, copy_version: int = 0) -> None:
         self.attribute = attribute
         self.name = attribute.encode()
         self.key = key_of(self.name)
@@ -116,14 +116,16 @@ class Tree:
         self.parent: Contact | None = None
         self.children: dict[Peer, Child] = {}
         self.own: dict[int, tuple[Predicate, int]] = {}
-        self.version = 0
+        self.version = version
         """Of what is shown above."""
+        self.first_version = version
+        """From which version on the present parent has been told anything."""
         self.received = WHOLE
         """Up to which version the parent has it."""
         self.in_force = 0
         self.in_force_us = 0
         """When all of it was last known to be in force."""
-        self.copy_version = 0
+        self.copy_version = copy_version
         """Of the children, as backups keep them."""
         self.waiting: list[Wait] = []
         self.direct: Contact | None = None
@@ -132,6 +134,9 @@ class Tree:
         """Who keeps a copy, as the parent is told."""
         self.is_handing_over = False
         """Whether it was the root until now and what is above is not yet in force."""
+        self.used_us = 0
+        """When anything was last wanted of it."""
+        self._version_before = version
         self._changes: list[Change] = []
         self._owners: dict[int, Owner] = {}
         self._members = Index()
@@ -142,6 +147,17 @@ class Tree:
     def acts_as_root(self) -> bool:
         """Whether events are admitted here."""
         return self.role is Role.ROOT or self.is_handing_over
+
+    @property
+    def has_been_shown(self) -> bool:
+        """Whether there ever was anything to be shown above."""
+        return self.version > self._version_before
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody wants anything here, or waits for anything."""
+        nobody = not self._owners and not self.children and not self.waiting
+        return nobody and (self.is_in_force or not self.has_been_shown)
 
     @property
     def is_in_force(self) -> bool:
@@ -270,9 +286,10 @@ class Tree:
 
     def begin_anew(self) -> None:
         """Have a new version without a change, for a parent that may have been told farewell."""
-        if self.version:
+        if self.has_been_shown:
             self.version += 1
             self._changes.append(Change(self.version, [], []))
+        self.first_version = self.version
 
     def _only_child(self) -> Contact | None:
         """The one that all that is below comes from, if the node itself wants nothing."""

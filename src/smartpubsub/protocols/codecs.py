@@ -1,0 +1,124 @@
+"""Which messages go under which protocol id, and how they are written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from smartpubsub.kademlia import wire as kademlia_wire
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.rpc import Rpc
+from smartpubsub.protocols.rpc_wire import RpcLimits
+from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs import wire as scoutsubs_wire
+from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
+from smartpubsub.protocols.scoutsubs.wire import BundleLimits
+
+KADEMLIA = "/smartpubsub/kad/1.0.0"
+KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
+"""The public network's, for a node that is to be part of it."""
+SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
+FLOODSUB = "/floodsub/1.0.0"
+GOSSIPSUB = "/meshsub/1.1.0"
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def _nobody(_: Any) -> Iterable[Contact]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec:
+    """How messages of one type go over a connection. Both ways each has its length before it."""
+
+    message: type
+    protocol: str
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+    """Of one message; what is none, or beyond the limits, is a `WireError`."""
+    message_bytes_max: int
+    is_question: Callable[[Any], bool] = _never
+    """Whether a message that came, and was not asked for, wants an answer on the same stream."""
+    contacts: Callable[[Any], Iterable[Contact]] = _nobody
+    """The peers that a message names, whom its receiver may have to reach."""
+
+
+def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
+    """Of Kademlia, under the id of a private network or of the public one."""
+    return Codec(
+        message=Message,
+        protocol=protocol,
+        encode=kademlia_wire.encode,
+        decode=lambda data: kademlia_wire.decode(data, settings),
+        message_bytes_max=settings.message_bytes_max,
+        is_question=lambda message: message.kind is not Kind.ADD_PROVIDER,
+        contacts=lambda message: (*message.closer, *message.providers),
+    )
+
+
+def rpc_codec(protocol: str, limits: RpcLimits | None = None) -> Codec:
+    """Of libp2p's pubsub, for Floodsub or for GossipSub."""
+    taken = limits or RpcLimits()
+    return Codec(
+        message=Rpc,
+        protocol=protocol,
+        encode=rpc_wire.encode,
+        decode=lambda data: rpc_wire.decode(data, taken),
+        message_bytes_max=taken.message_bytes_max,
+    )
+
+
+def scoutsubs_codec(limits: BundleLimits | None = None) -> Codec:
+    """Of ScoutSubs."""
+    taken = limits or BundleLimits()
+    return Codec(
+        message=Bundle,
+        protocol=SCOUTSUBS,
+        encode=scoutsubs_wire.encode,
+        decode=lambda data: scoutsubs_wire.decode(data, taken),
+        message_bytes_max=taken.bundle_bytes_max,
+        contacts=_contacts_in_bundle,
+    )
+
+
+def _contacts_in_bundle(bundle: Bundle) -> Iterator[Contact]:
+    for part in bundle.parts:
+        match part:
+            case parts.Announce(direct=direct, backups=backups):
+                yield from _those_known(direct, backups)
+            case parts.Announced(go_to=Contact() as elsewhere):
+                yield elsewhere
+            case parts.CopyTree(children=children) | parts.Pulled(children=children):
+                yield from _contacts_of(children)
+            case parts.PulledOwn(trees):
+                for _, children in trees:
+                    yield from _contacts_of(children)
+
+
+def _contacts_of(children: Iterable[ChildCopy]) -> Iterator[Contact]:
+    for child in children:
+        yield child.contact
+        yield from _those_known(child.direct, child.backups)
+
+
+def _those_known(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterator[Contact]:
+    if direct is not None:
+        yield direct
+    yield from backups
+
+
+def codecs_of(protocol: str, settings: Settings | None = None) -> list[Codec]:
+    """All that a node with a protocol speaks, by the name that users know the protocol by."""
+    of_protocol: dict[str, Callable[[], Codec]] = {
+        "scoutsubs": scoutsubs_codec,
+        "floodsub": lambda: rpc_codec(FLOODSUB),
+        "gossipsub": lambda: rpc_codec(GOSSIPSUB),
+    }
+    return [kademlia_codec(settings or Settings()), of_protocol[protocol]()]
