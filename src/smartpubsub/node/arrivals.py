@@ -1,0 +1,172 @@
+"""Events as an application gets them, and the buffer in which they wait for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import trio
+
+from smartpubsub.node.errors import NodeClosedError, OverflowedError
+from smartpubsub.node.identity import peer_text
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
+
+if TYPE_CHECKING:
+    from smartpubsub.node.node import Node
+
+BUFFER_COUNT_MAX = 1_000
+
+
+class Overflow(Enum):
+    """What happens to an event for which a subscription's buffer has no room."""
+
+    BLOCK = "block"
+    """The node stops until there is room: it takes nothing in, and others notice."""
+    DROP_OLDEST = "drop-oldest"
+    """The event that has waited longest is dropped, and counted."""
+    ERROR = "error"
+    """The subscription ends, and whoever reads it gets an error after what is in the buffer."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event that an application has subscribed to."""
+
+    id: str
+    publisher: str
+    predicate: Predicate
+    payload: bytes
+    hops: int
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> Event:
+        """The event of a delivery."""
+        event = delivery.event
+        return cls(
+            str(event.id),
+            peer_text(event.id.publisher),
+            event.predicate,
+            event.payload,
+            delivery.hops,
+        )
+
+
+class Subscription:
+    """A wish of an application, and the events that have come for it.
+
+    Use it as a context manager, so that it ends when it is left, and as an asynchronous iterator.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        predicate: Predicate,
+        *,
+        buffer_count_max: int,
+        overflow: Overflow,
+        on_room: Callable[[], None],
+    ) -> None:
+        self.predicate = predicate
+        self.dropped = 0
+        """How many events were dropped because nobody took them."""
+        self.number: int | None = None
+        self._node = node
+        self._buffer: deque[Event] = deque()
+        self._buffer_count_max = buffer_count_max
+        self._overflow = overflow
+        self._on_room = on_room
+        self._changed = trio.Event()
+        self._has_ended = False
+        self._has_overflowed = False
+
+    async def __aenter__(self) -> Subscription:
+        await self._node.open(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._node.end(self)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._buffer:
+            if self._has_overflowed:
+                raise OverflowedError(
+                    f"more than {self._buffer_count_max} events waited for {self.predicate};"
+                    " take them faster, or let more wait"
+                )
+            if self._has_ended:
+                raise StopAsyncIteration
+            self._changed = trio.Event()
+            await self._changed.wait()
+        event = self._buffer.popleft()
+        if self.has_room:
+            self._on_room()
+        return event
+
+    @property
+    def state(self) -> SubscriptionState:
+        """How far it has come."""
+        return self._node.state_of(self)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another event can come without harm."""
+        is_full = len(self._buffer) >= self._buffer_count_max
+        return self._overflow is not Overflow.BLOCK or not is_full
+
+    def put(self, event: Event) -> None:
+        """An event has come."""
+        if self._has_ended or self._has_overflowed:
+            return
+        if len(self._buffer) >= self._buffer_count_max:
+            if self._overflow is Overflow.ERROR:
+                self._has_overflowed = True
+                self._changed.set()
+                return
+            if self._overflow is Overflow.DROP_OLDEST:
+                self._buffer.popleft()
+                self.dropped += 1
+        self._buffer.append(event)
+        self._changed.set()
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        self._has_ended = True
+        self._changed.set()
+
+    def leave(self) -> list[Event]:
+        """Give nothing more to anybody; what has come and was not taken."""
+        left = [*self._buffer]
+        self._buffer.clear()
+        self.finish()
+        return left
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A subscription of a node, whoever takes its events."""
+
+    number: int
+    predicate: Predicate
+    state: SubscriptionState
+    is_taken: bool
+    """Whether somebody takes its events; if nobody does, the last of them wait."""
+    waiting: int
+
+
+def must_be_open(is_open: bool) -> None:
+    """Complain unless a node is running."""
+    if not is_open:
+        raise NodeClosedError("the node is not running; use it inside 'async with Node(...)'")

@@ -1,0 +1,35 @@
+"""Whom to leave alone for a while, because they could not be reached."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from random import Random
+
+
+class Backoff:
+    """How long each is left alone: longer with every failure, and a little by chance."""
+
+    def __init__(self, s_first: float, s_max: float, count_max: int, rng: Random) -> None:
+        self._s_first = s_first
+        self._s_max = s_max
+        self._count_max = count_max
+        self._rng = rng
+        self._failed: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
+
+    def is_over(self, whom: Hashable, now: float) -> bool:
+        """Whether another try may be made."""
+        failed = self._failed.get(whom)
+        return failed is None or now >= failed[1]
+
+    def fail(self, whom: Hashable, now: float) -> None:
+        """A try has failed."""
+        times, _ = self._failed.pop(whom, (0, 0.0))
+        wait_s = min(self._s_max, self._s_first * 2.0 ** min(times, 30))
+        self._failed[whom] = times + 1, now + wait_s * self._rng.uniform(0.8, 1.2)
+        if len(self._failed) > self._count_max:
+            self._failed.popitem(last=False)
+
+    def succeed(self, whom: Hashable) -> None:
+        """A try has succeeded, so all is forgotten."""
+        self._failed.pop(whom, None)

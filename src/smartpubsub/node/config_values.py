@@ -1,0 +1,125 @@
+"""What settings may be, and how they are read from text or from what TOML has made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from multiaddr import Multiaddr
+from multiaddr.exceptions import Error as MultiaddrError
+
+OFF = "off"
+_PORT_MAX = 65_535
+_DIGITS_MAX = 19
+_LISTENING = (("ip4", "tcp"), ("ip6", "tcp"))
+_MEETING = tuple((kind, "tcp", "p2p") for kind in ("ip4", "ip6", "dns", "dns4", "dns6"))
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values that a setting may have."""
+
+    allowed: str
+    """Said to whoever gives another one."""
+    read: Callable[[object], Any]
+    """The value, from text or from TOML's types; a ValueError says that it is none."""
+
+
+class Endpoint(NamedTuple):
+    """Where something is served, by a name or number of a machine and a port of it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def whole(least: int, most: int) -> Values:
+    """Whole numbers."""
+
+    def read(value: object) -> int:
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            value = int(value) if len(value) <= _DIGITS_MAX else most + 1
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+            return value
+        raise ValueError
+
+    return Values(f"a whole number from {least} to {most}", read)
+
+
+def one_of(names: Sequence[str]) -> Values:
+    """One of some names."""
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in names:
+            return value
+        raise ValueError
+
+    return Values(f"{', '.join(names[:-1])} or {names[-1]}", read)
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise ValueError
+
+
+def _folder(value: object) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:  # Nobody has that home.
+        raise ValueError from error
+
+
+def _endpoint(value: object) -> Endpoint | None:
+    if value == OFF:
+        return None
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    name = host[1:-1] if is_bracketed else host
+    if not colon or not name or is_bracketed != (":" in name) or any(map(str.isspace, name)):
+        raise ValueError
+    return Endpoint(name, whole(0, _PORT_MAX).read(port))
+
+
+def _addresses(shapes: Sequence[tuple[str, ...]], least: int) -> Callable[[object], object]:
+    def read(value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",")] if value.strip() else []
+        if not isinstance(value, list | tuple) or len(value) < least:
+            raise ValueError
+        return tuple(_address(item, shapes) for item in value)
+
+    return read
+
+
+def _address(value: object, shapes: Sequence[tuple[str, ...]]) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    try:
+        address = Multiaddr(value)
+    except MultiaddrError as error:
+        raise ValueError from error
+    if tuple(protocol.name for protocol in address.protocols()) not in shapes:
+        raise ValueError
+    return str(address)
+
+
+SWITCH = Values("true or false", _switch)
+FOLDER = Values("the path of a folder", _folder)
+ENDPOINT = Values(f"{OFF}, or a host and a port such as 127.0.0.1:9464", _endpoint)
+LISTEN_ADDRESSES = Values(
+    "one or several of /ip4/…/tcp/… or /ip6/…/tcp/…, such as /ip4/0.0.0.0/tcp/4001",
+    _addresses(_LISTENING, least=1),
+)
+PEER_ADDRESSES = Values(
+    "addresses that end in a peer id, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3KooW…",
+    _addresses(_MEETING, least=0),
+)

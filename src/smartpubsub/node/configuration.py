@@ -1,0 +1,195 @@
+"""How a node is to run: from defaults, a TOML file, the environment and options.
+
+Later ones win. Every value is checked where it stands, also if a later one wins over it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.config_values import (
+    ENDPOINT,
+    FOLDER,
+    LISTEN_ADDRESSES,
+    PEER_ADDRESSES,
+    SWITCH,
+    Endpoint,
+    Values,
+    one_of,
+    whole,
+)
+from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.predicates import ATTRIBUTES_MAX
+from smartpubsub.sim.stacks import STACKS, VARIANTS
+
+CONFIG_FILE = "config.toml"
+"""In the data folder, unless another file is given."""
+VARIABLES = "SMARTPUBSUB_"
+FILE_VARIABLE = f"{VARIABLES}CONFIG"
+
+_SHOWN_MAX = 60
+_MEGABYTE = 1 << 20
+
+
+class ConfigError(SmartPubSubError):
+    """A setting that cannot be used: where it stands, and what is allowed there."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+        self.place = place
+        self.problem = problem
+
+
+def _default_folder() -> Path:
+    return Path.home() / ".smartpubsub"
+
+
+def _setting(default: object, values: Values) -> Any:
+    return field(default=default, metadata={"values": values})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeLimits:
+    """The most that a node takes and keeps."""
+
+    connection_count_max: int = _setting(HostSettings.connection_count_max, whole(1, 100_000))
+    stream_count_max: int = _setting(HostSettings.stream_count_max, whole(4, 10_000))
+    """On one connection, opened by its other end."""
+    question_count_max: int = _setting(HostSettings.question_count_max, whole(1, 1_000_000))
+    """To one peer, that are not answered yet."""
+    messages_per_s_max: int = _setting(5_000, whole(1, 10_000_000))
+    """Of one kind from one peer."""
+    message_bytes_max: int = _setting(4 * _MEGABYTE, whole(1_024, 64 * _MEGABYTE))
+    filter_count_max: int = _setting(100_000, whole(1, 100_000_000))
+    """Of one peer."""
+    attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, 1_000))
+    """Of a predicate."""
+    stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig(NodeLimits):
+    """All that can be chosen about a node."""
+
+    data: Path = field(default_factory=_default_folder, metadata={"values": FOLDER})
+    """The folder for what outlives the node."""
+    listen: tuple[str, ...] = _setting(("/ip4/0.0.0.0/tcp/4001",), LISTEN_ADDRESSES)
+    bootstrap: tuple[str, ...] = _setting((), PEER_ADDRESSES)
+    """Peers by way of which the node finds its place, besides those that it remembers."""
+    mdns: bool = _setting(False, SWITCH)
+    """Whether peers in the local network are looked for."""
+    protocol: str = _setting("scoutsubs", one_of([*STACKS]))
+    variant: str = _setting(VARIANTS[-1], one_of(VARIANTS))
+    """Of ScoutSubs; the other protocols have none."""
+    backups: int = _setting(2, whole(0, 100))
+    """How many other nodes keep a copy of what this one keeps, in ScoutSubs."""
+    log_level: str = _setting("info", one_of(["debug", "info", "warning", "error"]))
+    metrics: Endpoint | None = field(default=None, metadata={"values": ENDPOINT})
+    """Where metrics are served."""
+
+
+_VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in fields(NodeConfig)}
+
+SETTINGS: tuple[str, ...] = tuple(_VALUES)
+"""Their names in a file; in capitals after `SMARTPUBSUB_` they are the variables."""
+
+
+def load_config(
+    options: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> NodeConfig:
+    """The configuration that all sources together give.
+
+    Options are by the names of settings; None and empty lists are options that were not given. The
+    environment is the process's own unless another is passed.
+    """
+    environ = os.environ if environ is None else environ
+    later = _from_environ(environ) | _from_options(options or {})
+    file = file or _named_file(environ)
+    if file is None:
+        data = later.get("data", _default_folder())
+        in_file = _from_own_file(data / CONFIG_FILE)
+    else:
+        in_file = _from_named_file(file.expanduser())
+    return NodeConfig(**in_file | later)
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    names = {f"{VARIABLES}{name.upper()}": name for name in SETTINGS}
+    return {
+        names.get(variable, variable): _checked(names.get(variable), text, variable)
+        for variable, text in environ.items()
+        if variable.startswith(VARIABLES) and variable != FILE_VARIABLE
+    }
+
+
+def _from_options(options: Mapping[str, object]) -> dict[str, Any]:
+    return {
+        name: _checked(name, value, f"--{name.replace('_', '-')}")
+        for name, value in options.items()
+        if value is not None and value not in ((), [])
+    }
+
+
+def _named_file(environ: Mapping[str, str]) -> Path | None:
+    name = environ.get(FILE_VARIABLE)
+    return Path(name) if name else None
+
+
+def _from_own_file(path: Path) -> dict[str, Any]:
+    """What the file says that lies in the data folder, if there is one."""
+    try:
+        in_file = _from_file(path)
+    except FileNotFoundError:
+        return {}
+    if "data" in in_file:
+        raise ConfigError(
+            f"{path}:data",
+            "the file lies in the data folder and cannot say where that is;"
+            f" use --data, {VARIABLES}DATA, or a file elsewhere",
+        )
+    return in_file
+
+
+def _from_named_file(path: Path) -> dict[str, Any]:
+    try:
+        return _from_file(path)
+    except FileNotFoundError:
+        raise ConfigError(str(path), "no such file; name one that is there, or none") from None
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ConfigError(str(path), f"{error.strerror}; a configuration is read here") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), f"byte {error.start} is not UTF-8; write it again") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(str(path), f"no TOML: {error}") from None
+    return {name: _checked(name, value, f"{path}:{name}") for name, value in table.items()}
+
+
+def _checked(name: str | None, value: object, place: str) -> Any:
+    values = _VALUES.get(name or "")
+    if values is None:
+        raise ConfigError(place, f"no such setting; there are {', '.join(sorted(SETTINGS))}")
+    try:
+        return values.read(value)
+    except ValueError:
+        raise ConfigError(place, f"expected {values.allowed}; found {_shown(value)}") from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

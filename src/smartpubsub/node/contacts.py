@@ -1,0 +1,28 @@
+"""Peers and their addresses, as people write them."""
+
+from __future__ import annotations
+
+import base58
+from multiaddr import Multiaddr
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.node.identity import peer_text
+from smartpubsub.seam import Peer
+
+
+def contact_at(address: str) -> Contact:
+    """The peer at an address that ends in its peer id, as configurations have it."""
+    parsed = Multiaddr(address)
+    peer = base58.b58decode(parsed.value_for_protocol("p2p"))
+    transport = parsed.decapsulate(f"/p2p/{parsed.value_for_protocol('p2p')}")
+    return Contact.of(peer, (transport.to_bytes(),))
+
+
+def text_of(peer: Peer, address: bytes | None = None) -> str:
+    """A peer id, after the address if there is one.
+
+    >>> text_of(b"\\x00\\x24\\x08\\x01\\x12\\x20" + bytes(32))
+    '12D3KooW9pQ3QJ1Zs6f5qV3H7Qb5nqV2fKJ7vHcV9oX7Wn8QnLqJ'
+    """
+    id = peer_text(peer)
+    return id if address is None else f"{Multiaddr(address)}/p2p/{id}"

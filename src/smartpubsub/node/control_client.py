@@ -1,0 +1,127 @@
+"""Talks to a running node, as a program of its user. What goes over the socket: node/control.py."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from smartpubsub.node.control_socket import LINE_BYTES_MAX, ControlError, socket_in
+
+ANSWER_S_MAX = 90.0
+"""More than a node waits for others."""
+_CONNECT_S_MAX = 10.0
+
+
+class NoNodeError(ControlError):
+    """A data folder in which no node runs."""
+
+
+class ControlClient:
+    """A connection to the node that runs in a data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last_id = 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(_CONNECT_S_MAX)
+        try:
+            self._socket.connect(str(socket_in(folder)))
+        except OSError as error:
+            self._socket.close()
+            raise _unreachable(folder, error) from None
+        self._lines = self._socket.makefile("rb")
+
+    def ask(self, do: str, **fields: object) -> Any:
+        """What the node answers to a request."""
+        self._socket.settimeout(ANSWER_S_MAX)
+        return self._answer(self._send(do, fields))["ok"]
+
+    def subscribe(
+        self, predicate: str, *, keep: bool = False, limit: int | None = None
+    ) -> tuple[int, Iterator[dict[str, Any]]]:
+        """Subscribe; the subscription's number, and its events as they come.
+
+        Each event is as the node sends it: "event", and in "dropped" how many were not taken in
+        time so far.
+        """
+        fields: dict[str, object] = {"predicate": predicate, "keep": keep}
+        if limit is not None:
+            fields["limit"] = limit
+        self._socket.settimeout(ANSWER_S_MAX)
+        id = self._send("subscribe", fields)
+        number = int(self._answer(id)["ok"]["subscription"])
+        return number, self._events(id)
+
+    def _events(self, id: int) -> Iterator[dict[str, Any]]:
+        self._socket.settimeout(None)
+        while "end" not in (line := self._answer(id)):
+            yield line
+
+    def close(self) -> None:
+        """End the connection, and with it subscriptions that are not to be kept."""
+        self._lines.close()
+        self._socket.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, do: str, fields: dict[str, object]) -> int:
+        self._last_id += 1
+        line = json.dumps({"id": self._last_id, "do": do, **fields}).encode() + b"\n"
+        try:
+            self._socket.sendall(line)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # Before it closed the connection, the node may have said why.
+        except OSError as error:
+            raise self._lost(error) from None
+        return self._last_id
+
+    def _answer(self, id: int) -> dict[str, Any]:
+        """The next line that belongs to a request."""
+        while True:
+            line = self._line()
+            if "error" in line and line.get("id") in (id, None):
+                raise ControlError(line["error"])
+            if line.get("id") == id:
+                return line
+
+    def _line(self) -> dict[str, Any]:
+        try:
+            line = self._lines.readline(LINE_BYTES_MAX)
+        except OSError as error:
+            raise self._lost(error) from None
+        if not line.endswith(b"\n"):
+            raise ControlError(f"the node in {self._folder} has ended; start it again")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _lost(self, error: OSError) -> ControlError:
+        if isinstance(error, TimeoutError):
+            return ControlError(
+                f"the node in {self._folder} does not answer; look at its log, or start it again"
+            )
+        return ControlError(f"the node in {self._folder} has ended; start it again")
+
+
+def _unreachable(folder: Path, error: OSError) -> ControlError:
+    if isinstance(error, PermissionError):
+        return ControlError(
+            f"{folder} belongs to another user; only who runs a node can talk to it"
+        )
+    if isinstance(error, TimeoutError | BlockingIOError):
+        return ControlError(f"the node in {folder} does not answer; try again")
+    start = f"smartpubsub node run --data {shlex.quote(str(folder))}"
+    return NoNodeError(f"no node runs in {folder}; start one with: {start}")

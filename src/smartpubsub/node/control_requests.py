@@ -1,0 +1,137 @@
+"""What the programs of its user can ask a running node for, and how a request is read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from smartpubsub.node.calls import Wait
+from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX
+from smartpubsub.predicates import Predicate, PredicateError
+
+RequestId: TypeAlias = int | str | None
+
+_ID_CHARACTERS_MAX = 100
+_LIMIT_MAX = 1 << 53
+
+
+class RequestError(Exception):
+    """A request that says nothing that can be done, and why."""
+
+    def __init__(self, problem: str, id: RequestId = None) -> None:
+        super().__init__(problem)
+        self.id = id
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, with everything in it checked and given."""
+
+    id: RequestId
+    do: str
+    fields: dict[str, Any]
+
+
+def request_of(line: bytes) -> Request:
+    """The request that a line makes."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        raise RequestError("not a line of JSON") from None
+    if not isinstance(content, dict):
+        raise RequestError("not a JSON object")
+    id = content.pop("id", None)
+    if not _is_id(id):
+        raise RequestError(f"an id is a number or at most {_ID_CHARACTERS_MAX} characters")
+    do = content.pop("do", None)
+    if not isinstance(do, str) or do not in _FIELDS:
+        raise RequestError(f'"do" is one of {", ".join(_FIELDS)}', id)
+    try:
+        return Request(id, do, _fields_of(content, _FIELDS[do]))
+    except (ValueError, PredicateError) as error:
+        raise RequestError(f"{do}: {error}", id) from None
+
+
+def _is_id(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _ID_CHARACTERS_MAX
+    return value is None or (type(value) is int and abs(value) <= _LIMIT_MAX)
+
+
+@dataclass(frozen=True)
+class _Field:
+    read: Callable[[Any], object]
+    """A ValueError says what is wrong."""
+    default: object = ...
+    """What is meant if it is left out; if there is none, it cannot be."""
+
+
+def _fields_of(content: dict[str, Any], allowed: dict[str, _Field]) -> dict[str, Any]:
+    for name in content:
+        if name not in allowed:
+            raise ValueError(f"there is no field {name[:_ID_CHARACTERS_MAX]!r}")
+    fields = {}
+    for name, field in allowed.items():
+        if name not in content and field.default is ...:
+            raise ValueError(f"the field {name!r} is missing")
+        fields[name] = field.read(content[name]) if name in content else field.default
+    return fields
+
+
+def _predicate(value: object) -> Predicate:
+    if not isinstance(value, str):
+        raise ValueError("a predicate is written as text")
+    return Predicate.parse(value)
+
+
+def _payload(value: object) -> bytes:
+    try:
+        payload = base64.b64decode(value, validate=True) if isinstance(value, str) else None
+    except (Base64Error, ValueError):
+        payload = None
+    if payload is None:
+        raise ValueError("a payload is written in base 64")
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise ValueError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+    return payload
+
+
+def _wait(value: object) -> Wait:
+    for wait in Wait:
+        if wait.value == value:
+            return wait
+    raise ValueError(f"what is waited for is one of {', '.join(wait.value for wait in Wait)}")
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("a switch is true or false")
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _LIMIT_MAX:
+        raise ValueError("a number is whole, and not negative")
+    return value
+
+
+_FIELDS: dict[str, dict[str, _Field]] = {
+    "info": {},
+    "peers": {},
+    "subscriptions": {},
+    "publish": {
+        "event": _Field(_predicate),
+        "payload": _Field(_payload, b""),
+        "wait": _Field(_wait, Wait.RENDEZVOUS),
+    },
+    "subscribe": {
+        "predicate": _Field(_predicate),
+        "keep": _Field(_switch, False),
+        "limit": _Field(_count, None),
+    },
+    "unsubscribe": {"subscription": _Field(_count)},
+}

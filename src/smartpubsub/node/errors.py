@@ -1,0 +1,29 @@
+"""What can go wrong for whoever uses a node."""
+
+from __future__ import annotations
+
+from smartpubsub.errors import SmartPubSubError
+
+
+class NodeError(SmartPubSubError):
+    """Something that a node could not do."""
+
+
+class NodeClosedError(NodeError):
+    """A node that is not running, or not any more."""
+
+
+class EventRefusedError(NodeError):
+    """An event that the network did not take, and why."""
+
+
+class NotInTimeError(NodeError):
+    """Something that was not acknowledged in time; it may still happen."""
+
+
+class OverflowedError(NodeError):
+    """A subscription whose buffer was full and that was to say so."""
+
+
+class NoSubscriptionError(NodeError):
+    """A number that no subscription has."""

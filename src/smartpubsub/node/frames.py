@@ -1,0 +1,69 @@
+"""Messages in a stream of bytes: each comes after its length."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from smartpubsub.kademlia.keys import varint_bytes
+from smartpubsub.kademlia.protobuf import WireError
+
+READ_BYTES = 64 << 10
+
+
+class Readable(Protocol):
+    """Whatever bytes come from; at its end it raises an error or gives none."""
+
+    async def read(self, n: int | None = None) -> bytes:
+        """Some bytes, as soon as there are any."""
+        ...
+
+
+class FrameReader:
+    """Takes messages from a stream, several from one read if they came together."""
+
+    def __init__(self, stream: Readable, message_bytes_max: int) -> None:
+        self._stream = stream
+        self._message_bytes_max = message_bytes_max
+        self._head_bytes_max = varint_bytes(message_bytes_max)
+        self._buffer = bytearray()
+        self._start = 0
+
+    async def next(self) -> bytes | None:
+        """The next message with its length before it, or None if the stream ends between two."""
+        while (end := self._end()) is None:
+            # What has been given out is removed once for all messages of a read.
+            del self._buffer[: self._start]
+            self._start = 0
+            if not (some := await self._read()):
+                if self._buffer:
+                    raise WireError("a stream ends within a message")
+                return None
+            self._buffer += some
+        frame = bytes(self._buffer[self._start : end])
+        self._start = end
+        return frame
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._stream.read(READ_BYTES)
+        except EOFError:
+            return b""
+
+    def _end(self) -> int | None:
+        """Where the first message ends, if all of it is there."""
+        length = 0
+        head = self._buffer[self._start : self._start + self._head_bytes_max]
+        for place, byte in enumerate(head):
+            length |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                break
+        else:
+            if len(head) == self._head_bytes_max:
+                raise WireError("the bytes do not begin with the length of a message")
+            return None
+        if length > self._message_bytes_max:
+            raise WireError(
+                f"a message of {length} bytes; at most {self._message_bytes_max} are taken"
+            )
+        end = self._start + place + 1 + length
+        return end if end <= len(self._buffer) else None

@@ -1,0 +1,134 @@
+"""Who a node is: an Ed25519 key in its data folder, and the peer id that libp2p makes of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import base58
+from nacl.signing import SigningKey
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.folder import made_folder, sync_folder
+from smartpubsub.seam import Peer
+
+KEY_FILE = "identity.key"
+KEY_BYTES = 32
+
+# A multihash that is the public key itself, in libp2p's protobuf message of a type and bytes.
+_PEER_ID_HEAD = bytes.fromhex("002408011220")
+_PRIVATE_HEAD = bytes.fromhex("080112")
+_FILE_BYTES_MAX = 1024
+_FOR_OTHERS = 0o077
+
+
+class IdentityError(SmartPubSubError):
+    """A node's key that cannot be had, or that is not secret."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A node's secret key, from 32 random bytes, and what follows from it."""
+
+    seed: bytes = field(repr=False)
+    peer: Peer
+
+    @classmethod
+    def of(cls, seed: bytes) -> Identity:
+        """The identity that a seed gives, always the same."""
+        return cls(seed, _PEER_ID_HEAD + bytes(SigningKey(seed).verify_key))
+
+    @classmethod
+    def new(cls) -> Identity:
+        """An identity that nobody has had before."""
+        return cls.of(bytes(SigningKey.generate()))
+
+    def __str__(self) -> str:
+        return peer_text(self.peer)
+
+    def written(self) -> bytes:
+        """The key as libp2p writes it: a protobuf message of its type, seed and public half."""
+        content = self.seed + self.peer[len(_PEER_ID_HEAD) :]
+        return _PRIVATE_HEAD + bytes([len(content)]) + content
+
+    @classmethod
+    def read(cls, written: bytes) -> Identity:
+        """An identity from its key, as one of the implementations of libp2p has written it."""
+        head, length, content = written[:3], written[3:4], written[4:]
+        if head != _PRIVATE_HEAD or length != bytes([len(content) & 0xFF]):
+            raise IdentityError("no Ed25519 key as libp2p writes it")
+        seed, rest = content[:KEY_BYTES], content[KEY_BYTES:]
+        if len(seed) != KEY_BYTES:
+            raise IdentityError("an Ed25519 key that is too short")
+        identity = cls.of(seed)
+        public = identity.peer[len(_PEER_ID_HEAD) :]
+        # py-libp2p leaves the public half out, and old ones of others write it twice.
+        if rest not in (b"", public, public * 2):
+            raise IdentityError("an Ed25519 key whose two halves do not belong together")
+        return identity
+
+
+def peer_text(peer: Peer) -> str:
+    """A peer id as people see it, in base 58.
+
+    >>> peer_text(bytes.fromhex("002408011220") + bytes(32))
+    '12D3KooW9pNAk8aiBuGVQtWRdbkLmo5qVL3e2h5UxbN2Nz9ttwiw'
+    """
+    return base58.b58encode(peer).decode()
+
+
+def public_key_in(peer: Peer) -> bytes | None:
+    """The Ed25519 key that a peer id is made of, if it is."""
+    key = peer[len(_PEER_ID_HEAD) :]
+    is_made_of_it = peer.startswith(_PEER_ID_HEAD) and len(key) == KEY_BYTES
+    return key if is_made_of_it else None
+
+
+def identity_in(folder: Path) -> Identity:
+    """The identity that a data folder holds; if it holds none, a new one that it holds now."""
+    path = made_folder(folder) / KEY_FILE
+    try:
+        if not path.exists():
+            _write_once(path, Identity.new().written())
+        written = _secret_content(path)
+    except OSError as error:
+        raise IdentityError(
+            f"{path}: {error.strerror}; a node has to read it, or to create it in its data folder"
+        ) from None
+    try:
+        return Identity.read(written)
+    except IdentityError as error:
+        raise IdentityError(
+            f"{path}: {error}; put a backup in its place, or move it away to get a new peer id"
+        ) from None
+
+
+def _secret_content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode & 0o777
+        if mode & _FOR_OTHERS:
+            raise IdentityError(
+                f"{path} can be opened by others (mode {mode:04o}), and a secret key must not be;"
+                f" chmod 600 {path}"
+            )
+        return file.read(_FILE_BYTES_MAX)
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Write a file that only its user can read, if there is still none."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    unfinished = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a new name, does not take the place of what another has written meanwhile.
+        path.hardlink_to(unfinished)
+    except FileExistsError:
+        pass
+    finally:
+        unfinished.unlink()
+    sync_folder(path.parent)

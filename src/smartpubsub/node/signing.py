@@ -1,0 +1,50 @@
+"""Events signed with a node's key, and checked against the key that a publisher's id is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+
+from nacl.exceptions import BadSignatureError
+from nacl.signing import SigningKey, VerifyKey
+
+from smartpubsub.node.identity import Identity, public_key_in
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
+from smartpubsub.protocols.rpc_wire import signing_bytes
+
+VERIFIED_COUNT_MAX = 10_000
+
+
+class Ed25519Signing:
+    """Signs as a node, and remembers the events that were verified last, for their other copies."""
+
+    def __init__(self, identity: Identity, verified_count_max: int = VERIFIED_COUNT_MAX) -> None:
+        self._key = SigningKey(identity.seed)
+        self._verified: OrderedDict[bytes, None] = OrderedDict()
+        self._verified_count_max = verified_count_max
+
+    def sign(self, id: EventId, predicate: Predicate, payload: bytes) -> bytes:
+        """This node's signature for an event of its own."""
+        return self._key.sign(signing_bytes(id, predicate, payload)).signature
+
+    def is_signed(self, publication: Publication) -> bool:
+        """Whether an event's signature is its publisher's."""
+        id, predicate, payload, signature, _ = publication
+        key = public_key_in(id.publisher)
+        if key is None or len(signature) != SIGNATURE_BYTES:
+            return False
+        content = signing_bytes(id, predicate, payload)
+        # All that is signed counts, or else a copy with other content would pass under the same id.
+        digest = hashlib.sha256(signature + content).digest()
+        if digest in self._verified:
+            self._verified.move_to_end(digest)
+            return True
+        try:
+            VerifyKey(key).verify(content, signature)
+        except BadSignatureError:
+            return False
+        self._verified[digest] = None
+        if len(self._verified) > self._verified_count_max:
+            self._verified.popitem(last=False)
+        return True

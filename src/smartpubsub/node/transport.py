@@ -1,0 +1,103 @@
+"""libp2p's swarm as a host uses it: TCP, Noise and Yamux, and nothing that acts by itself."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import trio
+from libp2p.abc import IRawConnection
+from libp2p.crypto.keys import KeyPair
+from libp2p.custom_types import THandler, TProtocol
+from libp2p.network.auto_connector import AutoConnector
+from libp2p.network.config import ConnectionConfig, RetryConfig
+from libp2p.network.swarm import Swarm
+from libp2p.peer.id import ID
+from libp2p.peer.peerstore import PeerStore
+from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as YAMUX
+from libp2p.stream_muxer.yamux.yamux import Yamux
+from libp2p.transport.tcp.tcp import TCP, TCPListener
+from libp2p.transport.upgrader import TransportUpgrader
+from multiaddr import Multiaddr
+
+from smartpubsub.node import patches
+from smartpubsub.node.host_settings import HostSettings
+
+_KEEPALIVES = 3
+
+
+def make_swarm(peer: ID, keys: KeyPair, settings: HostSettings) -> Swarm:
+    """A swarm that connects only when told to, and once for each time it is told."""
+    patches.apply()
+    store = PeerStore()
+    store.add_key_pair(peer, keys)
+    limit = settings.connection_count_max
+    swarm = Swarm(
+        peer,
+        store,
+        TransportUpgrader(
+            secure_transports_by_protocol=patches.d2_noise_only(keys),
+            muxer_transports_by_protocol={TProtocol(YAMUX): Yamux},
+        ),
+        transports=[WatchedTcp(settings.silence_s)],
+        retry_config=RetryConfig(max_retries=0),
+        connection_config=ConnectionConfig(
+            max_connections=limit, high_watermark=limit, low_watermark=0, min_connections=0
+        ),
+    )
+    swarm.auto_connector = _NoConnector()
+    return swarm
+
+
+class _NoConnector(AutoConnector):
+    """Stands in for what would dial peers by itself, and remember all that have gone."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def start(self) -> None:
+        """Do nothing."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    async def run_background_task(self, nursery: trio.Nursery) -> None:
+        """Do nothing."""
+
+    async def maybe_connect(self) -> None:
+        """Do nothing."""
+
+    def record_disconnect(self, peer_id: ID) -> None:
+        """Do nothing."""
+
+
+class WatchedTcp(TCP):
+    """TCP that gives a connection up when the other end is silent for too long."""
+
+    def __init__(self, silence_s: float) -> None:
+        super().__init__()
+        self._silence_s = silence_s
+
+    async def dial(self, maddr: Multiaddr) -> IRawConnection:
+        """Connect to an address."""
+        connection: Any = await super().dial(maddr)
+        self._watch(connection.stream.stream.socket)
+        return connection  # type: ignore[no-any-return]
+
+    def create_listener(self, handler_function: THandler) -> TCPListener:
+        """Something that listens and has each connection handled."""
+
+        async def watch_and_handle(stream: Any) -> None:
+            self._watch(stream.stream.socket)
+            await handler_function(stream)
+
+        return super().create_listener(watch_and_handle)
+
+    def _watch(self, connected: trio.socket.SocketType) -> None:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Elsewhere it takes as long as it takes.
+            every_s = max(1, int(self._silence_s / _KEEPALIVES))
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, every_s)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, every_s)
+            silence_ms = int(self._silence_s * 1_000)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)

@@ -1,0 +1,180 @@
+"""Nodes on real connections of this machine with itself, and waiting for what they do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TypeVar
+
+import trio
+from trio_typing import TaskStatus
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.node.connections import Connections
+from smartpubsub.node.host import Host
+from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.identity import Identity
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.codecs import FLOODSUB, kademlia_codec, rpc_codec, scoutsubs_codec
+from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Delivery, PubSub, Subscribed
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.seam import Peer
+from smartpubsub.sim.signing import StandInSigning
+
+LOOPBACK = "/ip4/127.0.0.1/tcp/0"
+WATCHDOG_S = 30
+
+T = TypeVar("T")
+
+
+def run(test: Callable[[], Awaitable[T]], clock: trio.abc.Clock | None = None) -> T:
+    """Run a test that hangs for no longer than a watchdog allows."""
+
+    async def watched() -> T:
+        with trio.fail_after(WATCHDOG_S):
+            return await test()
+
+    return trio.run(watched, clock=clock)
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Until a condition holds."""
+    while not condition():
+        await trio.sleep(0.002)
+
+
+class Memory(dict[bytes, bytes]):
+    """Storage that lasts as long as the test."""
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        for key, value in changes:
+            if value is None:
+                self.pop(key, None)
+            else:
+                self[key] = value
+
+    def load(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        return sorted(item for item in self.items() if item[0].startswith(prefix))
+
+
+@asynccontextmanager
+async def connections(
+    settings: HostSettings | None = None,
+    identity: Identity | None = None,
+    listen: str = LOOPBACK,
+    on_connection: Callable[[Peer, bool], None] = lambda _, __: None,
+) -> AsyncIterator[Connections]:
+    """Connections with nothing on them."""
+    made = Connections(identity or Identity.new(), settings or HostSettings(), on_connection)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.run, [listen])
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+class Node:
+    """A node with a protocol, and what it has delivered."""
+
+    def __init__(
+        self,
+        protocol: str = "floodsub",
+        *,
+        settings: HostSettings | None = None,
+        identity: Identity | None = None,
+        storage: Memory | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.identity = identity or Identity.new()
+        self.storage = Memory() if storage is None else storage
+        self.delivered: list[object] = []
+        self.host = Host(
+            self.identity,
+            self._make_core,
+            [kademlia_codec(Settings()), rpc_codec(FLOODSUB), scoutsubs_codec()],
+            self.storage,
+            on_deliver=self.delivered.append,
+            settings=settings,
+        )
+        self.core: NodeCore
+        self.ending = trio.CancelScope()
+
+    def _make_core(self, own: Contact) -> NodeCore:
+        kademlia = Kademlia(own, Settings(), Random(1))
+        signing = StandInSigning(own.peer)
+        pubsub: PubSub
+        if self.protocol == "scoutsubs":
+            pubsub = ScoutSubs(ScoutSettings(), kademlia, signing, Random(2))
+        else:
+            pubsub = Floodsub(FloodsubSettings(), kademlia, signing)
+        self.core = NodeCore(kademlia, pubsub, signing)
+        return self.core
+
+    async def start(self, nursery: trio.Nursery) -> Node:
+        await nursery.start(self._run)
+        return self
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        with self.ending:
+            await self.host.run([LOOPBACK], task_status=task_status)
+
+    def crash(self) -> None:
+        """End without a word to anybody."""
+        self.ending.cancel()
+
+    # --- what can be wanted ---
+
+    async def join(self, *others: Node) -> None:
+        contacts = [other.host.own for other in others]
+        await self.host.do(lambda now: self.core.join(contacts, now))
+        await eventually(lambda: self.has(Joined))
+
+    async def subscribe(self, text: str) -> int:
+        number = await self.host.call(lambda now: self.core.subscribe(Predicate.parse(text), now))
+        await eventually(lambda: self.has(Subscribed))
+        return number
+
+    async def publish(self, text: str, payload: bytes = b"") -> EventId:
+        return await self.host.call(
+            lambda now: self.core.publish(Predicate.parse(text), payload, now)
+        )
+
+    # --- what has come of it ---
+
+    def has(self, kind: type) -> bool:
+        return any(isinstance(item, kind) for item in self.delivered)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """Of the events that were delivered."""
+        return [item.event.payload for item in self.delivered if isinstance(item, Delivery)]
+
+    @property
+    def peer_count(self) -> int:
+        """How many peers its protocol sends events to, if it floods."""
+        pubsub = self.core.pubsub
+        assert isinstance(pubsub, Floodsub)
+        return len(pubsub.peers)
+
+
+@asynccontextmanager
+async def network(
+    count: int, protocol: str = "floodsub", settings: HostSettings | None = None
+) -> AsyncIterator[list[Node]]:
+    """Nodes that have joined by way of the first, and that know each other if they flood."""
+    async with trio.open_nursery() as nursery:
+        nodes = [await Node(protocol, settings=settings).start(nursery) for _ in range(count)]
+        await nodes[0].join()
+        for node in nodes[1:]:
+            await node.join(nodes[0])
+        if protocol == "floodsub":
+            await eventually(lambda: all(node.peer_count == count - 1 for node in nodes))
+        yield nodes
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,171 @@
+"""Timers, addresses, backoffs and idle connections: what a host keeps, and how much of it."""
+
+from random import Random
+
+import pytest
+from multiaddr import Multiaddr
+
+from smartpubsub.node.addresses import AddressBook, transport_address
+from smartpubsub.node.backoff import Backoff
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.timers import Clock, Timers
+from smartpubsub.node.usage import Usage
+
+PEER, OTHER = Identity.of(bytes(32)), Identity.of(b"\1" * 32)
+
+
+def address(text: str) -> bytes:
+    written: bytes = Multiaddr(text).to_bytes()
+    return written
+
+
+def tcp(port: int) -> bytes:
+    return address(f"/ip4/10.0.0.1/tcp/{port}")
+
+
+# --- timers ---
+
+
+def test_a_clock_never_goes_back() -> None:
+    clock = Clock()
+    times = [clock.now() for _ in range(100)]
+
+    assert times == sorted(times)
+
+
+def test_timers_are_due_in_order() -> None:
+    timers = Timers()
+    for name, at in (("b", 2), ("a", 1), ("c", 3), ("b2", 2)):
+        timers.set(name, at)
+
+    assert timers.next_at == 1
+    assert [timers.take_due(2) for _ in range(4)] == ["a", "b", "b2", None]
+    assert (timers.next_at, len(timers)) == (3, 1)
+
+
+def test_a_timer_that_is_set_again_is_moved() -> None:
+    timers = Timers()
+    timers.set("a", 1)
+    timers.set("a", 5)
+    assert timers.take_due(4) is None
+
+    timers.set("a", 2)
+    assert timers.take_due(4) == "a"
+    assert timers.take_due(10) is None
+
+
+def test_a_timer_that_is_cancelled_is_forgotten() -> None:
+    timers = Timers()
+    timers.set("a", 1)
+    timers.cancel("a")
+    timers.cancel("never set")
+
+    assert timers.next_at is None
+    assert timers.take_due(10) is None
+
+
+def test_timers_that_are_moved_often_take_no_room() -> None:
+    timers = Timers()
+    for at in range(10_000):
+        timers.set("a", at)
+
+    assert len(timers._heap) < 100
+    assert timers.next_at == 9_999
+
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize(
+    ("written", "usable"),
+    [
+        ("/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1"),
+        ("/ip6/::1/tcp/1", "/ip6/::1/tcp/1"),
+        ("/dns4/node.example/tcp/1", "/dns4/node.example/tcp/1"),
+        (f"/ip4/10.0.0.1/tcp/1/p2p/{PEER}", "/ip4/10.0.0.1/tcp/1"),
+        ("/ip4/0.0.0.0/tcp/1", None),
+        ("/ip6/::/tcp/1", None),
+        ("/ip4/10.0.0.1/udp/1/quic-v1", None),
+        ("/ip4/10.0.0.1/tcp/1/ws", None),
+        (f"/ip4/10.0.0.1/tcp/1/p2p/{PEER}/p2p-circuit", None),
+        ("/ip4/10.0.0.1", None),
+    ],
+)
+def test_addresses_of_tcp_are_usable(written: str, usable: str | None) -> None:
+    assert transport_address(address(written)) == (usable and address(usable))
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\x04\x7f", b"\xff" * 20, b"\x06\x0f\xa1"])
+def test_garbage_is_no_address(garbage: bytes) -> None:
+    assert transport_address(garbage) is None
+
+
+def test_what_a_peer_says_of_itself_comes_first() -> None:
+    book = AddressBook(10, 3, 100)
+    book.hear(PEER.peer, [tcp(1), tcp(2)])
+    book.learn(PEER.peer, [tcp(3)])
+    book.hear(PEER.peer, [tcp(4)])
+
+    assert book.of(PEER.peer) == (tcp(3), tcp(4), tcp(1), tcp(2))
+    assert book.of(OTHER.peer) == ()
+
+
+def test_a_book_has_room_for_so_much() -> None:
+    book = AddressBook(2, 3, 100)
+    for number in range(5):
+        book.hear(b"%d" % number, [tcp(port) for port in range(1, 10)])
+        book.learn(b"%d" % number, [tcp(port) for port in range(11, 20)])
+
+    assert len(book) == 4
+    assert book.of(b"2") == ()
+    assert book.of(b"4") == tuple(map(tcp, (11, 12, 13, 1, 2, 3)))
+
+
+def test_addresses_that_are_too_long_are_passed_over() -> None:
+    book = AddressBook(10, 3, 20)
+    book.hear(PEER.peer, [address(f"/dns4/{'a' * 30}/tcp/1"), tcp(1)])
+
+    assert book.of(PEER.peer) == (tcp(1),)
+
+
+# --- backoff ---
+
+
+def test_whoever_fails_is_left_alone_for_longer_each_time() -> None:
+    backoff = Backoff(1, 60, 10, Random(1))
+    assert backoff.is_over("peer", 0)
+
+    backoff.fail("peer", 0)
+    assert not backoff.is_over("peer", 0.7)
+    assert backoff.is_over("peer", 1.3)
+    for _ in range(100):
+        backoff.fail("peer", 0)
+    assert not backoff.is_over("peer", 40)
+    assert backoff.is_over("peer", 80)
+
+    backoff.succeed("peer")
+    assert backoff.is_over("peer", 0)
+
+
+def test_of_many_who_fail_the_latest_are_remembered() -> None:
+    backoff = Backoff(1, 60, 2, Random(1))
+    for peer in "abc":
+        backoff.fail(peer, 0)
+
+    assert [backoff.is_over(peer, 0) for peer in "abc"] == [True, False, False]
+
+
+# --- usage ---
+
+
+def test_the_idlest_are_those_that_were_not_of_use_for_longest() -> None:
+    usage = Usage()
+    for now, peer in enumerate((b"a", b"b", b"c", b"d")):
+        usage.connect(peer, now)
+    usage.touch(b"a", 10)
+    usage.touch(b"stranger", 10)
+    usage.disconnect(b"c")
+
+    assert usage.idlest(5, 3) == [b"b", b"d"]
+    assert usage.idlest(5, 2) == [b"b"]
+    assert usage.idlest(1, 20) == [b"b"]

@@ -1,0 +1,67 @@
+"""Messages are found in a stream of bytes however it is cut to pieces."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartpubsub.kademlia.protobuf import WireError, framed
+from smartpubsub.node.frames import FrameReader
+
+
+class Pieces:
+    """Bytes that come in pieces, and then an end, which py-libp2p tells by an error."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    async def read(self, n: int | None = None) -> bytes:  # noqa: ARG002
+        if not self._pieces:
+            raise EOFError
+        return self._pieces.pop(0)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def messages_in(pieces: list[bytes], message_bytes_max: int) -> list[bytes]:
+    async def read_all() -> list[bytes]:
+        reader = FrameReader(Pieces(pieces), message_bytes_max)
+        found = []
+        while (frame := await reader.next()) is not None:
+            found.append(frame)
+        return found
+
+    return trio.run(read_all)
+
+
+@given(st.lists(st.binary(max_size=300)), st.lists(st.integers(min_value=0)))
+def test_messages_are_found_wherever_they_are_cut(bodies: list[bytes], places: list[int]) -> None:
+    frames = [framed(body) for body in bodies]
+
+    assert messages_in(cut(b"".join(frames), places), 300) == frames
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (framed(bytes(301)), "301 bytes; at most 300"),
+        (b"\xff\xff\x01", "do not begin with the length"),
+        (framed(b"whole") + framed(b"cut off")[:-1], "ends within a message"),
+        (b"\x80", "ends within a message"),
+    ],
+)
+def test_what_is_no_message_is_told(data: bytes, complaint: str) -> None:
+    with pytest.raises(WireError, match=complaint):
+        messages_in([data], 300)
+
+
+def test_a_message_that_is_too_long_is_told_before_it_is_there() -> None:
+    with pytest.raises(WireError, match="at most 300"):
+        messages_in([framed(bytes(301))[:2]], 300)

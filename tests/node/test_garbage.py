@@ -1,0 +1,216 @@
+"""What strangers send that makes no sense costs them a stream, and the node nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from smartpubsub.kademlia import wire
+from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.node import identify
+from smartpubsub.node.connections import PING, Connections
+from smartpubsub.node.frames import FrameReader
+from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.streams import STREAM_ERRORS, Stream, UnreachableError
+from smartpubsub.protocols.codecs import FLOODSUB, KADEMLIA, SCOUTSUBS
+from tests.node.hosts import Node, connections, eventually, run
+
+PROTOCOLS = pytest.mark.parametrize("protocol", [KADEMLIA, FLOODSUB, SCOUTSUBS])
+QUESTION = Message(Kind.FIND_NODE, b"surf")
+
+
+@asynccontextmanager
+async def stranger_at(node: Node) -> AsyncIterator[Connections]:
+    """A running node, and a stranger that is connected to it."""
+    async with trio.open_nursery() as nursery, connections() as stranger:
+        await node.start(nursery)
+        await stranger.dial(node.host.own.peer, node.host.own.addresses[0])
+        yield stranger
+        nursery.cancel_scope.cancel()
+
+
+async def has_ended(stream: Stream) -> bool:
+    try:
+        return await stream.read(1) == b""
+    except STREAM_ERRORS:
+        return True
+
+
+async def is_refused(stranger: Connections, node: Node, protocol: str) -> bool:
+    """Whether a stream ends without anything having been sent on it."""
+    try:
+        stream = await stranger.open(node.host.own.peer, protocol)
+    except UnreachableError:
+        return True
+    with trio.move_on_after(0.1):
+        return await has_ended(stream)
+    return False
+
+
+async def answer_to(stranger: Connections, node: Node, question: Message) -> Message:
+    stream = await stranger.open(node.host.own.peer, KADEMLIA)
+    await stream.write(wire.encode(question))
+    frame = await FrameReader(stream, 1 << 20).next()
+    assert frame is not None
+    return wire.decode(frame, Settings())
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\x05hello", b"\xff" * 64, b"\xff\xff\xff\x7f", b"\x03\x0a\x7f\x00"],
+    ids=["no message", "no length", "too long", "cut off within"],
+)
+def test_garbage_costs_a_stream_and_is_counted(protocol: str, garbage: bytes) -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            stream = await stranger.open(node.host.own.peer, protocol)
+            await stream.write(garbage)
+
+            assert await has_ended(stream)
+            assert node.host.counts.garbage == 1
+            assert node.host.garbage == {stranger.peer: 1}
+            answer = await answer_to(stranger, node, QUESTION)
+            assert answer.kind is Kind.FIND_NODE
+
+    run(main)
+
+
+@PROTOCOLS
+def test_a_stream_that_ends_within_a_message_is_garbage(protocol: str) -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            stream = await stranger.open(node.host.own.peer, protocol)
+            await stream.write(b"\x05he")
+            await stream.close()
+
+            await eventually(lambda: node.host.counts.garbage == 1)
+
+    run(main)
+
+
+def test_many_questions_on_one_stream_are_answered_in_order() -> None:
+    names = [b"%d" % number for number in range(20)]
+
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            stream = await stranger.open(node.host.own.peer, KADEMLIA)
+            await stream.write(b"".join(wire.encode(Message(Kind.GET_VALUE, n)) for n in names))
+            frames = FrameReader(stream, 1 << 20)
+            for name in names:
+                frame = await frames.next()
+                assert frame is not None
+                assert wire.decode(frame, Settings()).key == name
+
+    run(main)
+
+
+def test_a_peer_has_only_so_many_streams_for_a_protocol() -> None:
+    async def main() -> None:
+        node = Node(settings=HostSettings(stream_count_per_protocol_max=2))
+        async with stranger_at(node) as stranger:
+            first, _ = [await stranger.open(node.host.own.peer, FLOODSUB) for _ in range(2)]
+            assert await is_refused(stranger, node, FLOODSUB)
+            assert node.host.counts.refused_streams == 1
+
+            await first.reset()
+            assert not await is_refused(stranger, node, KADEMLIA)
+
+    run(main)
+
+
+def test_a_connection_has_only_so_many_streams() -> None:
+    async def main() -> None:
+        node = Node(settings=HostSettings(stream_count_max=4))
+        async with stranger_at(node) as stranger:
+            for _ in range(4):
+                await stranger.open(node.host.own.peer, PING)
+
+            assert await is_refused(stranger, node, PING)
+            assert node.host.connections.refused_streams == 1
+
+    run(main)
+
+
+def test_a_protocol_that_nobody_speaks_is_refused() -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            with pytest.raises(UnreachableError):
+                await stranger.open(node.host.own.peer, "/nobody/speaks/this/1.0.0")
+
+            assert (await answer_to(stranger, node, QUESTION)).kind is Kind.FIND_NODE
+
+    run(main)
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 100, b"\x13/multistream/1.0.0\n\x03\xff\xfe\n"])
+def test_garbage_instead_of_a_protocol_costs_a_stream(garbage: bytes) -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            (connection,) = stranger._swarm.get_connections()
+            stream = await connection.new_stream()
+            await stream.write(garbage)
+            while not await has_ended(stream):
+                pass
+
+            assert (await answer_to(stranger, node, QUESTION)).kind is Kind.FIND_NODE
+
+    run(main)
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 1000, b""])
+def test_garbage_instead_of_a_handshake_costs_a_connection(garbage: bytes) -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            port = int.from_bytes(node.host.own.addresses[0][-2:], "big")
+            raw = await trio.open_tcp_stream("127.0.0.1", port)
+            await raw.send_all(garbage)
+            await raw.aclose()
+
+            assert (await answer_to(stranger, node, QUESTION)).kind is Kind.FIND_NODE
+            assert node.host.connections.count == 1
+
+    run(main)
+
+
+def test_a_node_answers_a_ping_and_says_who_it_is() -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            peer = node.host.own.peer
+            stream = await stranger.open(peer, PING)
+            await stream.write(bytes(range(32)))
+
+            assert await stream.read(32) == bytes(range(32))
+            assert tuple(await stranger.ask_addresses(peer)) == node.host.own.addresses
+
+    run(main)
+
+
+def test_garbage_for_an_answer_costs_a_stream() -> None:
+    async def send_garbage(_: bytes, stream: Stream) -> None:
+        await stream.read(1)
+        await stream.write(b"\xff" * 64)
+
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            stranger.serve(KADEMLIA, send_garbage)
+            stranger.serve(identify.PROTOCOL, send_garbage)
+            (contact,) = [node.host.own._replace(peer=stranger.peer)]
+            await node.host.do(lambda now: node.core.kademlia.join([contact], now))
+            await eventually(lambda: node.host.counts.garbage)
+
+            assert stranger.peer in node.host.connections
+
+    run(main)

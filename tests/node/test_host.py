@@ -1,0 +1,397 @@
+"""A host brings its core what happens, in order, and does what the core asks for, in order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.node.connections import ListenError
+from smartpubsub.node.host import Host, HostStoppedError
+from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.identity import Identity
+from smartpubsub.protocols.codecs import kademlia_codec
+from smartpubsub.seam import (
+    Answer,
+    Answered,
+    Ask,
+    Asked,
+    CancelTimer,
+    Connect,
+    Connected,
+    Deliver,
+    Disconnected,
+    Effect,
+    Event,
+    Load,
+    Loaded,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    Store,
+    TimerFired,
+)
+from tests.node.hosts import LOOPBACK, Memory, eventually, run
+
+QUICK = HostSettings(answer_s=0.2, backoff_s_first=0.01, dial_s=2)
+
+Answering = Callable[[Event, int], list[Effect]]
+
+
+def say_nothing(_: Event, __: int) -> list[Effect]:
+    return []
+
+
+def answer_all(event: Event, _: int) -> list[Effect]:
+    return [Answer(event.peer, event.message, event.number)] if isinstance(event, Asked) else []
+
+
+class Recorder:
+    """A host with a core that notes all events; what has been done is in one list, in order."""
+
+    def __init__(
+        self,
+        react: Answering = say_nothing,
+        *,
+        settings: HostSettings = QUICK,
+        identity: Identity | None = None,
+    ) -> None:
+        self.events: list[Event] = []
+        self.done: list[object] = []
+        self.storage = Memory()
+        self.react = react
+        self.identity = identity or Identity.new()
+        self.host = Host(
+            self.identity,
+            lambda _: self,
+            [kademlia_codec(Settings())],
+            self,
+            on_deliver=self.done.append,
+            settings=settings,
+        )
+
+    @property
+    def own(self) -> Contact:
+        return self.host.own
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        self.events.append(event)
+        return self.react(event, now)
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        self.storage.apply(changes)
+        self.done.append(list(changes))
+
+    def load(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        return self.storage.load(prefix)
+
+    async def do(self, *effects: Effect) -> None:
+        await self.host.do(lambda _: list(effects))
+
+    async def saw(self, *events: Event) -> None:
+        await eventually(lambda: all(event in self.events for event in events))
+
+    def of(self, kind: type) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@asynccontextmanager
+async def running(*recorders: Recorder) -> AsyncIterator[trio.Nursery]:
+    async with trio.open_nursery() as nursery:
+        for recorder in recorders:
+            await nursery.start(recorder.host.run, [LOOPBACK])
+        yield nursery
+        nursery.cancel_scope.cancel()
+
+
+def question(number: int) -> Message:
+    return Message(Kind.FIND_NODE, b"%d" % number)
+
+
+# --- storage, timers, order ---
+
+
+def test_what_is_stored_is_kept_before_anything_else_is_done() -> None:
+    def react(event: Event, _: int) -> list[Effect]:
+        if isinstance(event, Started):
+            return [Deliver("first"), Store(b"a", b"1"), Deliver("then"), Store(b"b", b"2")]
+        return []
+
+    async def main() -> None:
+        recorder = Recorder(react)
+        async with running(recorder):
+            await eventually(lambda: "then" in recorder.done)
+
+        assert recorder.done[1:] == [[(b"a", b"1"), (b"b", b"2")], "first", "then"]
+
+    run(main)
+
+
+def test_what_happens_together_is_kept_together() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder), trio.open_nursery() as nursery:
+            recorder.host.hold(True)
+            for number in range(20):
+                nursery.start_soon(recorder.do, Store(b"%d" % number, b""), Deliver(number))
+            await trio.testing.wait_all_tasks_blocked()
+            commits_before = recorder.host.counts.commits
+            recorder.host.hold(False)
+
+        assert recorder.host.counts.commits <= commits_before + 2
+        assert sorted(item for item in recorder.done if isinstance(item, int)) == list(range(20))
+
+    run(main)
+
+
+def test_what_was_stored_can_be_loaded_again() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder):
+            await recorder.do(Store(b"x/2", b"two"), Store(b"x/1", b"one"), Store(b"y", b""))
+            await recorder.do(Store(b"x/2", None), Load(b"x/"))
+
+            await recorder.saw(Loaded(b"x/", ((b"x/1", b"one"),)))
+
+    run(main)
+
+
+def test_timers_fire_in_order_unless_moved_or_cancelled() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder):
+            now = recorder.host.clock.now()
+            await recorder.do(
+                SetTimer("late", now + 30_000),
+                SetTimer("early", now + 10_000),
+                SetTimer("never", now + 15_000),
+                SetTimer("moved", now + 1_000),
+                SetTimer("moved", now + 20_000),
+                CancelTimer("never"),
+            )
+            await recorder.saw(TimerFired("late"))
+
+            assert recorder.of(TimerFired) == [
+                TimerFired("early"),
+                TimerFired("moved"),
+                TimerFired("late"),
+            ]
+            assert recorder.host.clock.now() >= now + 30_000
+
+    run(main)
+
+
+def test_a_core_is_told_once_that_it_has_started() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder):
+            await recorder.do()
+
+        assert [type(event) for event in recorder.events] == [Started]
+
+    run(main)
+
+
+# --- questions and answers ---
+
+
+def test_questions_are_answered_on_one_stream() -> None:
+    async def main() -> None:
+        asker, answerer = Recorder(), Recorder(answer_all)
+        async with running(asker, answerer):
+            peer, addresses = answerer.own.peer, answerer.own.addresses
+            for number in range(50):
+                await asker.do(Ask(peer, question(number), number, addresses))
+            await eventually(lambda: len(asker.of(Answered)) == 50)
+
+            answers = [Answered(peer, question(number), number) for number in range(50)]
+            assert asker.of(Answered) == answers
+            (event, *_) = answerer.of(Asked)
+            assert isinstance(event, Asked)
+            assert (event.peer, event.addresses) == (asker.own.peer, asker.own.addresses)
+
+    run(main)
+
+
+def test_a_question_that_is_asked_again_is_asked_once() -> None:
+    async def main() -> None:
+        asker, answerer = Recorder(), Recorder(answer_all)
+        async with running(asker, answerer):
+            ask = Ask(answerer.own.peer, question(1), 1, answerer.own.addresses)
+            await asker.do(ask, ask)
+            await asker.do(Ask(answerer.own.peer, question(2), 2))
+            await eventually(lambda: len(asker.of(Answered)) == 2)
+
+            assert len(answerer.of(Asked)) == 2
+
+    run(main)
+
+
+def test_a_peer_that_does_not_answer_can_be_asked_again() -> None:
+    async def main() -> None:
+        asker, mute = Recorder(), Recorder()
+        async with running(asker, mute):
+            peer = mute.own.peer
+            await asker.do(Ask(peer, question(1), 1, mute.own.addresses))
+            await eventually(lambda: asker.host.counts.unanswered + mute.host.counts.unanswered)
+            await eventually(lambda: len(asker.host._lanes) == 0)
+            mute.react = answer_all
+            await asker.do(Ask(peer, question(2), 2))
+
+            await asker.saw(Answered(peer, question(2), 2))
+            assert len(asker.of(Answered)) == 1
+
+    run(main)
+
+
+def test_what_wants_no_answer_is_received() -> None:
+    told = Message(Kind.ADD_PROVIDER, b"surf")
+
+    async def main() -> None:
+        sender, receiver = Recorder(), Recorder(answer_all)
+        async with running(sender, receiver):
+            await sender.do(
+                Connect(receiver.own.peer, receiver.own.addresses),
+                Send(receiver.own.peer, told),
+                Ask(receiver.own.peer, question(1), 1),
+            )
+            await sender.saw(Answered(receiver.own.peer, question(1), 1))
+
+            assert receiver.of(Received) == [Received(sender.own.peer, told, sender.own.addresses)]
+
+    run(main)
+
+
+# --- connections ---
+
+
+def test_both_are_told_of_a_connection() -> None:
+    async def main() -> None:
+        one, other = Recorder(), Recorder()
+        async with running(one, other):
+            await one.do(Connect(other.own.peer, other.own.addresses))
+            await one.saw(Connected(other.own.peer))
+            await other.saw(Connected(one.own.peer))
+
+            await one.do(Connect(other.own.peer, ()))
+            await eventually(lambda: len(one.of(Connected)) == 2)
+
+    run(main)
+
+
+def test_the_end_of_the_last_connection_is_told() -> None:
+    async def main() -> None:
+        one, other = Recorder(), Recorder()
+        async with running(one):
+            async with running(other):
+                await one.do(Connect(other.own.peer, other.own.addresses))
+                await one.saw(Connected(other.own.peer))
+                assert one.of(Disconnected) == []
+
+            await one.saw(Disconnected(other.own.peer))
+
+    run(main)
+
+
+def test_nobody_where_a_peer_is_said_to_be() -> None:
+    async def main() -> None:
+        one, gone = Recorder(), Recorder()
+        async with running(gone):
+            pass
+        async with running(one):
+            await one.do(Connect(gone.own.peer, gone.own.addresses))
+            await one.saw(Disconnected(gone.own.peer))
+            assert one.of(Disconnected) == [Disconnected(gone.own.peer)]
+            await one.do(Send(gone.own.peer, question(1)))
+            await eventually(lambda: one.host.counts.dropped_unreachable == 1)
+
+    run(main)
+
+
+def test_somebody_else_where_a_peer_is_said_to_be() -> None:
+    async def main() -> None:
+        one, other, absent = Recorder(), Recorder(), Identity.new()
+        async with running(one, other):
+            await one.do(Connect(absent.peer, other.own.addresses))
+
+            await one.saw(Disconnected(absent.peer))
+            assert one.of(Connected) == []
+
+    run(main)
+
+
+def test_a_peer_that_is_back_is_connected_again() -> None:
+    async def main() -> None:
+        one, other = Recorder(), Recorder(answer_all)
+        async with running(one):
+            async with running(other):
+                await one.do(Ask(other.own.peer, question(1), 1, other.own.addresses))
+                await eventually(lambda: len(one.of(Answered)) == 1)
+            await one.saw(Disconnected(other.own.peer))
+            again = Recorder(answer_all, identity=other.identity)
+            async with running(again):
+                await one.do(Ask(again.own.peer, question(2), 2, again.own.addresses))
+                await eventually(lambda: len(one.of(Answered)) == 2)
+
+    run(main)
+
+
+def test_idle_connections_make_room() -> None:
+    async def main() -> None:
+        few = HostSettings(connection_count_high=2, idle_s_min=0)
+        hub, spokes = Recorder(settings=few), [Recorder() for _ in range(4)]
+        async with running(hub, *spokes):
+            for spoke in spokes:
+                await spoke.do(Connect(hub.own.peer, hub.own.addresses))
+                await spoke.saw(Connected(hub.own.peer))
+            await eventually(lambda: hub.host.connections.count <= 2)
+
+            await spokes[0].saw(Disconnected(hub.own.peer))
+            assert spokes[3].of(Disconnected) == []
+
+    run(main)
+
+
+# --- beginning and end ---
+
+
+def test_nothing_can_be_asked_of_a_host_that_has_stopped() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder):
+            await recorder.host.stop()
+            with pytest.raises(HostStoppedError):
+                await recorder.do()
+
+    run(main)
+
+
+def test_what_waits_when_a_host_stops_is_refused() -> None:
+    async def main() -> None:
+        recorder = Recorder(settings=HostSettings(drain_s=0.01))
+        async with running(recorder), trio.open_nursery() as nursery:
+            recorder.host.hold(True)
+            nursery.start_soon(recorder.host.stop)
+            with pytest.raises(HostStoppedError):
+                await recorder.do()
+
+    run(main)
+
+
+def test_an_address_in_use_is_told() -> None:
+    async def main() -> None:
+        first, second = Recorder(), Recorder()
+        async with running(first):
+            port = int.from_bytes(first.own.addresses[0][-2:], "big")
+            with pytest.raises(BaseExceptionGroup) as caught:
+                await second.host.run([f"/ip4/127.0.0.1/tcp/{port}"])
+            assert caught.group_contains(ListenError)
+
+    run(main)

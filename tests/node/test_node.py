@@ -1,0 +1,306 @@
+"""Nodes as an application uses them, on real connections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from smartpubsub import Node, PredicateError
+from smartpubsub.node.arrivals import Event, Overflow, Subscription
+from smartpubsub.node.calls import Receipt, Wait
+from smartpubsub.node.connections import ListenError
+from smartpubsub.node.errors import NoSubscriptionError, NodeClosedError, OverflowedError
+from smartpubsub.node.folder import FolderInUseError
+from smartpubsub.protocols.pubsub import SubscriptionState
+from tests.node.hosts import LOOPBACK, eventually, run
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def node_in(folder: Path, *bootstrap: Node) -> Node:
+    addresses = [address for node in bootstrap for address in node.addresses]
+    return Node(data=folder, listen=[LOOPBACK], bootstrap=addresses)
+
+
+@asynccontextmanager
+async def three_nodes(folder: Path) -> AsyncIterator[tuple[Node, Node, Node]]:
+    async with (
+        node_in(folder / "a") as a,
+        node_in(folder / "b", a) as b,
+        node_in(folder / "c", a) as c,
+    ):
+        yield a, b, c
+
+
+async def taken(events: Subscription, count: int) -> list[bytes]:
+    return [(await anext(events)).payload for _ in range(count)]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+# --- subscribing and publishing ---
+
+
+def test_an_event_reaches_those_who_want_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            three_nodes(tmp_path) as (a, b, c),
+            a.subscribe("surf/price[10,20]") as near,
+            c.subscribe("surf") as far,
+            c.subscribe("price[16,]") as other,
+        ):
+            assert near.state is SubscriptionState.IN_FORCE
+            receipt = await b.publish("surf/price=15", b"an offer", wait="all")
+            await b.publish("price=17", b"another", wait=Wait.ALL)
+
+            event = await anext(near)
+            assert receipt == Receipt(event.id, Wait.ALL)
+            assert event.publisher == b.peer_id
+            assert str(event.predicate) == "surf/price=15"
+            assert event.payload == b"an offer"
+            assert await taken(far, 1) == [b"an offer"]
+            assert await taken(other, 1) == [b"another"]
+
+    run(main)
+
+
+def test_a_publisher_gets_its_own_events_if_it_wants_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("rain") as events:
+            await node.publish("rain", b"1", wait=Wait.NOTHING)
+            await node.publish("rain", b"2", wait=Wait.RENDEZVOUS)
+            assert await taken(events, 2) == [b"1", b"2"]
+
+    run(main)
+
+
+def test_an_ended_subscription_gets_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path) as (a, b, _):
+            async with b.subscribe("rain") as events:
+                pass
+            await a.publish("rain", wait=Wait.ALL)
+            assert [event async for event in events] == []
+            assert b.subscriptions() == []
+
+    run(main)
+
+
+def test_a_subscription_can_be_ended_by_its_number(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("rain") as events:
+            [wish] = node.subscriptions()
+            assert (wish.number, str(wish.predicate)) == (events.number, "rain")
+            await node.unsubscribe(wish.number)
+            assert [event async for event in events] == []
+            with pytest.raises(NoSubscriptionError, match=f"no subscription {wish.number}"):
+                await node.unsubscribe(wish.number)
+
+    run(main)
+
+
+def test_handlers_are_called_for_what_matches(tmp_path: Path) -> None:
+    async def main() -> None:
+        got: list[tuple[str, bytes]] = []
+        node = node_in(tmp_path)
+
+        @node.on("rain")
+        async def on_rain(event: Event) -> None:
+            got.append(("rain", event.payload))
+
+        async with node:
+
+            @node.on("snow")
+            async def on_snow(event: Event) -> None:
+                got.append(("snow", event.payload))
+
+            await eventually(
+                lambda: (
+                    [wish.state for wish in node.subscriptions()]
+                    == [SubscriptionState.IN_FORCE] * 2
+                )
+            )
+            await node.publish("rain", b"1", wait=Wait.ALL)
+            await node.publish("snow", b"2", wait=Wait.ALL)
+            await eventually(lambda: len(got) == 2)
+        assert got == [("rain", b"1"), ("snow", b"2")]
+
+    run(main)
+
+
+# --- more than is taken ---
+
+
+def test_the_oldest_are_dropped_and_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            node_in(tmp_path) as node,
+            node.subscribe("a", buffer_count_max=3, overflow=Overflow.DROP_OLDEST) as events,
+        ):
+            for payload in numbered(10):
+                await node.publish("a", payload, wait=Wait.ALL)
+            assert events.dropped == 7
+            assert await taken(events, 3) == numbered(10)[7:]
+
+    run(main)
+
+
+def test_an_overflow_can_be_an_error_after_what_there_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            node_in(tmp_path) as node,
+            node.subscribe("a", buffer_count_max=3, overflow=Overflow.ERROR) as events,
+        ):
+            for payload in numbered(5):
+                await node.publish("a", payload, wait=Wait.ALL)
+            assert await taken(events, 3) == numbered(3)
+            with pytest.raises(OverflowedError, match="more than 3 events waited for a"):
+                await anext(events)
+
+    run(main)
+
+
+def test_a_node_that_is_blocked_loses_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            three_nodes(tmp_path) as (a, b, _),
+            b.subscribe("a", buffer_count_max=2, overflow=Overflow.BLOCK) as events,
+        ):
+            for payload in numbered(50):
+                await a.publish("a", payload, wait=Wait.NOTHING)
+            await eventually(lambda: not events.has_room)
+            assert sorted(await taken(events, 50)) == sorted(numbered(50))
+
+    run(main)
+
+
+def test_a_subscription_can_be_left_while_another_blocks_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smartpubsub.node.node.LEAVE_S_MAX", 0.05)
+
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("a", buffer_count_max=1) as full:
+            async with node.subscribe("b"):
+                await node.publish("a", wait=Wait.NOTHING)
+                await eventually(lambda: not full.has_room)
+            await anext(full)
+            await eventually(lambda: len(node.subscriptions()) == 1)
+
+    run(main)
+
+
+# --- starting again ---
+
+
+def test_a_subscription_is_taken_up_again_after_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path / "a") as a:
+            async with node_in(tmp_path / "b", a) as b:
+                peer_id = b.peer_id
+                before = await b.subscribe("rain").__aenter__()  # And never left.
+            async with node_in(tmp_path / "b", a) as b:
+                assert b.peer_id == peer_id
+                await eventually(
+                    lambda: (
+                        [wish.state for wish in b.subscriptions()] == [SubscriptionState.IN_FORCE]
+                    )
+                )
+                await a.publish("rain", b"early", wait=Wait.ALL)
+                assert [(w.is_taken, w.waiting) for w in b.subscriptions()] == [(False, 1)]
+                async with b.subscribe("rain") as events:
+                    assert events.number == before.number
+                    await a.publish("rain", b"late", wait=Wait.ALL)
+                    assert await taken(events, 2) == [b"early", b"late"]
+                assert b.subscriptions() == []
+
+    run(main)
+
+
+def test_what_is_left_waits_for_the_next(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            async with node.subscribe("rain") as events:
+                await node.publish("rain", b"1", wait=Wait.ALL)
+                node.leave(events)
+            assert [event async for event in events] == []
+            await node.publish("rain", b"2", wait=Wait.ALL)
+            async with node.subscribe("rain") as again:
+                assert again.number == events.number
+                assert await taken(again, 2) == [b"1", b"2"]
+
+    run(main)
+
+
+# --- errors ---
+
+
+def test_a_node_that_does_not_run_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = node_in(tmp_path)
+
+        async def uses() -> None:
+            for use in (lambda: node.peer_id, lambda: node.addresses, node.peers):
+                with pytest.raises(NodeClosedError, match="inside 'async with Node"):
+                    use()
+            with pytest.raises(NodeClosedError):
+                await node.publish("a")
+            with pytest.raises(NodeClosedError):
+                await node.subscribe("a").__aenter__()
+
+        await uses()
+        async with node:
+            await node.publish("a", wait=Wait.ALL)
+        await uses()
+
+    run(main)
+
+
+def test_errors_come_out_of_a_node_as_they_are(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(PredicateError):
+            async with node_in(tmp_path / "a") as node:
+                await node.publish("a[")
+        async with node_in(tmp_path / "a") as node:
+            with pytest.raises(FolderInUseError):
+                await node_in(tmp_path / "a").__aenter__()
+            [address] = node.addresses
+            taken_address = address.partition("/p2p/")[0]
+            with pytest.raises(ListenError, match=re.escape(taken_address)):
+                await Node(data=tmp_path / "b", listen=[taken_address]).__aenter__()
+
+    run(main)
+
+
+def test_a_node_that_is_cancelled_ends_its_subscriptions(tmp_path: Path) -> None:
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+            async with node_in(tmp_path) as node, node.subscribe("rain"):
+                scope.cancel()
+                await trio.sleep_forever()
+        async with node_in(tmp_path) as node:
+            assert node.subscriptions() == []
+
+    run(main)
+
+
+# --- the README ---
+
+
+def test_the_readme_program_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    [program] = re.findall(r"```py\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+    exec(program, {})
+
+    [said] = re.findall(r"# prints: (.*)", program)
+    assert capsys.readouterr().out == f"{said}\n"

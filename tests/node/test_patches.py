@@ -1,0 +1,239 @@
+"""The defects of py-libp2p 0.8.1 do not show on real connections of this machine with itself."""
+
+import logging
+import socket
+from importlib import metadata
+
+import pytest
+import trio
+from libp2p.custom_types import TProtocol
+from libp2p.io.exceptions import IncompleteReadError
+from libp2p.network.exceptions import SwarmException
+from libp2p.network.swarm import Swarm
+from libp2p.peer.id import ID
+from libp2p.security.insecure.transport import PLAINTEXT_PROTOCOL_ID, InsecureTransport
+from libp2p.stream_muxer.exceptions import MuxedStreamError
+from libp2p.stream_muxer.yamux import yamux
+from libp2p.transport.upgrader import TransportUpgrader
+from multiaddr import Multiaddr
+from trio.testing import MockClock
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node import patches
+from smartpubsub.node.connections import Connections, ListenError
+from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.streams import STREAM_ERRORS, Stream, UnreachableError
+from smartpubsub.seam import Peer
+from tests.node.hosts import connections, eventually, run
+
+PROTOCOL = "/test/1.0.0"
+
+
+def swarm_of(there: Connections) -> Swarm:
+    return there._swarm
+
+
+def know(here: Connections, there: Connections) -> ID:
+    """Have libp2p itself know where a peer is."""
+    addresses = [Multiaddr(address) for address in there.addresses]
+    swarm_of(here).peerstore.add_addrs(ID(there.peer), addresses, 60)
+    return ID(there.peer)
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def yamux_between(here: Connections, there: Connections) -> yamux.Yamux:
+    (connection,) = swarm_of(here).get_connections(ID(there.peer))
+    muxed = connection.muxed_conn
+    assert isinstance(muxed, yamux.Yamux)
+    return muxed
+
+
+def test_the_installed_version_is_the_one_that_is_patched() -> None:
+    patches.apply()
+
+    assert metadata.version("libp2p") == patches.VERSION
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(SmartPubSubError, match=r"libp2p 0\.9\.0 is installed.*on 0\.8\.1 only"):
+        patches.apply("0.9.0")
+
+
+def test_d1_listener_takes_connections_for_ever() -> None:
+    async def main() -> None:
+        few = HostSettings(connection_count_max=2, connection_count_high=2)
+        async with connections(few) as server:
+            for _ in range(4):
+                async with connections() as client:
+                    await client.dial(server.peer, server.addresses[0])
+                    await eventually(lambda: server.count == 1)
+                await eventually(lambda: swarm_of(server)._inbound_limiter.borrowed_tokens == 0)
+
+    run(main)
+
+
+def test_d2_noise_only() -> None:
+    async def main() -> None:
+        async with connections() as server, connections() as liar:
+            plain = InsecureTransport(liar._keys)
+            swarm_of(liar).upgrader = TransportUpgrader(
+                {PLAINTEXT_PROTOCOL_ID: plain}, {TProtocol(yamux.PROTOCOL_ID): yamux.Yamux}
+            )
+            with pytest.raises(UnreachableError):
+                await liar.dial(server.peer, server.addresses[0])
+            assert server.count == 0
+
+    run(main)
+
+
+def test_d3_dial_does_not_wait() -> None:
+    async def main() -> float:
+        async with connections() as server, connections() as client:
+            peer = know(client, server)
+            started_at = trio.current_time()
+            await swarm_of(client).dial_peer(peer)
+            return trio.current_time() - started_at
+
+    # This clock moves only if everybody waits for it.
+    assert run(main, MockClock(autojump_threshold=0.2)) == 0
+
+
+def test_d4_write_waits_for_a_slow_reader() -> None:
+    clock = MockClock(rate=1)
+    content = bytes(1 << 20)
+    read: list[int] = []
+
+    async def read_late(_: Peer, stream: Stream) -> None:
+        clock.rate = 100
+        resting_until = trio.current_time() + 20
+        await eventually(lambda: trio.current_time() > resting_until)
+        clock.rate = 1
+        while sum(read) < len(content):
+            read.append(len(await stream.read(1 << 16)))
+
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            server.serve(PROTOCOL, read_late)
+            await client.dial(server.peer, server.addresses[0])
+            stream = await client.open(server.peer, PROTOCOL)
+            await stream.write(content)
+            await eventually(lambda: sum(read) == len(content))
+
+    run(main, clock)
+
+
+class Pieces:
+    """Gives one byte at a time, and then nothing."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.reads = 0
+
+    async def read(self, n: int | None = None) -> bytes:
+        self.reads += 1
+        assert n
+        piece, self.content = self.content[:1], self.content[1:]
+        return piece
+
+
+def test_d5_read_takes_as_many_pieces_as_there_are() -> None:
+    content = bytes(range(256)) * 2
+    assert trio.run(yamux.read_exactly, Pieces(content), len(content)) == content  # type: ignore[attr-defined]
+
+    ended = Pieces(b"short")
+    with pytest.raises(IncompleteReadError) as caught:
+        trio.run(yamux.read_exactly, ended, 6)  # type: ignore[attr-defined]
+    assert (caught.value.received_bytes, ended.reads) == (5, 6)
+
+
+def test_d6_stream_too_many_is_refused() -> None:
+    async def main() -> None:
+        generous = HostSettings(stream_count_max=1_000)
+        async with connections(generous) as server, connections() as client:
+            await client.dial(server.peer, server.addresses[0])
+            connection = yamux_between(client, server)
+            streams = [await connection.open_stream() for _ in range(256)]
+            with pytest.raises(MuxedStreamError, match="too many"):
+                await connection.open_stream()
+
+            await streams[0].reset()
+            await connection.open_stream()
+
+    run(main)
+
+
+def test_d7_failed_dial_blocks_nobody() -> None:
+    async def main() -> None:
+        port = free_port()
+        async with connections() as client, connections() as other:
+            peer = ID(other.peer)
+            swarm_of(client).peerstore.add_addr(peer, Multiaddr(f"/ip4/127.0.0.1/tcp/{port}"), 60)
+            with pytest.raises(SwarmException):
+                await swarm_of(client).dial_peer(peer)
+
+            assert await swarm_of(other).listen(Multiaddr(f"/ip4/127.0.0.1/tcp/{port}"))
+            assert await swarm_of(client).dial_peer(peer)
+
+    run(main)
+
+
+def test_d8_windows_are_kept_to() -> None:
+    async def read_never(_: Peer, __: Stream) -> None:
+        await trio.sleep_forever()
+
+    async def main() -> None:
+        gone: list[Peer] = []
+
+        def on_connection(peer: Peer, is_there: bool) -> None:
+            if not is_there:
+                gone.append(peer)
+
+        async with connections(on_connection=on_connection) as server, connections() as client:
+            server.serve(PROTOCOL, read_never)
+            await client.dial(server.peer, server.addresses[0])
+            stream = await client.open(server.peer, PROTOCOL)
+            stream.muxed_stream.send_window = 1 << 30  # type: ignore[attr-defined]
+            with pytest.raises(STREAM_ERRORS):
+                await stream.write(bytes(64 << 20))
+            await eventually(lambda: gone)
+
+    run(main)
+
+
+def test_d9_port_is_not_shared() -> None:
+    async def main() -> None:
+        port = free_port()
+        async with connections(listen=f"/ip4/127.0.0.1/tcp/{port}"):
+            with pytest.raises(BaseExceptionGroup) as caught:
+                async with connections(listen=f"/ip4/127.0.0.1/tcp/{port}"):
+                    pass
+            assert caught.group_contains(ListenError, match=f"cannot listen on .*{port}")
+
+    run(main)
+
+
+def test_d10_nothing_is_logged_unasked(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for logger in (logging.getLogger(), logging.getLogger("libp2p")):
+        silent = [h for h in logger.handlers if type(h) is logging.NullHandler]
+        monkeypatch.setattr(logger, "handlers", silent)  # Those of pytest are not there usually.
+
+    async def main() -> None:
+        async with connections() as client, connections() as other:
+            await client.dial(other.peer, other.addresses[0])
+            await client.close(other.peer)
+            address = Multiaddr(f"/ip4/127.0.0.1/tcp/{free_port()}").to_bytes()
+            with pytest.raises(UnreachableError):
+                await client.dial(other.peer, address)
+
+    run(main)
+
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger().handlers == []

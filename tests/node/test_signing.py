@@ -1,0 +1,151 @@
+"""An event is taken only as its publisher signed it."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nacl.signing import VerifyKey
+
+from smartpubsub.node import signing as signing_module
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.rpc_wire import RpcLimits, event_bytes, read_event, signing_bytes
+
+REPEATABLE = settings(deadline=None, database=None, derandomize=True)
+
+ALICE = Identity.of(bytes(31) + b"a")
+MALLORY = Identity.of(bytes(31) + b"m")
+PREDICATE = Predicate.parse("surf/price[10,20]")
+OTHER = Predicate.parse("surf/price[10,21]")
+ID = EventId(ALICE.peer, 1, 2)
+
+SIGNED = (
+    b"libp2p-pubsub:"
+    b"\x0a\x26" + ALICE.peer + b"\x12\x1a\x0a\x11surf/price[10,20]\x12\x05waves"
+    b"\x1a\x08\0\0\0\x01\0\0\0\x02\x22\x0bsmartpubsub"
+)
+SIGNATURE = bytes.fromhex(
+    "ebf796d7a97a0826c7f4942f2d555183eda9da1ad64b04a2ca2cb894fe74c2a7"
+    "c60ccaf8c17c565d8950c452acaba685270adbdd78f080cc61c48a3ee622650b"
+)
+"""Made by OpenSSL."""
+
+# An Ed25519 key of small order: without a check of keys, signatures of zeros are valid for some.
+SMALL_ORDER_PEER = ALICE.peer[:6] + b"\x01" + bytes(31)
+
+
+def signed(
+    signing: Signing, predicate: Predicate = PREDICATE, payload: bytes = b"waves"
+) -> Publication:
+    return Publication.of(ID, predicate, payload, signing.sign(ID, predicate, payload))
+
+
+def test_what_is_signed_is_what_libp2p_signs() -> None:
+    assert signing_bytes(ID, PREDICATE, b"waves") == SIGNED
+
+
+def test_a_signature_is_always_the_same() -> None:
+    assert Ed25519Signing(ALICE).sign(ID, PREDICATE, b"waves") == SIGNATURE
+
+
+def test_everybody_can_check_a_signature() -> None:
+    event = signed(Ed25519Signing(ALICE))
+
+    assert Ed25519Signing(ALICE).is_signed(event)
+    assert Ed25519Signing(MALLORY).is_signed(event)
+    assert Ed25519Signing(MALLORY).is_signed(read_event(event_bytes(event), RpcLimits()))
+
+
+CHANGES: list[Callable[[Publication], Publication]] = [
+    lambda event: event._replace(payload=b"calm"),
+    lambda event: event._replace(payload=b""),
+    lambda event: event._replace(predicate=OTHER),
+    lambda event: event._replace(id=event.id._replace(number=3)),
+    lambda event: event._replace(id=event.id._replace(incarnation=2)),
+    lambda event: event._replace(id=event.id._replace(publisher=MALLORY.peer)),
+    lambda event: event._replace(id=event.id._replace(publisher=b"somebody")),
+    lambda event: event._replace(id=event.id._replace(publisher=ALICE.peer + b"\0")),
+    lambda event: event._replace(id=event.id._replace(publisher=SMALL_ORDER_PEER)),
+    lambda event: event._replace(signature=b""),
+    lambda event: event._replace(signature=event.signature[:-1]),
+    lambda event: event._replace(signature=event.signature + b"\0"),
+    lambda event: event._replace(signature=bytes(64)),
+    lambda event: event._replace(
+        signature=Ed25519Signing(MALLORY).sign(event.id, event.predicate, event.payload)
+    ),
+]
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_changed_event_is_refused(
+    changed: Callable[[Publication], Publication], is_known: bool
+) -> None:
+    event = signed(Ed25519Signing(ALICE))
+    signing = Ed25519Signing(MALLORY)
+    if is_known:
+        assert signing.is_signed(event)
+
+    assert not signing.is_signed(changed(event))
+    assert signing.is_signed(event)
+
+
+def test_a_key_of_small_order_signs_nothing() -> None:
+    event = Publication.of(
+        ID._replace(publisher=SMALL_ORDER_PEER), PREDICATE, b"", b"\x01" + bytes(63)
+    )
+
+    assert not Ed25519Signing(ALICE).is_signed(event)
+
+
+@settings(REPEATABLE)
+@given(st.integers(0, 511))
+def test_any_flipped_bit_of_a_signature_shows(bit: int) -> None:
+    signing = Ed25519Signing(ALICE)
+    event = signed(signing)
+    flipped = int.from_bytes(event.signature, "big") ^ 1 << bit
+
+    assert not signing.is_signed(event._replace(signature=flipped.to_bytes(64, "big")))
+
+
+@settings(REPEATABLE)
+@given(st.binary(max_size=60), st.binary(max_size=70), st.binary(max_size=10))
+def test_garbage_is_not_signed(publisher: bytes, signature: bytes, payload: bytes) -> None:
+    event = Publication.of(EventId(publisher, 0, 0), PREDICATE, payload, signature)
+
+    assert not Ed25519Signing(ALICE).is_signed(event)
+
+
+def test_those_that_come_again_are_remembered_and_few_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bytes] = []
+
+    def key_of(key: bytes) -> VerifyKey:
+        asked.append(key)
+        return VerifyKey(key)
+
+    monkeypatch.setattr(signing_module, "VerifyKey", key_of)
+    alice = Ed25519Signing(ALICE)
+    signing = Ed25519Signing(MALLORY, verified_count_max=3)
+    events = [signed(alice, payload=b"%d" % number) for number in range(10)]
+
+    for event in events:
+        assert signing.is_signed(event)
+        assert signing.is_signed(events[0])
+    assert len(asked) == len(events)
+
+    assert signing.is_signed(events[1])
+    assert len(asked) == len(events) + 1
+
+
+def test_what_was_refused_is_not_remembered() -> None:
+    signing = Ed25519Signing(MALLORY)
+    forged = signed(Ed25519Signing(ALICE))._replace(payload=b"forged")
+
+    assert not signing.is_signed(forged)
+    assert not signing.is_signed(forged)
+    assert len(signing._verified) == 0
