@@ -22,6 +22,16 @@ def test_arrow_is_imported_only_with_matching() -> None:
     assert run("import smartpubsub, sys; print('pyarrow' in sys.modules)") == "False\n"
 
 
+def test_libp2p_is_imported_only_with_the_node() -> None:
+    program = "import smartpubsub, sys; print('libp2p' in sys.modules, 'trio' in sys.modules)"
+    assert run(program) == "False False\n"
+
+
+@pytest.mark.parametrize("name", ["Node", "AsyncioNode", "SyncNode"])
+def test_nodes_are_there_when_they_are_wanted(name: str) -> None:
+    assert run(f"from smartpubsub import {name}; print({name}.__name__)") == f"{name}\n"
+
+
 def test_what_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         smartpubsub.nothing  # noqa: B018

@@ -1,16 +1,33 @@
 """Content-based publish/subscribe: say what you want by content, and get it."""
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Interval, Predicate, PredicateError
 
-__all__ = ["Interval", "Predicate", "PredicateError", "SmartPubSubError"]
+if TYPE_CHECKING:
+    from smartpubsub.node.asyncio_bridge import AsyncioNode
+    from smartpubsub.node.node import Node
+    from smartpubsub.node.sync import SyncNode
+
+__all__ = [
+    "AsyncioNode",
+    "Interval",
+    "Node",
+    "Predicate",
+    "PredicateError",
+    "SmartPubSubError",
+    "SyncNode",
+]
+
+_NODES = {"Node": "node", "AsyncioNode": "asyncio_bridge", "SyncNode": "sync"}
 
 
-def __getattr__(name: str) -> ModuleType:
-    # Arrow takes a while to import, so whoever needs no matching does not wait for it.
+def __getattr__(name: str) -> Any:
+    # Arrow and libp2p take a while to import, so whoever needs neither does not wait for them.
     if name == "matching":
         return import_module("smartpubsub.matching")
+    if name in _NODES:
+        return getattr(import_module(f"smartpubsub.node.{_NODES[name]}"), name)
     raise AttributeError(f"module 'smartpubsub' has no attribute {name!r}")

@@ -51,18 +51,18 @@ def test_a_node_that_has_ended_says_so(tmp_path: Path) -> None:
 
 def test_an_asyncio_program_publishes_and_gets_events(tmp_path: Path) -> None:
     async def program() -> list[bytes]:
-        async with AsyncioNode(**options(tmp_path / "one")) as one:
-            async with (
-                AsyncioNode(**options(tmp_path / "other", *one.addresses)) as other,
-                other.subscribe("surf") as events,
-            ):
-                for number in range(50):
-                    await one.publish("surf", b"%d" % number, wait="nothing")
-                got = []
-                async for event in events:
-                    got.append(event.payload)
-                    if len(got) == 50:
-                        return got
+        async with (
+            AsyncioNode(**options(tmp_path / "one")) as one,
+            AsyncioNode(**options(tmp_path / "other", *one.addresses)) as other,
+            other.subscribe("surf") as events,
+        ):
+            for number in range(50):
+                await one.publish("surf", b"%d" % number, wait="nothing")
+            got = []
+            async for event in events:
+                got.append(event.payload)
+                if len(got) == 50:
+                    return got
         raise AssertionError("the subscription has ended before all events came")
 
     assert asyncio.run(program()) == [b"%d" % number for number in range(50)]

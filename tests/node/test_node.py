@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,7 +15,12 @@ from smartpubsub import Node, PredicateError
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import Receipt, Wait
 from smartpubsub.node.connections import ListenError
-from smartpubsub.node.errors import NoSubscriptionError, NodeClosedError, OverflowedError
+from smartpubsub.node.errors import (
+    NodeClosedError,
+    NoSubscriptionError,
+    NotPromisedError,
+    OverflowedError,
+)
 from smartpubsub.node.folder import FolderInUseError
 from smartpubsub.protocols.pubsub import SubscriptionState
 from tests.node.hosts import LOOPBACK, eventually, run
@@ -279,6 +285,25 @@ def test_errors_come_out_of_a_node_as_they_are(tmp_path: Path) -> None:
     run(main)
 
 
+@pytest.mark.parametrize(
+    "options", [{"protocol": "floodsub"}, {"protocol": "gossipsub"}, {"variant": "base-unreliable"}]
+)
+def test_what_a_protocol_does_not_promise_is_not_waited_for(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with (
+            Node(data=tmp_path, listen=[LOOPBACK], **options) as node,
+            node.subscribe("rain") as events,
+        ):
+            with pytest.raises(NotPromisedError, match="wait for less"):
+                await node.publish("rain", wait=Wait.ALL)
+            await node.publish("rain", b"1", wait=Wait.RENDEZVOUS)
+            assert await taken(events, 1) == [b"1"]
+
+    run(main)
+
+
 def test_a_node_that_is_cancelled_ends_its_subscriptions(tmp_path: Path) -> None:
     async def main() -> None:
         with trio.CancelScope() as scope:
@@ -287,6 +312,19 @@ def test_a_node_that_is_cancelled_ends_its_subscriptions(tmp_path: Path) -> None
                 await trio.sleep_forever()
         async with node_in(tmp_path) as node:
             assert node.subscriptions() == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("after_s", [0, 0.001, 0.005, 0.01, 0.05])
+def test_a_node_can_be_cancelled_at_any_time(after_s: float, tmp_path: Path) -> None:
+    nobody = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWPH332bRWJqRHHycmLGka4odL32rmfUjCFvvDaqCfKXhE"
+
+    async def main() -> None:
+        with trio.move_on_after(after_s) as scope:
+            async with Node(data=tmp_path, listen=[LOOPBACK], bootstrap=[nobody]):
+                await trio.sleep_forever()
+        assert scope.cancelled_caught
 
     run(main)
 

@@ -1,6 +1,9 @@
 """smartpubsub demo."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -83,10 +86,36 @@ def show_network() -> None:
     click.echo(result_text(result))
 
 
+def show_nodes() -> None:
+    try:
+        from smartpubsub.node.sync import SyncNode
+    except ModuleNotFoundError as error:
+        click.echo(f"nodes need {error.name}; install it with: pip install 'smartpubsub[node]'")
+        return
+    wish, event = "portugal/weather/temp[20,30]", "portugal/lisbon/weather/temp=24"
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+
+        def node(name: str, *bootstrap: str) -> SyncNode:
+            data, listen = Path(folder, name), ["/ip4/127.0.0.1/tcp/0"]
+            return stack.enter_context(SyncNode(data=data, listen=listen, bootstrap=bootstrap))
+
+        first = node("first")
+        others = [node(f"other-{number}", *first.addresses) for number in range(3)]
+        for number, other in enumerate([first, *others], 1):
+            click.echo(f"node {number} listens at  {other.addresses[0]}")
+        events = stack.enter_context(others[0].subscribe(wish))
+        click.echo(f"node 2 wants        {wish}")
+        others[2].publish(event, b"sunny", wait="all")
+        click.echo(f"node 4 publishes    {event}")
+        got = events.get(timeout_s=10)
+        click.echo(f"node 2 gets         {got.predicate}, {got.payload.decode()}, {got.hops} hops")
+
+
 STEPS: list[tuple[str, Callable[[], None]]] = [
     ("What works on this machine", show_machine),
     ("Does an event match?", show_match),
     ("Many wishes, few filters", show_summary),
     ("Who wants this event?", show_speed),
     ("Nodes crash, and nothing is lost", show_network),
+    ("Real nodes on real connections", show_nodes),
 ]

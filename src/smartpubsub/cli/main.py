@@ -18,6 +18,10 @@ COMMANDS = {
     "explain": LazyCommand(
         "smartpubsub.cli.explain:explain", "Say whether an event matches a filter, and why."
     ),
+    "node": LazyCommand("smartpubsub.cli.node:node", "Run a node, and look at it."),
+    "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
+    "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
+    "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,19 @@ _VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in 
 
 SETTINGS: tuple[str, ...] = tuple(_VALUES)
 """Their names in a file; in capitals after `SMARTPUBSUB_` they are the variables."""
+
+
+def host_settings(config: NodeConfig) -> HostSettings:
+    """What of a configuration concerns the host."""
+    connections = config.connection_count_max
+    usual = HostSettings()
+    return replace(
+        usual,
+        connection_count_max=connections,
+        connection_count_high=min(usual.connection_count_high, max(1, connections * 2 // 3)),
+        stream_count_max=config.stream_count_max,
+        question_count_max=config.question_count_max,
+    )
 
 
 def load_config(

@@ -22,7 +22,7 @@ def text_of(peer: Peer, address: bytes | None = None) -> str:
     """A peer id, after the address if there is one.
 
     >>> text_of(b"\\x00\\x24\\x08\\x01\\x12\\x20" + bytes(32))
-    '12D3KooW9pQ3QJ1Zs6f5qV3H7Qb5nqV2fKJ7vHcV9oX7Wn8QnLqJ'
+    '12D3KooW9pNAk8aiBuGVQtWRdbkLmo5qVL3e2h5UxbN2Nz9ttwiw'
     """
     id = peer_text(peer)
     return id if address is None else f"{Multiaddr(address)}/p2p/{id}"

@@ -27,3 +27,7 @@ class OverflowedError(NodeError):
 
 class NoSubscriptionError(NodeError):
     """A number that no subscription has."""
+
+
+class NotPromisedError(NodeError):
+    """Something that the network's protocol does not promise."""

@@ -18,6 +18,7 @@ from random import Random
 from types import TracebackType
 
 import trio
+from trio_typing import TaskStatus
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
@@ -32,14 +33,14 @@ from smartpubsub.node.arrivals import (
     must_be_open,
 )
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Receipt, Wait
-from smartpubsub.node.configuration import NodeConfig, load_config
+from smartpubsub.node.configuration import NodeConfig, host_settings, load_config
 from smartpubsub.node.contacts import contact_at, text_of
-from smartpubsub.node.errors import NoSubscriptionError
+from smartpubsub.node.errors import NoSubscriptionError, NotPromisedError
 from smartpubsub.node.host import Host, HostStoppedError
 from smartpubsub.node.identity import Identity, identity_in
 from smartpubsub.node.lone_errors import lone_errors
 from smartpubsub.node.signing import Ed25519Signing
-from smartpubsub.node.storage import SqliteStorage
+from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.predicates import Predicate, as_predicate
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.node import NodeCore
@@ -53,10 +54,13 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Unsubscribed,
 )
+from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.seam import Effect
 from smartpubsub.sim.stacks import STACKS, StackOptions
 
 JOIN_S_MAX = 30.0
+PAYLOAD_BYTES_MAX = RpcLimits().payload_bytes_max // 2
+"""So that an event fits into a message with all that goes with it."""
 LEAVE_S_MAX = 5.0
 
 
@@ -96,7 +100,8 @@ class Node:
 
     @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
-        with lone_errors(), SqliteStorage(self.config.data) as storage:
+        limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
+        with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
             self.identity = identity_in(self.config.data)
             host = Host(
                 self.identity,
@@ -104,9 +109,11 @@ class Node:
                 codecs_of(self.config.protocol),
                 storage,
                 on_deliver=self._on_deliver,
+                settings=host_settings(self.config),
             )
             async with trio.open_nursery() as nursery:
-                await nursery.start(host.run, self.config.listen)
+                with trio.CancelScope(shield=True):  # Half a start cannot be undone.
+                    await nursery.start(self._run, host)
                 self._nursery, self._host = nursery, host
                 try:
                     await self._join(host)
@@ -122,6 +129,13 @@ class Node:
                         await host.stop()
                     nursery.cancel_scope.cancel()
 
+    async def _run(
+        self, host: Host, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        # Also a node that is cancelled ends its subscriptions and sends what is still to be sent.
+        with trio.CancelScope(shield=True):
+            await host.run(self.config.listen, task_status=task_status)
+
     async def _join(self, host: Host) -> None:
         bootstrap = [contact_at(address) for address in self.config.bootstrap]
         await host.do(lambda now: self._core.join(bootstrap, now))
@@ -129,15 +143,17 @@ class Node:
             await self._joined.wait()
 
     def _make_core(self, own: Contact) -> NodeCore:
-        config = self.config
         # Chance that others could foresee would let them choose when two nodes act as one.
         rng = Random(secrets.randbits(256))
         kademlia = Kademlia(own, Settings(), rng)
         signing = Ed25519Signing(self.identity)
-        options = StackOptions(variant=config.variant, backups=config.backups)
-        pubsub = STACKS[config.protocol].make(kademlia, signing, rng, options)
+        pubsub = STACKS[self.config.protocol].make(kademlia, signing, rng, self._options)
         self._core = NodeCore(kademlia, pubsub, signing)
         return self._core
+
+    @property
+    def _options(self) -> StackOptions:
+        return StackOptions(variant=self.config.variant, backups=self.config.backups)
 
     @property
     def peer_id(self) -> str:
@@ -309,6 +325,15 @@ class Node:
         """Publish an event, and wait until as much is known of it as is wanted."""
         host = self._running()
         event, wait = as_predicate(predicate), Wait(wait)
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            raise NotPromisedError(
+                f"a payload of {len(payload):,} bytes; the most that everybody takes are"
+                f" {PAYLOAD_BYTES_MAX:,}: publish a part, or where the rest can be had"
+            )
+        if wait is Wait.ALL and not STACKS[self.config.protocol].is_reliable(self._options):
+            raise NotPromisedError(
+                "this protocol does not tell when everybody has an event; wait for less"
+            )
         call = Call()
 
         def publish(now: int) -> tuple[EventId, list[Effect]]:

@@ -87,7 +87,7 @@ class Journal:
     downs: dict[int, list[Span]] = field(default_factory=dict)
     """When nodes were down."""
     failures: list[tuple[int, int]] = field(default_factory=list)
-    """When which node crashed, was paused, or had a link clogged, which others cannot tell apart."""
+    """When which node crashed, was paused or had a link clogged, which others cannot tell apart."""
     splits: list[Split] = field(default_factory=list)
     wire_duplicates: int = 0
     ended_us: int = 0

@@ -88,9 +88,10 @@ def test_an_event_is_not_acknowledged_if_a_backup_has_no_room_for_it() -> None:
     ids = [forest.publish(3, "surf") for _ in range(5)]
     forest.run(20 * SECOND)
 
-    for id in ids:
-        if forest.is_published(id):
-            assert len(forest.holders(id)) >= 3
+    published = [id for id in ids if forest.is_published(id)]
+    assert len(published) >= 2
+    for id in published:
+        assert len(forest.holders(id)) >= 3
 
 
 @pytest.mark.parametrize("seen_count_max", [10])

@@ -171,7 +171,8 @@ def test_whoever_becomes_rendezvous_again_replaces_no_copy_by_less() -> None:
         forest.subscribed(number, "surf")
     forest.crash(0)
     forest.restart(0)
-    for _ in range(1_000):
+    forest.publish(4, "surf")
+    for _ in range(1_500):
         forest.run(2 * MS)
         for keeper in forest.keepers(0):
             assert sorted(forest.copy(keeper, 0)) == [5, 6, 7, 8, 9]

@@ -8,7 +8,14 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Published
-from smartpubsub.protocols.scoutsubs.parts import Completed, Confirm, Notify, Raise
+from smartpubsub.protocols.scoutsubs.parts import (
+    Announce,
+    Bundle,
+    Completed,
+    Confirm,
+    Notify,
+    Raise,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
 from smartpubsub.seam import Received
 from smartpubsub.sim.network import NetworkOptions
@@ -227,16 +234,17 @@ def test_an_event_that_somebody_else_signed_goes_nowhere() -> None:
     assert scouts.office.refused == forest.scouts(5).office.refused == 1
 
 
-def test_a_message_before_the_node_has_joined_is_not_answered() -> None:
-    forest = Forest(4, absent=[3])
-    forest.subscribed(2, "surf")
-    bundle_parts = tuple(said.part for said in forest.said)
-    forest.restart(3)
-    core = forest.scouts(3)
-    bundle = Received(forest.contacts[2].peer, type("Bundle", (), {})(), ())
-    assert core.handle(bundle, 0) == []
-    assert bundle_parts
-    assert core.office.trees == {}
+def test_a_node_that_has_not_joined_answers_nobody() -> None:
+    """It knows nobody, and would take itself for every rendezvous."""
+    forest = Forest(4, absent=[0])
+    forest.subscribed(3, "surf")
+    said = Bundle(tuple(s.part for s in forest.said if isinstance(s.part, Announce)))
+    assert said.parts
+    forest.restart(0)
+    scouts = forest.scouts(0)
+
+    assert scouts.handle(Received(forest.contacts[3].peer, said, ()), 0) == []
+    assert scouts.office.trees == {}
 
 
 # --- order ---

@@ -199,3 +199,17 @@ def test_a_subscription_that_is_made_while_the_rendezvous_changes_is_in_force() 
         forest.unsubscribe(4, number)
 
     assert forest.roots() == [0]
+
+
+def test_a_rendezvous_that_hands_over_does_not_keep_events_from_the_new_ones_children() -> None:
+    """It does not know yet that the new one has everything and serves others already."""
+    forest = newcomer()
+    forest.join(0, by_way_of=7)
+    forest.run_until(lambda: forest.roots() == [0])
+    forest.subscribed(6, "surf")
+    assert (forest.parent(6), forest.parent(1)) == (0, 0)
+    forest.tree(1).is_handing_over = True  # As if the word that it is done had been lost.
+
+    id = forest.published(1, "surf")
+    forest.run(10 * SECOND)
+    assert forest.receivers(id) == [3, 5, 6, 8, 11]

@@ -8,7 +8,7 @@ from smartpubsub.sim.stacks import VARIANTS
 
 RELIABLE = (
     6, 10, 19, 25, 28, 34, 36, 41, 44, 46, 50, 52, 57, 58, 60, 67, 75, 87, 90, 92,
-    98, 102, 104, 108, 112, 114, 116, 120, 592, 1185, 2128, 2534, 4390, 5073,
+    98, 102, 104, 108, 112, 114, 116, 120, 592, 1185, 2128, 2534, 4342, 4390, 5073,
 )  # fmt: skip
 """98 once sent two million copies of 49 events to and fro; in 592 somebody comes back late."""
 LOSSY = (11, 77, 2306, 2909)

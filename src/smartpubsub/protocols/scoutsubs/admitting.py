@@ -78,7 +78,7 @@ class Admitting:
                 tree = office.tree(part.attribute)
         else:
             hop = tree.parent if tree.role is Role.CHILD else None
-        if tree is not None and tree.acts_as_root:
+        if tree is not None and tree.role is Role.ROOT:
             self._admit(tree, part, came_from)
         elif hop is None:
             self._hold(part, came_from)

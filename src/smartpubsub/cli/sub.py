@@ -1,0 +1,98 @@
+"""smartpubsub sub."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import click
+
+from smartpubsub.cli.explain import read
+from smartpubsub.cli.node_options import data_option, print_json_line, running_node
+from smartpubsub.cli.output import json_option
+from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
+
+
+@click.command()
+@click.argument("predicate_text", metavar="PREDICATE")
+@data_option
+@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@click.option("--since", metavar="WHEN", help="Earlier events too; this is not built yet.")
+@click.option("--keep", is_flag=True, help="Leave the subscription when the command ends.")
+@json_option
+def sub(
+    predicate_text: str,
+    data: str | None,
+    limit: int | None,
+    since: str | None,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    """Subscribe, and print events as they come.
+
+    With --json each event is a document in a line of its own. The subscription ends with the
+    command, unless it is to be kept: then its number is printed first, it goes on when the node is
+    started again, its events wait for the next sub with the same predicate, up to a thousand of
+    them, and unsub ends it.
+
+    \b
+    Examples:
+      smartpubsub sub 'portugal/weather/temp[20,30]'
+      smartpubsub sub 'surf/price[,20]' --limit 1 --json
+      smartpubsub sub 'surf' --keep --limit 0
+    """
+    if since is not None:
+        raise click.UsageError("--since is not built yet: only events to come can be had")
+    predicate = read("PREDICATE", predicate_text, Predicate.parse, ATTRIBUTES_MAX)
+    with running_node(data) as node:
+        number, events = node.subscribe(str(predicate), keep=keep, limit=limit)
+        if keep:
+            tell_number(number, as_json)
+        click.echo(f"subscribed to {predicate}", err=True)
+        dropped = 0
+        for line in events:
+            if line["dropped"] > dropped:
+                missed = line["dropped"] - dropped
+                click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
+                dropped = line["dropped"]
+            show(line["event"], as_json)
+
+
+def tell_number(number: int, as_json: bool) -> None:
+    """Say by which number a subscription can be ended."""
+    if as_json:
+        print_json_line({"subscription": number})
+    else:
+        click.echo(f"subscription {number}")
+
+
+def show(event: dict[str, Any], as_json: bool) -> None:
+    """Print an event."""
+    payload = base64.b64decode(event["payload"])
+    if as_json:
+        shown = {name: event[name] for name in ("id", "publisher", "event", "hops")}
+        print_json_line(shown | json_payload(payload))
+    else:
+        click.echo(f"{event['event']}  {printable(payload)}".rstrip())
+
+
+def json_payload(payload: bytes) -> dict[str, str]:
+    """A payload as text, or in base 64 if it is none.
+
+    >>> json_payload("é".encode()), json_payload(bytes([255]))
+    ({'payload': 'é'}, {'payload_base64': '/w=='})
+    """
+    try:
+        return {"payload": payload.decode()}
+    except UnicodeDecodeError:
+        return {"payload_base64": base64.b64encode(payload).decode()}
+
+
+def printable(payload: bytes) -> str:
+    r"""A payload in one line that does nothing to a terminal, whoever has written it.
+
+    >>> printable(b"two\nlines"), printable(bytes([27, 255]))
+    ('two\\nlines', '\\x1b\\xff')
+    """
+    text = payload.decode(errors="backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

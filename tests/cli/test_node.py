@@ -1,0 +1,226 @@
+"""Nodes that run as processes, and the commands that talk to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from smartpubsub.cli import main as cli
+from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
+
+Captured = pytest.CaptureFixture[str]
+TRIES_MAX = 50
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Commands]:
+    with commands() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def two(
+    running: Commands, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunningNode, RunningNode]:
+    folder = tmp_path_factory.mktemp("two")
+    first = running.node(folder / "a")
+    return first, running.node(folder / "b", "--bootstrap", first.address)
+
+
+# --- publishing and subscribing ---
+
+
+def test_an_event_goes_from_one_node_to_another(
+    running: Commands, two: tuple[RunningNode, RunningNode]
+) -> None:
+    a, b = two
+    sub = running.start("sub", "rain/mm[1,5]", "--data", a.folder, "--limit", "1", "--json")
+    sub.wait_for_error("subscribed to rain/mm[1,5]")
+
+    receipt = running.output(
+        "pub", "rain/mm=2", "bring boots", "--data", b.folder, "--wait", "all", "--json"
+    )
+
+    code, output, _ = sub.ended()
+    assert code == 0
+    assert json.loads(output) == {
+        "id": json.loads(receipt)["id"],
+        "publisher": b.peer_id,
+        "event": "rain/mm=2",
+        "payload": "bring boots",
+        "hops": 1,
+    }
+
+
+def test_what_is_published_can_come_from_standard_input_and_be_no_text(
+    running: Commands, two: tuple[RunningNode, RunningNode], tmp_path: Path
+) -> None:
+    a, b = two
+    sub = running.start("sub", "noise", "--data", a.folder, "--json")
+    text = running.start("sub", "noise", "--data", a.folder)
+    sub.wait_for_error("subscribed")
+    text.wait_for_error("subscribed")
+    (tmp_path / "payload").write_bytes(b"\xff\x1b[2J\n")
+
+    with (tmp_path / "payload").open("rb") as payload:
+        pub = running.start("pub", "noise", "-", "--wait", "all", "--data", b.folder, stdin=payload)
+        assert pub.ended()[0] == 0
+
+    assert json.loads(sub.line())["payload_base64"] == "/xtbMkoK"
+    assert text.line() == "noise  \\xff\\x1b[2J\\n\n"
+    assert sub.ended(signal.SIGINT)[0] == 130
+    assert text.ended(signal.SIGINT)[0] == 130
+
+
+def test_a_node_tells_about_itself(running: Commands, two: tuple[RunningNode, RunningNode]) -> None:
+    a, b = two
+    info = json.loads(running.output("node", "info", "--data", a.folder, "--json"))
+    assert info["peer_id"] == a.peer_id
+    assert info["addresses"] == a.said["addresses"]
+    assert (info["protocol"], info["variant"]) == ("scoutsubs", "redirect-reliable")
+    assert info["process"] == a.running.process.pid
+
+    assert running.output("node", "peers", "--data", b.folder) == f"{a.address}\n"
+    peers = json.loads(running.output("node", "peers", "--data", b.folder, "--json"))
+    assert peers == [a.address]
+
+
+def test_only_its_user_can_talk_to_a_node(two: tuple[RunningNode, RunningNode]) -> None:
+    folder = two[0].folder
+    assert stat.S_IMODE((folder / "control.sock").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_folder_in_use_is_told(running: Commands, two: tuple[RunningNode, RunningNode]) -> None:
+    a, _ = two
+    code, output, errors = running.run("node", "run", "--data", a.folder, "--listen", LOOPBACK)
+    assert (code, output) == (1, "")
+    assert f"is in use by the node with process id {a.running.process.pid}" in errors
+    assert "Traceback" not in errors
+
+
+def test_an_address_in_use_is_told(
+    running: Commands, two: tuple[RunningNode, RunningNode], tmp_path: Path
+) -> None:
+    taken = two[0].address.partition("/p2p/")[0]
+    code, _, errors = running.run("node", "run", "--data", tmp_path, "--listen", taken)
+    assert code == 1
+    assert f"cannot listen on {taken}" in errors
+    assert "Traceback" not in errors
+
+
+# --- ending and starting again ---
+
+
+def test_a_kept_subscription_outlives_a_node_that_is_killed(
+    running: Commands, two: tuple[RunningNode, RunningNode], tmp_path: Path
+) -> None:
+    a, _ = two
+    node = running.node(tmp_path, "--bootstrap", a.address)
+    kept = running.output("sub", "snow", "--keep", "--limit", "0", "--json", "--data", tmp_path)
+    number = json.loads(kept)["subscription"]
+
+    node.running.kill()
+    again = running.node(tmp_path, "--bootstrap", a.address)
+    assert again.peer_id == node.peer_id
+    wanted = f"{number}  snow  in force, 0 events waiting"
+    assert any(
+        wanted in running.output("node", "info", "--data", tmp_path) for _ in range(TRIES_MAX)
+    )
+    running.output("pub", "snow", "ski", "--wait", "all", "--data", a.folder)
+
+    assert running.output("sub", "snow", "--limit", "1", "--keep", "--data", tmp_path) == (
+        f"subscription {number}\nsnow  ski\n"
+    )
+    assert running.output("unsub", str(number), "--data", tmp_path) == ""
+    code, _, errors = running.run("unsub", str(number), "--data", tmp_path)
+    assert (code, errors) == (1, f"smartpubsub: there is no subscription {number}\n")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_ends_when_it_is_told_to(
+    how: signal.Signals, running: Commands, tmp_path: Path
+) -> None:
+    environ = os.environ | {"SMARTPUBSUB_LISTEN": LOOPBACK, "SMARTPUBSUB_PROTOCOL": "floodsub"}
+    node = running.start("node", "run", "--data", tmp_path, environ=environ)
+    assert node.line().startswith("peer id  12D3KooW")
+    assert node.line().startswith("address  /ip4/127.0.0.1/tcp/")
+    assert node.line() == "ready\n"
+    sub = running.start("sub", "rain", "--data", tmp_path)
+    sub.wait_for_error("subscribed")
+
+    code, output, errors = node.ended(how)
+
+    assert (code, output) == (0, "")
+    assert "message=ready" in errors
+    assert errors.splitlines()[-1].endswith("message=ended")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "control.sock").exists()
+    code, _, errors = sub.ended()
+    assert code == 1
+    assert errors.endswith(f"smartpubsub: the node in {tmp_path} has ended; start it again\n")
+
+
+def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path) -> None:
+    nobody = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWPH332bRWJqRHHycmLGka4odL32rmfUjCFvvDaqCfKXhE"
+    node = running.start(
+        "node", "run", "--data", tmp_path, "--listen", LOOPBACK, "--bootstrap", nobody
+    )
+    node.wait_for_error("message=starting")
+    code, output, errors = node.ended(signal.SIGINT)
+    assert (code, output) == (0, "")
+    assert "Traceback" not in errors
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["node", "run", "--listen", "here"], "--listen: expected one or several of /ip4/"),
+        (["node", "run", "--bootstrap", LOOPBACK], "--bootstrap: expected addresses that end"),
+        (["node", "run", "--backups", "-1"], "--backups: expected a whole number"),
+        (["node", "run", "--protocol", "smoke"], "'smoke' is not one of 'scoutsubs'"),
+        (["node", "run", "--log-level", "loud"], "'loud' is not one of 'debug'"),
+        (["node", "info", "surplus"], "unexpected extra argument"),
+        (["pub"], "Missing argument 'EVENT'"),
+        (["pub", "a["], "EVENT, column 3"),
+        (["pub", "a", "b", "--wait", "long"], "'long' is not one of"),
+        (["sub", "a["], "PREDICATE, column 3"),
+        (["sub", "a", "--limit", "-1"], "-1 is not in the range"),
+        (["sub", "a", "--since", "2026-01-01"], "--since is not built yet"),
+        (["unsub", "surf"], "'surf' is not a valid integer"),
+    ],
+)
+def test_a_wrong_use_ends_with_2(arguments: list[str], problem: str, capsys: Captured) -> None:
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert problem in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["node", "info"], ["node", "peers"], ["pub", "a"], ["sub", "a"], ["unsub", "1"]]
+)
+def test_where_no_node_runs_it_is_said_how_to_start_one(
+    arguments: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    assert cli.main([*arguments, "--data", str(tmp_path)]) == 1
+    assert capsys.readouterr() == (
+        "",
+        f"smartpubsub: no node runs in {tmp_path};"
+        f" start one with: smartpubsub node run --data {tmp_path}\n",
+    )
+
+
+def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "config.toml").write_text("backups = 'many'\n")
+    assert cli.main(["node", "run", "--data", str(tmp_path)]) == 1
+    assert f"smartpubsub: {tmp_path}/config.toml:backups: expected" in capsys.readouterr().err

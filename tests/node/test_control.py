@@ -1,0 +1,390 @@
+"""What a running node answers to the programs of its user, also if they ask for nonsense."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from smartpubsub.node import control
+from smartpubsub.node.calls import Wait
+from smartpubsub.node.control import Control
+from smartpubsub.node.control_client import ControlClient, NoNodeError
+from smartpubsub.node.control_requests import Request, RequestError, request_of
+from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX, SOCKET, ControlError, socket_in
+from smartpubsub.node.node import Node
+from tests.node.hosts import LOOPBACK, eventually, run
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[Node]:
+    async with Node(data=folder, listen=[LOOPBACK]) as node, trio.open_nursery() as nursery:
+        await nursery.start(Control(node).serve)
+        yield node
+        nursery.cancel_scope.cancel()
+
+
+class Client:
+    """Writes anything, and reads lines."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._waiting = b""
+
+    async def write(self, content: bytes | dict[str, Any]) -> None:
+        line = content if isinstance(content, bytes) else json.dumps(content).encode()
+        await self.stream.send_all(line + b"\n")
+
+    async def read(self) -> Any:
+        """The next line, or None at the end."""
+        while b"\n" not in self._waiting:
+            piece = await self.stream.receive_some()
+            if not piece:
+                return None
+            self._waiting += piece
+        line, _, self._waiting = self._waiting.partition(b"\n")
+        return json.loads(line)
+
+    async def ask(self, content: bytes | dict[str, Any]) -> Any:
+        await self.write(content)
+        return await self.read()
+
+
+@asynccontextmanager
+async def client_of(node: Node) -> AsyncIterator[Client]:
+    async with await trio.open_unix_socket(str(socket_in(node.config.data))) as stream:
+        yield Client(stream)
+
+
+def with_client(test: Callable[[Node, Client], Any], folder: Path) -> None:
+    async def main() -> None:
+        async with served(folder) as node, client_of(node) as client:
+            await test(node, client)
+
+    run(main)
+
+
+# --- the socket ---
+
+
+def test_only_its_user_can_open_the_socket(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+
+    async def test(_: Node, __: Client) -> None:
+        assert stat.S_IMODE((folder / SOCKET).stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    with_client(test, folder)
+    assert not (folder / SOCKET).exists()
+
+
+def test_a_folder_with_a_long_name_says_where_the_socket_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = tmp_path / "run"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    folder = tmp_path / ("long" * 30)
+
+    async def test(node: Node, client: Client) -> None:
+        path = socket_in(folder)
+        assert path.is_relative_to(runtime)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert (await client.ask({"do": "info"}))["ok"]["peer_id"] == node.peer_id
+        assert await trio.to_thread.run_sync(asked, folder, "peers") == []
+
+    with_client(test, folder)
+    assert list(runtime.iterdir()) == []
+    assert not (folder / SOCKET).is_symlink()
+
+
+def asked(folder: Path, do: str) -> Any:
+    with ControlClient(folder) as client:
+        return client.ask(do)
+
+
+def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
+    left = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    left.bind(str(tmp_path / SOCKET))
+    left.close()
+
+    async def test(_: Node, client: Client) -> None:
+        assert (await client.ask({"do": "peers"}))["ok"] == []
+
+    with_client(test, tmp_path)
+
+
+def test_a_file_in_the_place_of_the_socket_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / SOCKET).write_text("mine")
+
+    async def main() -> None:
+        async with Node(data=tmp_path, listen=[LOOPBACK]) as node:
+            with pytest.raises(ControlError, match="Address already in use"):
+                await Control(node).serve()
+
+    run(main)
+    assert (tmp_path / SOCKET).read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_left_behind", [False, True])
+def test_where_no_node_runs_it_is_said_how_to_start_one(
+    is_left_behind: bool, tmp_path: Path
+) -> None:
+    if is_left_behind:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+            left.bind(str(tmp_path / SOCKET))
+    with pytest.raises(NoNodeError, match=f"smartpubsub node run --data {tmp_path}"):
+        ControlClient(tmp_path)
+
+
+# --- requests ---
+
+
+def test_a_node_tells_about_itself(tmp_path: Path) -> None:
+    async def test(node: Node, client: Client) -> None:
+        async with node.subscribe("surf") as events:
+            wish = {
+                "subscription": events.number,
+                "predicate": "surf",
+                "state": "in force",
+                "is_taken": True,
+                "waiting": 0,
+            }
+            answer = await client.ask({"id": "x", "do": "info"})
+            assert answer["id"] == "x"
+            assert answer["ok"]["addresses"] == node.addresses
+            assert answer["ok"]["process"] == os.getpid()
+            assert answer["ok"]["subscriptions"] == [wish]
+            answer = await client.ask({"id": 2, "do": "subscriptions"})
+            assert answer == {"id": 2, "ok": [wish]}
+
+    with_client(test, tmp_path)
+
+
+def test_events_come_until_the_limit(tmp_path: Path) -> None:
+    async def test(node: Node, client: Client) -> None:
+        asked_for = {"id": 1, "do": "subscribe", "predicate": "surf/price[1,2]", "limit": 1}
+        number = (await client.ask(asked_for))["ok"]["subscription"]
+        payload = base64.b64encode(b"\xff").decode()
+        wanted = {"do": "publish", "event": "surf/price=2", "payload": payload, "wait": "all"}
+        await client.write({"id": 2, **wanted})
+        lines = {(line["id"], *line): line for line in [await client.read() for _ in range(3)]}
+
+        receipt = lines[2, "id", "ok"]["ok"]
+        assert receipt["waited_for"] == "all"
+        assert lines[1, "id", "event", "dropped"]["event"] == {
+            "id": receipt["id"],
+            "publisher": node.peer_id,
+            "event": "surf/price=2",
+            "payload": payload,
+            "hops": 0,
+        }
+        assert lines[1, "id", "end"]
+        assert number not in [wish.number for wish in node.subscriptions()]
+
+    with_client(test, tmp_path)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_subscription_ends_with_its_client_unless_it_is_kept(keep: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as node:
+            async with client_of(node) as client:
+                request = {"do": "subscribe", "predicate": "surf", "keep": keep}
+                number = (await client.ask(request))["ok"]["subscription"]
+            if not keep:
+                await eventually(lambda: node.subscriptions() == [])
+                return
+            await eventually(lambda: not node.subscriptions()[0].is_taken)
+            await node.publish("surf", b"1", wait=Wait.ALL)
+            async with client_of(node) as client:
+                assert (await client.ask(request))["ok"]["subscription"] == number
+                assert (await client.read())["event"]["payload"] == "MQ=="
+                answer = await client.ask({"id": 7, "do": "unsubscribe", "subscription": number})
+                both = [answer, await client.read()]
+                assert {"id": 7, "ok": {"subscription": number}} in both
+                assert {"id": None, "end": True} in both
+            assert node.subscriptions() == []
+
+    run(main)
+
+
+def test_a_client_that_takes_nothing_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(node: Node, client: Client) -> None:
+        original = node.subscribe
+        monkeypatch.setattr(
+            node, "subscribe", lambda *a, **k: original(*a, **k, buffer_count_max=3)
+        )
+        await client.ask({"id": 1, "do": "subscribe", "predicate": "surf"})
+        count = 20
+        for _ in range(count):
+            await node.publish("surf", bytes(200_000), wait=Wait.ALL)
+        got = 0
+        while True:
+            line = await client.read()
+            got += 1
+            if got + line["dropped"] == count:
+                break
+        assert line["dropped"] > 0
+
+    with_client(test, tmp_path)
+
+
+# --- nonsense ---
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"", "not a line of JSON"),
+        (b"{", "not a line of JSON"),
+        (b"\xff", "not a line of JSON"),
+        (b"[" * 100_000, "not a line of JSON"),
+        (b"[]", "not a JSON object"),
+        (b'{"id": {}, "do": "info"}', "an id is a number or"),
+        (b'{"id": true, "do": "info"}', "an id is a number or"),
+        (b'{"do": "dance"}', '"do" is one of info, peers, subscriptions, publish'),
+        (b'{"do": []}', '"do" is one of'),
+        (b'{"do": "info", "more": 1}', "info: there is no field 'more'"),
+        (b'{"do": "publish"}', "publish: the field 'event' is missing"),
+        (b'{"do": "publish", "event": 1}', "a predicate is written as text"),
+        (b'{"do": "publish", "event": "a["}', "publish: column 3"),
+        (b'{"do": "publish", "event": "a", "payload": "?"}', "written in base 64"),
+        (b'{"do": "publish", "event": "a", "payload": 1}', "written in base 64"),
+        (b'{"do": "publish", "event": "a", "payload": "\xc3\xa9"}', "written in base 64"),
+        (b'{"do": "publish", "event": "a", "wait": "long"}', "one of nothing, rendezvous, all"),
+        (b'{"do": "subscribe", "predicate": "a", "keep": 1}', "true or false"),
+        (b'{"do": "subscribe", "predicate": "a", "limit": -1}', "whole, and not negative"),
+        (b'{"do": "unsubscribe", "subscription": true}', "whole, and not negative"),
+        (b'{"do": "unsubscribe", "subscription": 1e3}', "whole, and not negative"),
+    ],
+)
+def test_a_bad_request_is_told(line: bytes, problem: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        request_of(line)
+    assert problem in str(caught.value)
+
+
+def test_a_payload_that_is_too_long_is_told() -> None:
+    payload = base64.b64encode(bytes(PAYLOAD_BYTES_MAX + 1)).decode()
+    with pytest.raises(RequestError, match="at most 1048576 bytes"):
+        request_of(json.dumps({"do": "publish", "event": "a", "payload": payload}).encode())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+FIELDS = ("id", "do", "event", "payload", "wait", "predicate", "keep", "limit", "subscription")
+ACTIONS = ("info", "peers", "subscriptions", "publish", "subscribe", "unsubscribe")
+
+
+@given(
+    st.binary()
+    | st.dictionaries(st.sampled_from(FIELDS), st.sampled_from((*ACTIONS, "a", "")) | JSON).map(
+        lambda content: json.dumps(content).encode()
+    )
+)
+@example(b'{"id": 1' + b"0" * 5000 + b', "do": "info"}')
+@example(b'{"id": "\\ud800", "do": "subscribe", "predicate": "\\ud800"}')
+def test_nonsense_is_a_request_or_an_error_and_nothing_else(line: bytes) -> None:
+    try:
+        assert isinstance(request_of(line), Request)
+    except RequestError as error:
+        json.dumps({"id": error.id, "error": str(error)})
+
+
+def test_a_client_can_go_on_after_a_bad_request(tmp_path: Path) -> None:
+    async def test(_: Node, client: Client) -> None:
+        answer = await client.ask({"id": 5, "do": "dance"})
+        assert answer["id"] == 5
+        assert "error" in answer
+        answer = await client.ask({"id": 6, "do": "unsubscribe", "subscription": 8})
+        assert answer == {"id": 6, "error": "there is no subscription 8"}
+        assert (await client.ask({"id": 7, "do": "peers"})) == {"id": 7, "ok": []}
+
+    with_client(test, tmp_path)
+
+
+# --- limits ---
+
+
+def test_a_line_that_is_too_long_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "LINE_BYTES_MAX", 100)
+
+    async def test(node: Node, client: Client) -> None:
+        exactly = json.dumps({"do": "peers"}).encode().ljust(99)
+        assert await client.ask(exactly) == {"id": None, "ok": []}
+        await client.stream.send_all(bytes(101))
+        assert (await client.read())["error"] == "a line has at most 100 bytes"
+        assert await client.read() is None
+        async with client_of(node) as another:
+            assert (await another.ask({"do": "peers"}))["ok"] == []
+
+    with_client(test, tmp_path)
+
+
+def test_there_is_a_limit_on_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "CLIENT_COUNT_MAX", 1)
+
+    async def test(_: Node, client: Client) -> None:
+        await client.ask({"do": "info"})
+        with pytest.raises(ControlError, match="at most 1 clients"):
+            await trio.to_thread.run_sync(asked, tmp_path, "info")
+        await client.stream.aclose()
+        with trio.fail_after(5):
+            while True:
+                try:
+                    assert await trio.to_thread.run_sync(asked, tmp_path, "peers") == []
+                except ControlError:
+                    continue
+                break
+
+    with_client(test, tmp_path)
+
+
+def test_there_is_a_limit_on_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "REQUEST_COUNT_MAX", 1)
+
+    async def test(_: Node, client: Client) -> None:
+        answer = await client.ask({"id": 1, "do": "subscribe", "predicate": "surf"})
+        assert "ok" in answer
+        answer = await client.ask({"id": 2, "do": "peers"})
+        assert answer == {"id": 2, "error": "at most 1 requests are served at once"}
+
+    with_client(test, tmp_path)
+
+
+def test_a_client_is_told_when_the_node_ends(tmp_path: Path) -> None:
+    is_subscribed = threading.Event()
+
+    def subscribed(folder: Path) -> None:
+        with ControlClient(folder) as client:
+            _, events = client.subscribe("surf")
+            is_subscribed.set()
+            with pytest.raises(ControlError, match="has ended; start it again"):
+                next(events)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery, served(tmp_path):
+            nursery.start_soon(trio.to_thread.run_sync, subscribed, tmp_path)
+            await eventually(is_subscribed.is_set)
+
+    run(main)
