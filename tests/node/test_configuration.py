@@ -18,7 +18,9 @@ from smartpubsub.node.configuration import (
     ConfigError,
     NodeConfig,
     NodeLimits,
+    host_settings,
     load_config,
+    usable,
 )
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
@@ -348,3 +350,20 @@ def test_nothing_but_a_configuration_or_its_error_comes_of_options(
 def test_nothing_but_a_configuration_or_its_error_comes_of_text(name: str, text: str) -> None:
     with suppress(ConfigError):
         assert load({}, {f"SMARTPUBSUB_{name.upper()}": text}).backups in range(101)
+
+
+@pytest.mark.parametrize("name", ["mdns", "messages_per_s_max"])
+def test_what_nodes_do_not_do_yet_is_refused(name: str) -> None:
+    value = {"mdns": True, "messages_per_s_max": 7}[name]
+
+    with pytest.raises(ConfigError, match=f"{name}: nodes do nothing with it yet"):
+        usable(NodeConfig(**{name: value}))  # type: ignore[arg-type]
+
+    assert usable(NodeConfig()) == NodeConfig()
+
+
+def test_the_host_keeps_to_the_limits_of_the_configuration() -> None:
+    settings = host_settings(NodeConfig(connection_count_max=30, stream_count_max=5))
+
+    assert (settings.connection_count_max, settings.stream_count_max) == (30, 5)
+    assert settings.connection_count_high < 30

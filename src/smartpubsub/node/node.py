@@ -33,7 +33,7 @@ from smartpubsub.node.arrivals import (
     must_be_open,
 )
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Receipt, Wait
-from smartpubsub.node.configuration import NodeConfig, host_settings, load_config
+from smartpubsub.node.configuration import NodeConfig, host_settings, load_config, usable
 from smartpubsub.node.contacts import contact_at, text_of
 from smartpubsub.node.errors import NoSubscriptionError, NotPromisedError
 from smartpubsub.node.host import Host, HostStoppedError
@@ -68,7 +68,7 @@ class Node:
     """A node of the network."""
 
     def __init__(self, *, config: NodeConfig | None = None, **options: object) -> None:
-        self.config = config or load_config(options, environ={})
+        self.config = usable(config or load_config(options, environ={}))
         self.identity: Identity
         self._life: AbstractAsyncContextManager[None]
         self._host: Host | None = None
