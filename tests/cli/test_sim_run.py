@@ -49,6 +49,7 @@ KEYS = {
     "cpu_s",
     "peak_rss_mb",
     "pace_ms",
+    "simulated_s",
     "interrupted",
 }
 WORKLOAD = """\

@@ -58,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILURE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except MemoryError:
+        complain("there is not enough memory for this; ask for less, say fewer nodes or events")
+        return FAILURE
     except BrokenPipeError:
         discard_further_output()
         return FAILURE

@@ -18,6 +18,7 @@ from smartpubsub.sim.stacks import STACKS, VARIANTS
 HEAD = (
     "protocol",
     "variant",
+    "expected",
     "coverage",
     "missing",
     "duplicates",
@@ -61,10 +62,11 @@ def compare(
 ) -> None:
     """Run several protocols in the same world, side by side.
 
-    Takes the options of `sim run`; seed, workload and faults are the same for all. The columns at
-    the end: messages for each delivery, and copies of events that came to nodes that did not want
-    them. With --json, a list of the documents of `sim run`, with these two added. The exit code is
-    1 if something happened in one of the runs that must not.
+    Takes the options of `sim run`; seed, workload and faults are the same for all. What is expected
+    may still differ: a subscription counts from when its protocol has acknowledged it. The columns
+    at the end: messages for each delivery, and copies of events that came to nodes that did not
+    want them. With --json, a list of the documents of `sim run`, with these two added. The exit
+    code is 1 if something happened in one of the runs that must not.
 
     \b
     Examples:
@@ -109,8 +111,9 @@ def cells(document: dict[str, Any]) -> list[str]:
     per_delivery = document["messages_per_delivery"]
     return [
         document["protocol"],
-        document["variant"] or "",
-        percent(document["coverage_injected"]),
+        "(interrupted)" if document["interrupted"] else document["variant"] or "",
+        f"{document['expected']:,}",
+        percent(document["coverage_injected"]) if document["expected"] else "-",
         f"{document['missing']:,}",
         f"{document['app_duplicates']:,}",
         f"{document['latency_ms']['mean']:,.1f}",

@@ -1,6 +1,7 @@
 """smartpubsub sim lookups."""
 
 from collections.abc import Callable, Mapping
+from math import isnan
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ NODES_MIN = 2
 @click.command()
 @click.option(
     "--nodes",
-    type=click.IntRange(min=NODES_MIN),
+    type=click.IntRange(NODES_MIN, 1_000_000),
     default=1000,
     show_default=True,
     help="How many nodes the overlay has.",
@@ -30,7 +31,7 @@ NODES_MIN = 2
 @click.option(
     "--lookups",
     "lookup_count",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 10_000_000),
     default=1000,
     show_default=True,
     help="How many names are looked up, and at most 1000 values.",
@@ -56,7 +57,7 @@ def lookups(
       smartpubsub sim lookups --nodes 1000 --dead 0.1 --lookups 10000 --seed 7 --json
       smartpubsub sim lookups --nodes 10000 --plot hops.svg
     """
-    if round(dead * nodes) >= nodes:
+    if isnan(dead) or round(dead * nodes) >= nodes:
         raise click.BadParameter("somebody has to be left to look", param_hint="--dead")
     if plot:
         plot_hops = chart_function()
@@ -70,7 +71,8 @@ def lookups(
         return
     click.echo(f"closest node found  {result.closest_found:,} of {result.lookups:,} lookups")
     click.echo(f"values found        {result.values_found:,} of {result.values_stored:,} stored")
-    click.echo(f"hops                {document['hops']}")
+    hops = result.hop_figures()
+    click.echo(f"hops                mean {hops['mean']}, p99 {hops['p99']}, max {hops['max']}")
 
 
 def tell(text: str) -> None:

@@ -20,9 +20,7 @@ def result_text(result: Result) -> str:
         ("events", f"{found['injected']:,} injected, {found['published']:,} acknowledged"),
         (
             "delivered",
-            f"{found['delivered']:,} of {found['expected']:,}"
-            f" ({percent(found['coverage_injected'])}), {found['missing']:,} missing,"
-            f" {found['unexpected']:,} unexpected",
+            _delivered(found),
         ),
         (
             "duplicates",
@@ -34,7 +32,11 @@ def result_text(result: Result) -> str:
         ("hops", f"mean {found['hops']['mean']:,}, max {found['hops']['max']:,}"),
         ("subscribing", _latency(found["subscription_latency_ms"])),
         ("sent", f"{found['messages']:,} messages, {found['bytes']:,} bytes"),
-        ("took", f"{found['wall_s']:,} s, {found['peak_rss_mb']:,} MB at most"),
+        (
+            "took",
+            f"{found['wall_s']:,} s for {found['simulated_s']:,} simulated,"
+            f" {found['peak_rss_mb']:,} MB at most",
+        ),
         ("digest", found["trace_digest"]),
     ]
     if found["pace_ms"]:
@@ -45,6 +47,16 @@ def result_text(result: Result) -> str:
         lines.append(("interrupted", "this is what there was until then"))
     text = "\n".join(f"{name:<14}{value}" for name, value in lines)
     return "\n".join([text, *violation_lines(result.violations)])
+
+
+def _delivered(found: dict[str, Any]) -> str:
+    if not found["expected"]:
+        return f"nothing was owed, {found['unexpected']:,} unexpected"
+    return (
+        f"{found['delivered']:,} of {found['expected']:,}"
+        f" ({percent(found['coverage_injected'])}), {found['missing']:,} missing,"
+        f" {found['unexpected']:,} unexpected"
+    )
 
 
 def violation_lines(violations: Sequence[Violation]) -> list[str]:

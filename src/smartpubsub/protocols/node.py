@@ -167,19 +167,21 @@ class NodeCore:
             if type(effect) is not Deliver:
                 self._effects.append(effect)
                 continue
-            if isinstance(effect.item, Joined):
-                self._on_joined(effect.item, now)
+            if isinstance(effect.item, Joined) and not self._on_joined(effect.item, now):
+                continue
             self._effects += self.pubsub.handle(Told(effect.item), now)
 
     # --- peers ---
 
-    def _on_joined(self, joined: Joined, now: int) -> None:
+    def _on_joined(self, joined: Joined, now: int) -> bool:
+        """Whether the node has its place; if nobody has answered it tries again."""
         if not joined.known and self._remembered:
             self._effects.append(SetTimer(("node", "join"), now + JOIN_AGAIN_US))
-            return
+            return False
         known = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
         self._remember(known)
         self._effects.append(Deliver(joined))
+        return True
 
     def _meet(self, now: int) -> None:
         """Look whether peers that have gone out of sight are back, a few at a time."""

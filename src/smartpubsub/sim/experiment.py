@@ -52,6 +52,8 @@ from smartpubsub.workloads.actions import (
 JOINING_NODES_MAX = 300
 """Larger overlays are laid out as they would have settled, which saves minutes."""
 SETTLE_US = 2 * SECOND
+PHASE_GAP_US = 100_000
+"""How much later the next phase begins when everything asked for is acknowledged."""
 PHASE_US_MAX = 2 * MINUTE
 """How long a phase is waited for after its last action, if something is never acknowledged."""
 QUIET_US_MAX = 3 * MINUTE
@@ -181,6 +183,8 @@ class Experiment:
             for fault in self._fault_plan(self.began_us):
                 self._plan(fault)
             for number, phase in enumerate(self.workload.phases, 1):
+                if number > 1:
+                    self._run(self.world.now + PHASE_GAP_US)
                 self._progress.say(f"phase {number} of {len(self.workload.phases)}")
                 self._run_phase(phase)
             self._run_until_quiet()

@@ -68,6 +68,7 @@ class Result:
             "wall_s": round(self.wall_s, 3),
             "cpu_s": round(self.cpu_s, 3),
             "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            "simulated_s": round((journal.ended_us - self.experiment.began_us) / 1e6, 3),
             "pace_ms": self.experiment.workload.pace_us / 1000,
             "interrupted": self.experiment.was_interrupted,
         }

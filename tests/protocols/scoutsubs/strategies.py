@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle
+from smartpubsub.protocols.scoutsubs.wire import HOPS_MAX
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
 from tests.protocols.strategies import ids, peers, publications
@@ -13,6 +14,7 @@ NUMBER_MAX = (1 << 63) - 1
 
 # Numbers and lengths around which a varint takes one byte more are worth trying.
 numbers = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, NUMBER_MAX]) | st.integers(0, NUMBER_MAX)
+hops = st.integers(0, HOPS_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
 attributes = names() | st.sampled_from([127, 128, 1024]).map(lambda length: "n" * length)
@@ -31,7 +33,7 @@ children = st.builds(
     some_contacts,
 )
 some_children = st.lists(children, max_size=2).map(tuple)
-records = st.builds(parts.Record, publications, attributes, numbers, flags)
+records = st.builds(parts.Record, publications, attributes, hops, flags)
 trees = st.tuples(attributes, some_children)
 
 some_parts = st.one_of(
@@ -48,10 +50,10 @@ some_parts = st.one_of(
         flags,
     ),
     st.builds(parts.Announced, attributes, numbers, numbers, numbers, flags, st.none() | contacts),
-    st.builds(parts.Raise, publications, attributes, numbers, numbers, flags, flags),
+    st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags),
     st.builds(parts.Admitted, ids, attributes, st.text(max_size=40)),
     st.builds(parts.Completed, ids, attributes),
-    st.builds(parts.Notify, publications, attributes, numbers, flags, peers_or_nobody),
+    st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_nobody),
     st.builds(parts.Confirm, ids, attributes, peers_or_nobody),
     st.builds(parts.NoCopy, ids, attributes, peers_or_nobody),
     st.builds(

@@ -6,6 +6,7 @@ once, has its backups record it, and only then acknowledges it.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 from smartpubsub.protocols.publication import EventId
@@ -49,6 +50,8 @@ class Admitting:
         settings = office.settings
         self._office = office
         self._admitted: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
+        self._disowned: Seen[EventKey] = Seen(settings.suspect_us, settings.seen_count_max)
+        """Events that were passed on before they were acknowledged; they may come back."""
         self._late: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
         """Events that were waited for in vain, and are not waited for again."""
         self._publishers: Seen[tuple[Peer, str]] = Seen(settings.seen_us, settings.seen_count_max)
@@ -60,6 +63,8 @@ class Admitting:
         """Events that wait until it is known whether the next hop is there."""
         self._early: dict[_Before, Raise] = {}
         """Events that wait for the one before them."""
+        self._followed: deque[_Before] = deque()
+        """Events that have come, and after which others may go on."""
 
     # --- on the way up ---
 
@@ -120,8 +125,8 @@ class Admitting:
     def _admit(self, tree: Tree, part: Raise, came_from: Peer | None) -> None:
         office = self._office
         id = part.event.id
-        if (id, part.attribute) in self._admitted:
-            if not office.spreading.is_being_recorded((id, part.attribute)):
+        if (id, part.attribute) in self._admitted and (id, part.attribute) not in self._disowned:
+            if not office.spreading.is_unacknowledged((id, part.attribute)):
                 self._answer(id, part.attribute)
             if part.wants_all and office.spreading.at_root((id, part.attribute)) is None:
                 self._complete(id, part.attribute)
@@ -133,7 +138,7 @@ class Admitting:
             self._wait_for_previous(part)
         else:
             self._take(tree, part, came_from)
-            self.on_early(*_Before(part.attribute, *id))
+            self._follow(_Before(part.attribute, *id))
 
     def _has_to_wait(self, part: Raise) -> bool:
         before = (part.event.id._replace(number=part.previous), part.attribute)
@@ -152,11 +157,22 @@ class Admitting:
             office.set_timer(("early", *before), office.now + wait_us)
 
     def on_early(self, attribute: str, publisher: Peer, incarnation: int, number: int) -> None:
-        """The event before has come, or is not waited for any longer."""
-        part = self._early.pop(_Before(attribute, publisher, incarnation, number), None)
-        if part is not None:
-            self._late.add((EventId(publisher, incarnation, number), attribute), self._office.now)
-            self.pass_up(part, None)
+        """The event before is not waited for any longer."""
+        self._follow(_Before(attribute, publisher, incarnation, number))
+
+    def _follow(self, before: _Before) -> None:
+        """Go on with what has waited for an event, in a loop, for a chain of them may be long."""
+        self._followed.append(before)
+        if len(self._followed) > 1:
+            return  # Whoever has begun goes on.
+        while self._followed:
+            came = self._followed[0]
+            part = self._early.pop(came, None)
+            if part is not None:
+                id = EventId(came.publisher, came.incarnation, came.number)
+                self._late.add((id, came.attribute), self._office.now)
+                self.pass_up(part, None)
+            self._followed.popleft()
 
     def _take(self, tree: Tree, part: Raise, came_from: Peer | None) -> None:
         office = self._office
@@ -164,6 +180,7 @@ class Admitting:
         tree.used_us = office.now
         self._admitted.add((event.id, part.attribute), office.now)
         self._publishers.add((event.id.publisher, part.attribute), office.now)
+        tree.recent.append(part._replace(previous=0, is_retry=True))
         # In unreliable variants a child that passes an event up has sent it down already.
         is_below = not office.settings.is_reliable and came_from in tree.children
         excluded = came_from if is_below and came_from else NOBODY
@@ -188,6 +205,8 @@ class Admitting:
             if backup.peer not in opened.recording and backup.peer not in opened.recorded:
                 opened.recording[backup.peer] = None
                 office.say(backup.peer, opened.record())
+        is_alone = not opened.recording and not opened.recorded
+        opened.is_at_risk = is_alone and office.is_cut_off
 
     def _answer(self, id: EventId, attribute: str, refusal: str = "") -> None:
         part = Admitted(id, attribute, refusal)
@@ -202,11 +221,14 @@ class Admitting:
         if opened is not None and peer in opened.recording:
             del opened.recording[peer]
             opened.recorded[peer] = None
+            opened.is_at_risk = False
             self._acknowledge_if_recorded(opened)
 
     def _acknowledge_if_recorded(self, opened: Opened) -> None:
-        if not opened.recording:
-            self._answer(opened.event.id, opened.attribute)
+        if not opened.recording and not opened.is_at_risk:
+            if not opened.is_acknowledged:
+                opened.is_acknowledged = True
+                self._answer(opened.event.id, opened.attribute)
             self._office.spreading.conclude(opened)
 
     def on_complete(self, opened: Opened) -> None:
@@ -232,7 +254,8 @@ class Admitting:
         """A rendezvous wants an event kept."""
         office = self._office
         key = (part.event.id, part.attribute)
-        if key not in self._kept and len(self._kept) >= office.settings.record_count_max:
+        is_full = key not in self._kept and len(self._kept) >= office.settings.record_count_max
+        if is_full or not office.signing.is_signed(part.event):
             office.refused += 1
             return
         self._kept[key] = _Kept(part, peer, office.now)
@@ -253,10 +276,10 @@ class Admitting:
     def on_silent(self, peer: Peer) -> None:
         """Somebody is gone: it records nothing, and others take what it had in its care."""
         for opened in self._office.spreading.all_at_root():
-            opened.recording.pop(peer, None)
-            if opened.recorded.pop(peer, 0) is None:
+            was_recording = opened.recording.pop(peer, 0) is None
+            if opened.recorded.pop(peer, 0) is None or was_recording:
                 self._record(opened)
-            self._acknowledge_if_recorded(opened)
+                self._acknowledge_if_recorded(opened)
         self.on_heard(peer)
         for kept in list(self._kept.values()):
             if kept.owner == peer:
@@ -273,15 +296,66 @@ class Admitting:
         for part in records:
             key = (part.event.id, part.attribute)
             self._kept.pop(key, None)
-            if self._admitted.add(key, self._office.now):
+            if not self._office.signing.is_signed(part.event):
+                self._office.refused += 1
+            elif self._admitted.add(key, self._office.now):
                 opened = self._office.spreading.spread(
                     tree, part.event, part.hops, None, NOBODY, is_resend=True
                 )
                 self._care_for(opened, wants_all=part.wants_all)
 
     def tick(self) -> None:
-        """Once in a while: forget what has been kept for too long."""
-        oldest = self._office.now - 2 * self._office.settings.renew_us
+        """Once in a while: forget what was kept for too long, see who cares for the rest."""
+        office = self._office
+        for opened in office.spreading.all_at_root():
+            if opened.is_at_risk:
+                # Whoever was cut off may not be the rendezvous any more, or never was.
+                office.seeking.verify(office.trees[opened.attribute])
+            else:
+                self._record(opened)
+                self._acknowledge_if_recorded(opened)
+        oldest = office.now - 2 * office.settings.renew_us
         for key, kept in list(self._kept.items()):
             if kept.since_us < oldest:
                 del self._kept[key]
+            elif office.is_silent(kept.owner):
+                self._hand_on(key, kept)
+
+    def on_proved(self, tree: Tree) -> None:
+        """The node is the rendezvous, so what could not be recorded can be now, if anywhere."""
+        for opened in self._office.spreading.all_at_root(tree.attribute):
+            if opened.is_at_risk:
+                self._record(opened)
+                self._acknowledge_if_recorded(opened)
+
+    def hand_over(self, tree: Tree) -> None:
+        """Somebody else is the rendezvous now, and perhaps was all the time.
+
+        It gets what was admitted here lately, also what those that this node knows of have: it may
+        know of others, and whoever gets an event again delivers it once.
+        """
+        for part in tree.recent:
+            self.pass_up(part, None)
+        tree.recent.clear()
+        for opened in self._office.spreading.all_at_root(tree.attribute):
+            if not opened.is_acknowledged:
+                self._disowned.add(opened.key, self._office.now)
+            opened.is_acknowledged = True  # Which is the other's business from here on.
+            opened.is_at_risk = False
+            self._office.spreading.conclude(opened)
+
+    def _hand_on(self, key: EventKey, kept: _Kept) -> None:
+        """Whoever had an event in its care is gone: somebody else has to have it."""
+        record = kept.record
+        tree = self._office.trees.get(record.attribute)
+        if tree is not None and tree.role is Role.ROOT:
+            self.take_over(tree, (record,))
+            return
+        part = Raise(record.event, record.attribute, 0, record.hops, True, record.wants_all)
+        to = self.pass_up(part, None)
+        if to is not None:
+            self._kept[key] = kept._replace(owner=to)
+
+    def owners(self) -> list[Peer]:
+        """Those for whom events are kept."""
+        return list(dict.fromkeys(kept.owner for kept in self._kept.values()))

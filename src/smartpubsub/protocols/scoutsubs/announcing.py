@@ -101,7 +101,7 @@ class Announcing:
         tree.parent = parent
         tree.begin_anew()
         tree.received = WHOLE
-        tree.in_force = 0
+        tree.in_force = 0 if tree.has_been_shown else tree.version
         self._under_way.pop(tree.attribute, None)
         self.announce(tree, is_retry=is_retry)
 
@@ -176,8 +176,8 @@ class Announcing:
                 later_us = self._office.now + self._office.settings.check_us_max
                 self._office.set_timer(("announce", tree.attribute), later_us)
             return
-        if part.version < tree.first_version:
-            return  # It answers a farewell of before.
+        if not tree.first_version <= part.version <= tree.version:
+            return  # It answers a farewell of before, or what was never said.
         if under_way is not None and part.version >= under_way.version:
             self._office.answered_after(self._office.now - under_way.sent_us)
             del self._under_way[part.attribute]

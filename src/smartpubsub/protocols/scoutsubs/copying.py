@@ -84,7 +84,8 @@ class Copying:
         """Up to which version all backups have a copy."""
         streams = self._streams.get(tree.attribute)
         if not streams:
-            return tree.copy_version
+            needs_copies = bool(tree.live_children()) or (tree.acts_as_root and bool(tree.own))
+            return -1 if needs_copies and self._office.is_cut_off else tree.copy_version
         return min(stream.copied for stream in streams.values())
 
     def touch(self, tree: Tree, peer: Peer) -> None:

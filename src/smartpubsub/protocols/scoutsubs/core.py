@@ -25,6 +25,9 @@ from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spreading import Spreading
 from smartpubsub.seam import Effect, Event, Peer, Received, Started, TimerFired, Told
 
+TICKS_PER_PROOF = 9
+"""How often a rendezvous has a lookup say whether it still is one: every three minutes."""
+
 
 class ScoutSubs:
     """One node's share of ScoutSubs."""
@@ -53,9 +56,9 @@ class ScoutSubs:
             parts.Notify: lambda c, p: office.spreading.on_notify(c.peer, p),
             parts.Confirm: lambda c, p: office.spreading.on_confirm(c.peer, p),
             parts.NoCopy: lambda c, p: office.spreading.on_no_copy(c.peer, p),
-            parts.CopyTree: lambda c, p: office.copying.on_copy(c.peer, p),
+            parts.CopyTree: self._on_copy,
             parts.TreeCopied: lambda c, p: office.copying.on_copied(c.peer, p),
-            parts.Record: lambda c, p: office.admitting.on_record(c.peer, p),
+            parts.Record: self._on_record,
             parts.Recorded: lambda c, p: office.admitting.on_recorded(c.peer, p),
             parts.Done: lambda _, p: office.admitting.on_done(p),
             parts.Pull: office.seeking.on_pull,
@@ -149,6 +152,15 @@ class ScoutSubs:
         for part in said:
             self._on_part[type(part)](contact, part)
 
+    def _on_copy(self, contact: Contact, part: parts.CopyTree) -> None:
+        if part.is_root:
+            self.office.seeking.on_rival(contact, part.attribute)
+        self.office.copying.on_copy(contact.peer, part)
+
+    def _on_record(self, contact: Contact, part: parts.Record) -> None:
+        self.office.seeking.on_rival(contact, part.attribute)
+        self.office.admitting.on_record(contact.peer, part)
+
     def _on_joined(self) -> None:
         if self._has_joined:
             return
@@ -174,6 +186,8 @@ class ScoutSubs:
         for tree in list(office.trees.values()):
             self._expire(tree.attribute)
             office.seeking.check(tree)
+            if self._ticks % TICKS_PER_PROOF == 0:
+                office.seeking.verify(tree)
             if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
                 office.announcing.renew(tree)
         office.forget()
@@ -182,6 +196,7 @@ class ScoutSubs:
         office.copying.tick()
         office.raising.tick()
         office.admitting.tick()
+        office.spreading.tick()
         office.probing.tick()
 
     def _expire(self, attribute: str) -> None:

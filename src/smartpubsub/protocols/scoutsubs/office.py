@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.spreading import Spreading
 
 
-INCARNATION_BITS = 32
+INCARNATION_BITS = 28
 """A node's copies of a later incarnation are newer than all those of earlier ones."""
 
 
@@ -59,6 +59,8 @@ class Office:
         """What was not what it should be, or beyond a limit."""
         self.heard_us: dict[Peer, int] = {}
         """When somebody was last heard from."""
+        self._has_company = False
+        """Whether anybody was ever heard from."""
         self._suspects: dict[Peer, int] = {}
         """Who did not answer, and until when it is avoided."""
         self._silent: dict[Peer, int] = {}
@@ -125,6 +127,7 @@ class Office:
 
     def hear(self, peer: Peer) -> None:
         """Somebody has said something, so it is there."""
+        self._has_company = True
         self.heard_us[peer] = self.now
         if self._suspects.pop(peer, None) is not None:
             for tree in list(self.trees.values()):
@@ -169,6 +172,11 @@ class Office:
         """The known peers closest to a name that are not suspected."""
         known = self.kademlia.closest_local(name, count + self.suspect_count)
         return tuple(c for c in known if not self.is_suspect(c.peer))[:count]
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a node that finds no backups ought to have some: it is not alone in the world."""
+        return self.settings.backups > 0 and self._has_company
 
     def forget(self) -> None:
         """Forget of peers what does not matter any more."""

@@ -40,6 +40,9 @@ class Opened:
     """Backups that have not said that they keep it."""
     recorded: dict[Peer, None] = field(default_factory=dict)
     """Those that have."""
+    is_at_risk: bool = False
+    """Whether there ought to be backups and none can be reached."""
+    is_acknowledged: bool = False
     tries: int = 0
     again_us: int = 0
     """When it was last sent again."""

@@ -48,7 +48,7 @@ class Probing:
         """Somebody is there, in the same incarnation as before or in a new one."""
         probe = self._open.pop(peer, None)
         if probe is not None:
-            self._office.answered_after(max(0, self._office.now - part.number))
+            self._office.answered_after(self._office.now - probe.sent_us)
             self._office.cancel_timer(("probe", peer))
         before = self._incarnations.get(peer)
         self._incarnations[peer] = part.incarnation
@@ -99,7 +99,8 @@ class Probing:
         office = self._office
         parents = [tree.parent.peer for tree in office.trees.values() if tree.parent is not None]
         backups = dict.fromkeys(office.copying.backups())
-        matters = dict.fromkeys([*parents, *backups, *office.copying.owners()])
+        owners = [*office.copying.owners(), *office.admitting.owners()]
+        matters = dict.fromkeys([*parents, *backups, *owners])
         for peer in matters:
             is_silent = office.heard_us.get(peer, -1) <= office.now - office.settings.probe_us
             if is_silent or peer in backups:  # Which may be there and have forgotten everything.

@@ -15,6 +15,8 @@ from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Raise
 from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
+BACKOFF_MAX = 6
+"""The wait for an admission doubles so often at most."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,10 @@ class Raising:
         else:
             copy.sent_to = office.admitting.pass_up(part._replace(hops=0), came_from=None)
         if office.settings.is_reliable:
-            wait = min(office.settings.patience_us_max, office.patience_us << (copy.tries - 1))
+            wait = min(
+                office.settings.patience_us_max,
+                office.patience_us << min(copy.tries - 1, BACKOFF_MAX),
+            )
             timer = ("raise", copy.event.id, copy.attribute)
             office.set_timer(timer, office.now + 2 * wait)
 
@@ -127,6 +132,8 @@ class Raising:
     def tick(self) -> None:
         """Once in a while: ask for receipts that may have got lost, as long as they can come."""
         office = self._office
+        if not office.settings.is_reliable:
+            self._give_up()
         for id, copies in list(self._incomplete.items()):
             for attribute, copy in copies.items():
                 if office.now - copy.began_us > 2 * office.settings.renew_us:
@@ -142,6 +149,14 @@ class Raising:
         self._roots[attribute] = root
         if len(self._roots) > ROOTS_KNOWN_MAX:
             del self._roots[next(iter(self._roots))]
+
+    def _give_up(self) -> None:
+        """In unreliable variants nobody raises a copy again, so some are never admitted."""
+        oldest = self._office.now - self._office.settings.suspect_us
+        for (id, attribute), copy in list(self._open.items()):
+            if copy.sent_us < oldest:
+                del self._open[id, attribute]
+                self._attributes.pop(id, None)
 
     def on_silent(self, peer: Peer) -> None:
         """Somebody is gone, and is nobody's rendezvous any more."""

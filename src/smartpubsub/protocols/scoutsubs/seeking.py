@@ -66,11 +66,25 @@ class Seeking:
             if hop is not None:
                 self._set_parent(tree, hop)
 
+    def on_rival(self, contact: Contact, attribute: str) -> None:
+        """Somebody acts as the rendezvous of an attribute: it is, if it is closer to the key."""
+        tree = self._office.trees.get(attribute)
+        if tree is None or tree.role not in (Role.ROOT, Role.SYNCING):
+            return
+        if contact.key ^ tree.key < self._office.own.key ^ tree.key:
+            self._set_parent(tree, contact)
+
+    def verify(self, tree: Tree) -> None:
+        """Have a lookup say whether this root is still the closest."""
+        if tree.role is Role.ROOT and tree.attribute not in self._lookups.values():
+            self._look_up(tree)
+
     # --- a parent ---
 
     def _set_parent(self, tree: Tree, parent: Contact, *, is_retry: bool = False) -> None:
         self._syncs.pop(tree.attribute, None)
-        tree.is_handing_over = tree.role is Role.ROOT and not tree.is_empty
+        was_root = tree.role is Role.ROOT
+        tree.is_handing_over = was_root and not tree.is_empty
         if parent.peer in tree.children:
             tree.drop_child(parent.peer)
         tree.move("somebody closer is there")
@@ -78,6 +92,8 @@ class Seeking:
         self._office.advance(tree)
         self._office.announcing.set_parent(tree, parent, is_retry=is_retry)
         self._office.admitting.release(tree)
+        if was_root:
+            self._office.admitting.hand_over(tree)
 
     def _look_up(self, tree: Tree) -> None:
         number, effects = self._office.kademlia.find_closest(tree.name, self._office.now)
@@ -94,13 +110,15 @@ class Seeking:
             return
         attribute = self._lookups.pop(found.number, None)
         tree = self._office.trees.get(attribute) if attribute is not None else None
-        if tree is None or tree.role is not Role.SEEKING:
+        if tree is None or tree.role not in (Role.SEEKING, Role.ROOT):
             return
         closest = [c for c in found.closest if not self._office.is_suspect(c.peer)]
         if closest and closest[0].peer != self._office.own.peer:
             self._set_parent(tree, closest[0])
-        else:
+        elif tree.role is Role.SEEKING:
             self._sync(tree, self._around(tree))
+        else:
+            self._office.admitting.on_proved(tree)
 
     def _around(self, tree: Tree) -> tuple[Contact, ...]:
         """Those who may know of an attribute: the f + 1 closest, and the suspects among them,
@@ -158,7 +176,9 @@ class Seeking:
         if part.was_root and contact.key ^ tree.key < self._office.own.key ^ tree.key:
             self._set_parent(tree, contact)
             return
-        sync.waiting.pop(contact.peer, None)
+        if contact.peer not in sync.waiting:
+            return
+        del sync.waiting[contact.peer]
         sync.heard.append((contact.peer, part))
         if part.was_root and contact.peer not in tree.children:
             sync.expected[contact.peer] = None

@@ -49,10 +49,10 @@ class Spreading:
         found = [self.at_root(key) for key in self._open if attribute in (None, key[1])]
         return [opened for opened in found if opened is not None]
 
-    def is_being_recorded(self, key: EventKey) -> bool:
-        """Whether an event is not yet acknowledged."""
+    def is_unacknowledged(self, key: EventKey) -> bool:
+        """Whether an event is in this node's care but not yet safe."""
         opened = self.at_root(key)
-        return opened is not None and bool(opened.recording)
+        return opened is not None and not opened.is_acknowledged
 
     def keep_at_root(self, opened: Opened) -> None:
         """Take an event into care, also if nobody is to confirm it, until it is recorded."""
@@ -248,7 +248,7 @@ class Spreading:
 
     def conclude(self, opened: Opened) -> None:
         """Tell whoever is above if everybody below has an event."""
-        if opened.targets or opened.recording:
+        if opened.targets or opened.recording or opened.is_at_risk:
             return
         opens = self._open.get(opened.key, {})
         opens.pop(opened.on_behalf, None)
@@ -285,6 +285,7 @@ class Spreading:
         if office.now - opened.sent_us > 2 * office.settings.renew_us:
             opened.targets.clear()  # Whoever has not come back by now has lapsed.
             opened.recording.clear()
+            opened.is_at_risk = False
             self.conclude(opened)
             return
         for peer in opened.recording:
@@ -292,6 +293,16 @@ class Spreading:
             office.probing.probe(peer)
         self._send_again(opened)
         self._wait(opened)
+
+    def tick(self) -> None:
+        """Once in a while: forget what nobody above has asked about for long."""
+        oldest = self._office.now - 2 * self._office.settings.renew_us
+        for key, opens in list(self._open.items()):
+            for whose, opened in list(opens.items()):
+                if opened.upstream is not None and opened.sent_us < oldest:
+                    del opens[whose]
+            if not opens:
+                del self._open[key]
 
     def on_return(self, tree: Tree, child: Child) -> None:
         """A child has announced: what it has not confirmed may have been lost with its memory."""

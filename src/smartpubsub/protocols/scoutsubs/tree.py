@@ -7,6 +7,7 @@ in force all the way up.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,7 +17,7 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.matching import FilterSet, Index
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Announce, ChildCopy
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Announce, ChildCopy, Raise
 from smartpubsub.seam import Peer
 
 
@@ -103,6 +104,7 @@ class Interested(NamedTuple):
 
 
 CHANGES_KEPT = 64
+RECENT_COUNT_MAX = 200
 
 
 class Tree:
@@ -122,7 +124,7 @@ class Tree:
         """From which version on the present parent has been told anything."""
         self.received = WHOLE
         """Up to which version the parent has it."""
-        self.in_force = 0
+        self.in_force = version
         self.in_force_us = 0
         """When all of it was last known to be in force."""
         self.copy_version = copy_version
@@ -134,6 +136,8 @@ class Tree:
         """Who keeps a copy, as the parent is told."""
         self.is_handing_over = False
         """Whether it was the root until now and what is above is not yet in force."""
+        self.recent: deque[Raise] = deque(maxlen=RECENT_COUNT_MAX)
+        """What was admitted here last, for another rendezvous that may have to have it too."""
         self.used_us = 0
         """When anything was last wanted of it."""
         self._version_before = version
@@ -236,7 +240,7 @@ class Tree:
                 found.append(child.copy())
             elif peer == own.peer and self.own:
                 wanted = tuple(dict.fromkeys(predicate for predicate, _ in self.own.values()))
-                found.append(ChildCopy(own, incarnation, self.copy_version, wanted, None, ()))
+                found.append(ChildCopy(own, incarnation, self.version, wanted, None, ()))
         return found
 
     def restore(self, copy: ChildCopy, now: int) -> bool:

@@ -25,6 +25,7 @@ from smartpubsub.seam import Peer
 __all__ = ["BundleLimits", "WireError", "decode", "encode"]
 
 _NUMBER_MAX = (1 << 63) - 1
+HOPS_MAX = 1 << 16
 """Half of what fits, for a node sends on what it has received and one more than that."""
 
 
@@ -154,6 +155,11 @@ def _number(value: int, _: _Taken) -> int:
     return value
 
 
+def _hops(value: int, _: _Taken) -> int:
+    # Whoever says more is wrong, and the number has to grow on the way.
+    return min(value, HOPS_MAX)
+
+
 def _attribute(name: str, _: _Taken) -> str:
     if not name:
         raise WireError("an attribute has no name")
@@ -221,7 +227,8 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     "event": lambda data, taken: read_event(data, taken.limits.events),
     "attribute": _attribute,
     "refusal": _refusal,
-    **dict.fromkeys(("incarnation", "version", "in_force", "previous", "hops", "number"), _number),
+    **dict.fromkeys(("incarnation", "version", "in_force", "previous", "number"), _number),
+    "hops": _hops,
     "base": lambda number, taken: _number(number, taken) - 1,
     **dict.fromkeys(("is_retry", "wants_whole", "wants_all", "is_resend"), _flag),
     **dict.fromkeys(("is_root", "is_whole", "was_root"), _flag),
