@@ -7,7 +7,8 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs.parts import Admitted, Bundle, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Received
+from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
+from smartpubsub.seam import Received, Send
 from smartpubsub.sim.network import DROP
 from tests.protocols.scoutsubs.forest import (
     MS,
@@ -137,3 +138,24 @@ def test_lost_acknowledgements_do_not_stop_a_publisher_of_unreliable_events() ->
         forest.run(10 * SECOND)
 
     assert forest.refusals() == []
+
+
+def test_many_large_events_go_in_several_bundles() -> None:
+    forest = Forest(4)
+    forest.subscribed(2, "surf")
+    largest = 0
+    payload = bytes(300_000)
+    for number in range(20):
+        event = Publication.of(
+            EventId(forest.contacts[3].peer, 0, number + 1),
+            Predicate.parse(f"surf/n={number}"),
+            payload,
+            b"",
+        )
+        forest.scouts(3).office.say(forest.contacts[0].peer, Record(event, "surf", 1, False))
+    forest.scouts(3).office.flush()
+    for effect in forest.scouts(3).office.taken():
+        if isinstance(effect, Send) and isinstance(effect.message, Bundle):
+            largest = max(largest, wire_bytes(effect.message))
+
+    assert 300_000 < largest < 2_000_000

@@ -28,7 +28,8 @@ INCARNATION_BITS = 28
 
 
 PARTS_MAX = 500
-"""How many parts go in one bundle, far below what a receiver takes."""
+EVENT_BYTES_MAX = 1 << 20
+"""How many parts, and bytes of events, go in one bundle, far below what a receiver takes."""
 
 
 class Office:
@@ -119,9 +120,16 @@ class Office:
 
     def _send(self, peer: Peer) -> None:
         self._sent_us[peer] = self.now
-        parts = self._queues.pop(peer)
-        for start in range(0, len(parts), PARTS_MAX):
-            self._effects.append(Send(peer, Bundle(tuple(parts[start : start + PARTS_MAX]))))
+        bundle: list[Part] = []
+        size = 0
+        for part in self._queues.pop(peer):
+            event = getattr(part, "event", None)
+            size += event.wire_bytes if event is not None else 0
+            if bundle and (size > EVENT_BYTES_MAX or len(bundle) == PARTS_MAX):
+                self._effects.append(Send(peer, Bundle(tuple(bundle))))
+                bundle, size = [], event.wire_bytes if event is not None else 0
+            bundle.append(part)
+        self._effects.append(Send(peer, Bundle(tuple(bundle))))
 
     # --- who is there ---
 
