@@ -119,6 +119,7 @@ def facts_of(experiment: Experiment) -> Facts:
         promises_order=stack.promises_order,
         has_faults=_has_faults(experiment),
         failures_max=options.stack.backups,
+        refresh_us=options.stack.scout_settings.renew_us,
         inspections=experiment.inspections,
         nodes_by_peer={host.peer: host.number for host in experiment.world.hosts},
     )
