@@ -11,6 +11,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.rpc import Control, Copy, Rpc, wire_bytes
 from smartpubsub.protocols.rpc_wire import RpcLimits, WireError, decode, encode, signing_bytes
+from tests.damage import damaged
 from tests.predicates.said import Said, predicate
 from tests.predicates.strategies import said
 from tests.protocols.strategies import ids, payloads, rpcs
@@ -144,17 +145,7 @@ def test_random_bodies_of_the_right_length_are_a_message_or_an_error(body: bytes
 @given(rpcs, st.data())
 @settings(max_examples=300)
 def test_mutated_messages_are_a_message_or_an_error(rpc: Rpc, data: st.DataObject) -> None:
-    mutated = bytearray(encode(rpc))
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, max(0, len(mutated) - 1)))
-        match data.draw(st.sampled_from(["change", "cut", "insert"])):
-            case "change":
-                mutated[place : place + 1] = data.draw(st.binary(min_size=1, max_size=1))
-            case "cut":
-                del mutated[place:]
-            case "insert":
-                mutated[place:place] = data.draw(st.binary(max_size=3))
-    assert_message_or_error(bytes(mutated))
+    assert_message_or_error(data.draw(damaged(encode(rpc))))
 
 
 def assert_message_or_error(data: bytes) -> None:

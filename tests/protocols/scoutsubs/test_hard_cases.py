@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
@@ -57,16 +59,22 @@ def test_a_node_that_reaches_nobody_when_it_starts_acknowledges_nothing() -> Non
     assert 5 in forest.receivers(event)
 
 
-def test_what_a_cut_off_node_publishes_arrives_when_it_is_back() -> None:
-    for seconds in (10, 20, 40, 70):
-        forest = Forest(8, knows=None)
-        forest.subscribed(3, "surf")
-        forest.run(30 * SECOND)
-        forest.cut_off(1, seconds * SECOND)
-        event = forest.publish(1, "surf/n=1")
-        forest.run(10 * MINUTE)
+@pytest.mark.parametrize("seconds", [10, 20, 40, 70, 300])
+@pytest.mark.parametrize("node", [1, 9])
+def test_what_a_cut_off_node_publishes_is_acknowledged_and_arrives_when_it_is_back(
+    seconds: int, node: int
+) -> None:
+    forest = Forest(10)
+    forest.subscribed(3, "surf")
+    forest.run(30 * SECOND)
+    forest.cut_off(node, seconds * SECOND)
+    event = forest.publish(node, "surf/n=1")
+    forest.run(seconds * SECOND)
+    assert not forest.is_published(event)
 
-        assert forest.receivers(event) == [3]
+    forest.run(10 * MINUTE)
+    assert forest.is_published(event)
+    assert forest.receivers(event) == [3]
 
 
 def test_a_record_of_a_forged_event_is_refused() -> None:

@@ -17,6 +17,7 @@ from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits, WireError, decode, encode
+from tests.damage import damaged
 from tests.protocols.scoutsubs.strategies import NUMBER_MAX, bundles
 
 LIMITS = BundleLimits()
@@ -152,17 +153,7 @@ def test_random_parts_are_a_bundle_or_an_error(number: int, content: bytes) -> N
 @given(bundles, st.data())
 @settings(max_examples=300)
 def test_mutated_bundles_are_a_bundle_or_an_error(sent: Bundle, data: st.DataObject) -> None:
-    mutated = bytearray(encode(sent))
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, max(0, len(mutated) - 1)))
-        match data.draw(st.sampled_from(["change", "cut", "insert"])):
-            case "change":
-                mutated[place : place + 1] = data.draw(st.binary(min_size=1, max_size=1))
-            case "cut":
-                del mutated[place:]
-            case "insert":
-                mutated[place:place] = data.draw(st.binary(max_size=3))
-    assert_bundle_or_error(bytes(mutated))
+    assert_bundle_or_error(data.draw(damaged(encode(sent))))
 
 
 def assert_bundle_or_error(data: bytes) -> None:

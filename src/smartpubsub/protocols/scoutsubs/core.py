@@ -134,8 +134,8 @@ class ScoutSubs:
                 self._on_timer(name)
             case Told(Found() as found):
                 office.seeking.on_found(found)
-            case Told(Joined()):
-                self._on_joined()
+            case Told(Joined(known)):
+                self._on_joined(known)
             case Started(incarnation):
                 office.incarnation = incarnation
                 office.set_timer(("tick",), now + self._spread(office.settings.probe_us))
@@ -161,7 +161,9 @@ class ScoutSubs:
         self.office.seeking.on_rival(contact, part.attribute)
         self.office.admitting.on_record(contact.peer, part)
 
-    def _on_joined(self) -> None:
+    def _on_joined(self, known: int) -> None:
+        if known:
+            self.office.has_company = True
         if self._has_joined:
             return
         self._has_joined = True

@@ -60,8 +60,8 @@ class Office:
         """What was not what it should be, or beyond a limit."""
         self.heard_us: dict[Peer, int] = {}
         """When somebody was last heard from."""
-        self._has_company = False
-        """Whether anybody was ever heard from."""
+        self.has_company = False
+        """Whether anybody else is known to have been there."""
         self._suspects: dict[Peer, int] = {}
         """Who did not answer, and until when it is avoided."""
         self._silent: dict[Peer, int] = {}
@@ -135,7 +135,7 @@ class Office:
 
     def hear(self, peer: Peer) -> None:
         """Somebody has said something, so it is there."""
-        self._has_company = True
+        self.has_company = True
         self.heard_us[peer] = self.now
         if self._suspects.pop(peer, None) is not None:
             for tree in list(self.trees.values()):
@@ -184,7 +184,9 @@ class Office:
     @property
     def is_cut_off(self) -> bool:
         """Whether a node that finds no backups ought to have some: it is not alone in the world."""
-        return self.settings.backups > 0 and self._has_company
+        # Who is put out of the table one after the other was there all the same.
+        self.has_company = self.has_company or len(self.kademlia.table) > 0
+        return self.settings.backups > 0 and self.has_company
 
     def forget(self) -> None:
         """Forget of peers what does not matter any more."""
