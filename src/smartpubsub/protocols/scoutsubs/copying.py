@@ -70,8 +70,7 @@ class Copying:
 
     def backups_of(self, tree: Tree) -> tuple[Contact, ...]:
         """Who ought to keep a copy."""
-        # A parent has the filters of a leaf; those of a root nobody has.
-        if not tree.live_children() and not (tree.acts_as_root and tree.own):
+        if not _needs_copies(tree):
             return ()
         name = tree.name if tree.acts_as_root else self._office.own.peer
         return self._office.closest(name, self._office.settings.backups)
@@ -84,8 +83,8 @@ class Copying:
         """Up to which version all backups have a copy."""
         streams = self._streams.get(tree.attribute)
         if not streams:
-            needs_copies = bool(tree.live_children()) or (tree.acts_as_root and bool(tree.own))
-            return -1 if needs_copies and self._office.is_cut_off else tree.copy_version
+            is_lacking = _needs_copies(tree) and self._office.is_cut_off
+            return -1 if is_lacking else tree.copy_version
         return min(stream.copied for stream in streams.values())
 
     def touch(self, tree: Tree, peer: Peer) -> None:
@@ -317,3 +316,8 @@ class Copying:
                 self.refresh(tree)
                 office.announcing.update(tree)
                 office.announcing.announce(tree)
+
+
+def _needs_copies(tree: Tree) -> bool:
+    """A parent has the filters of a leaf; those of a root nobody else has."""
+    return bool(tree.live_children()) or (tree.acts_as_root and bool(tree.own))

@@ -149,7 +149,7 @@ class Tree:
 
     @property
     def acts_as_root(self) -> bool:
-        """Whether events are admitted here."""
+        """Whether it keeps what a rendezvous keeps: it is one, or was until another has it all."""
         return self.role is Role.ROOT or self.is_handing_over
 
     @property
