@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
-WATCHDOG_S = 30
+WATCHDOG_S = 240
+"""Far longer than anything takes: it ends what hangs, and is no measure of what is slow."""
 PROGRAM = "import sys; from smartpubsub.cli.main import main; sys.exit(main())"
 
 
