@@ -1,10 +1,28 @@
 """What of a node outlives a crash, and how the parts of a network find each other again."""
 
+from random import Random
+from typing import NamedTuple, cast
+
 import pytest
 
-from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
-from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.pubsub import Delivery, PubSub
+from smartpubsub.seam import (
+    Deliver,
+    Disconnected,
+    Effect,
+    Event,
+    Loaded,
+    Received,
+    Started,
+    TimerFired,
+    Told,
+)
 from smartpubsub.sim.faults import Partition
+from smartpubsub.sim.signing import StandInSigning
 from tests.protocols.network import MakePubSub, Nodes, contact, flooding, gossiping
 
 EITHER = pytest.mark.parametrize(
@@ -145,3 +163,52 @@ def test_the_sides_of_a_partition_meet_again(make_pubsub: MakePubSub) -> None:
     together = nodes.publish(0, "surf")
     nodes.run(10 * SECOND)
     assert nodes.receivers(together) == list(nodes.numbers)
+
+
+class Note(NamedTuple):
+    text: str
+
+
+class Diary:
+    """A resident that writes down what it is told."""
+
+    name = "diary"
+    messages: tuple[type, ...] = (Note,)
+
+    def __init__(self) -> None:
+        self.told: list[Event] = []
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        self.told.append(event)
+        return [Deliver(("written at", now))] if isinstance(event, Received) else []
+
+
+def test_a_resident_gets_what_is_its_own_and_what_concerns_all() -> None:
+    diary, others = Diary(), Diary()
+    kademlia = Kademlia(contact(0), Settings(), Random(0))
+    pubsub = cast("PubSub", others)
+    core = NodeCore(kademlia, pubsub, StandInSigning(contact(0).peer), [diary])
+    own: list[Event] = [
+        Received(contact(1).peer, Note("hello")),
+        TimerFired(("diary", "page")),
+        Loaded(b"diary/pages", ()),
+    ]
+    of_all: list[Event] = [Started(1), Disconnected(contact(1).peer)]
+    of_pubsub: list[Event] = [TimerFired(("flood", "peers")), Loaded(b"flood/", ())]
+
+    effects = [core.handle(event, 7) for event in [*of_all, *own, *of_pubsub]]
+
+    assert diary.told == [*of_all, *own]
+    assert others.told == [*of_all, *of_pubsub]
+    assert Deliver(("written at", 7)) in effects[2]
+
+
+def test_a_resident_is_told_what_kademlia_delivers() -> None:
+    diary, others = Diary(), Diary()
+    kademlia = Kademlia(contact(0), Settings(), Random(0))
+    pubsub = cast("PubSub", others)
+    core = NodeCore(kademlia, pubsub, StandInSigning(contact(0).peer), [diary])
+
+    core.settle([contact(1), contact(2)], 7)
+
+    assert diary.told == others.told == [Told(Joined(2))]

@@ -1,7 +1,10 @@
-"""A node: Kademlia and the protocol on it, composed, and what outlives a crash.
+"""A node: Kademlia and the protocols on it, composed, and what outlives a crash.
 
-It numbers subscriptions and events, remembers subscriptions and peers in its storage, and keeps
-trying to meet the peers that it remembers, so that the sides of a split network find each other.
+One protocol carries subscriptions and events; others, the residents, can live beside it.
+
+The node numbers subscriptions and events, remembers subscriptions and peers in its storage, and
+keeps trying to meet the peers that it remembers, so that the sides of a split network find each
+other.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.kademlia.wire import decode, encode
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
-from smartpubsub.protocols.pubsub import PubSub, Subscription, SubscriptionState
+from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
 from smartpubsub.seam import (
     Answered,
     Asked,
+    Core,
     Deliver,
     Effect,
     Event,
@@ -52,9 +56,18 @@ JOIN_AGAIN_US = 5 * SECOND
 class NodeCore:
     """What a node is made of, but for its connections."""
 
-    def __init__(self, kademlia: Kademlia, pubsub: PubSub, signing: Signing) -> None:
+    def __init__(
+        self,
+        kademlia: Kademlia,
+        pubsub: PubSub,
+        signing: Signing,
+        residents: Sequence[Resident] = (),
+    ) -> None:
         self.kademlia = kademlia
         self.pubsub = pubsub
+        self._above: list[Core] = [pubsub, *residents]
+        self._by_message: dict[type, Core] = {m: r for r in residents for m in r.messages}
+        self._by_name: dict[str, Core] = {r.name: r for r in residents}
         self.subscriptions: dict[int, Subscription] = {}
         self._signing = signing
         self._incarnation = 0
@@ -107,12 +120,15 @@ class NodeCore:
 
         If it is wanted to know when all have it, `Confirmed` comes, where the protocol can tell.
         """
+        event = self.new_event(predicate, payload)
+        self._effects += self.pubsub.publish(event, now, wants_all=wants_all)
+        return event.id, self._taken()
+
+    def new_event(self, predicate: Predicate, payload: bytes) -> Publication:
+        """An event of this node's, numbered and signed, for whichever protocol is to carry it."""
         self._last_event += 1
         id = EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
-        signature = self._signing.sign(id, predicate, payload)
-        event = Publication.of(id, predicate, payload, signature)
-        self._effects += self.pubsub.publish(event, now, wants_all=wants_all)
-        return id, self._taken()
+        return Publication.of(id, predicate, payload, self._signing.sign(id, predicate, payload))
 
     # --- what happens ---
 
@@ -120,9 +136,10 @@ class NodeCore:
         """What to do about an event."""
         kind = type(event)
         if kind is Received or kind is Asked or kind is Answered:
-            if type(event.message) is Message:  # type: ignore[union-attr]
+            message = type(event.message)  # type: ignore[union-attr]
+            if message is Message:
                 return self._handled_below(event, now)
-            return self.pubsub.handle(event, now)
+            return self._by_message.get(message, self.pubsub).handle(event, now)
         if kind is TimerFired:
             return self._on_timer(event, now)  # type: ignore[arg-type]
         match event:
@@ -130,14 +147,22 @@ class NodeCore:
                 self._incarnation = incarnation
                 self._below(self.kademlia.handle(event, now), now)
                 self._effects += [Load(_STORED), SetTimer(("node", "meet"), now + MEET_US)]
-                self._effects += self.pubsub.handle(event, now)
+                self._tell_all(event, now)
             case Loaded(prefix, values) if prefix == _STORED:
                 self._on_loaded(values, now)
-            case Loaded(prefix) if prefix.startswith(b"kad/"):
-                self._below(self.kademlia.handle(event, now), now)
+            case Loaded(prefix):
+                name = prefix.partition(b"/")[0].decode()
+                if name == "kad":
+                    self._below(self.kademlia.handle(event, now), now)
+                else:
+                    self._effects += self._by_name.get(name, self.pubsub).handle(event, now)
             case _:
-                self._effects += self.pubsub.handle(event, now)
+                self._tell_all(event, now)
         return self._taken()
+
+    def _tell_all(self, event: Event, now: int) -> None:
+        for core in self._above:
+            self._effects += core.handle(event, now)
 
     def _handled_below(self, event: Event, now: int) -> list[Effect]:
         effects = self.kademlia.handle(event, now)
@@ -157,19 +182,19 @@ class NodeCore:
                 self._meet(now)
             case ("node", "join"):
                 self._below(self.kademlia.join(self._strangers(), now), now)
-            case _:
-                return self.pubsub.handle(event, now)
+            case (str(name), *_):
+                return self._by_name.get(name, self.pubsub).handle(event, now)
         return self._taken()
 
     def _below(self, effects: list[Effect], now: int) -> None:
-        """Carry Kademlia's effects on, and tell the protocol what it delivers."""
+        """Carry Kademlia's effects on, and tell the protocols what it delivers."""
         for effect in effects:
             if type(effect) is not Deliver:
                 self._effects.append(effect)
                 continue
             if isinstance(effect.item, Joined) and not self._on_joined(effect.item, now):
                 continue
-            self._effects += self.pubsub.handle(Told(effect.item), now)
+            self._tell_all(Told(effect.item), now)
 
     # --- peers ---
 

@@ -121,3 +121,16 @@ class PubSub(Core, Protocol):
     def inspect(self) -> Inspection:
         """The node's state for an onlooker."""
         ...
+
+
+class Resident(Core, Protocol):
+    """A protocol that lives on a node beside the one that carries its subscriptions.
+
+    It is told what happens to the node and what Kademlia delivers, as every protocol is; messages,
+    timers and stored values reach it if they are its own. What users ask of it is its own affair.
+    """
+
+    name: str
+    """What its timers and, with a slash after it, its storage keys begin with."""
+    messages: tuple[type, ...]
+    """The types of its messages, which nobody else has."""
