@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -17,7 +16,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 
 if TYPE_CHECKING:
-    from smartpubsub.node.node import Node
+    from smartpubsub.node.subscribing import Subscribing
 
 BUFFER_COUNT_MAX = 1_000
 
@@ -64,28 +63,26 @@ class Subscription:
 
     def __init__(
         self,
-        node: Node,
+        owner: Subscribing,
         predicate: Predicate,
         *,
         buffer_count_max: int,
         overflow: Overflow,
-        on_room: Callable[[], None],
     ) -> None:
         self.predicate = predicate
         self.dropped = 0
         """How many events were dropped because nobody took them."""
         self.number: int | None = None
-        self._node = node
+        self._owner = owner
         self._buffer: deque[Event] = deque()
         self._buffer_count_max = buffer_count_max
         self._overflow = overflow
-        self._on_room = on_room
         self._changed = trio.Event()
         self._has_ended = False
         self._has_overflowed = False
 
     async def __aenter__(self) -> Subscription:
-        await self._node.open(self)
+        await self._owner.open(self)
         return self
 
     async def __aexit__(
@@ -94,7 +91,7 @@ class Subscription:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._node.end(self)
+        await self._owner.end(self)
 
     def __aiter__(self) -> Subscription:
         return self
@@ -112,13 +109,13 @@ class Subscription:
             await self._changed.wait()
         event = self._buffer.popleft()
         if self.has_room:
-            self._on_room()
+            self._owner.on_room()
         return event
 
     @property
     def state(self) -> SubscriptionState:
         """How far it has come."""
-        return self._node.state_of(self)
+        return self._owner.state_of(self)
 
     @property
     def has_room(self) -> bool:

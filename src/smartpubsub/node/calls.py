@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -45,3 +46,31 @@ class Call:
             raise EventRefusedError(f"{what} was refused: {self.refusal}")
         if not self.done.is_set():
             raise NotInTimeError(f"{what} was not acknowledged within {seconds:g} seconds")
+
+
+class Calls:
+    """All that is waited for, by what the core will say of it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, Hashable], Call] = {}
+
+    def expect(self, what: str, about: Hashable, call: Call) -> None:
+        """Have a call end when this is acknowledged or refused."""
+        self._waiting[what, about] = call
+
+    def acknowledge(self, what: str, about: Hashable) -> None:
+        """It has come to pass; often nobody waits for it."""
+        call = self._waiting.pop((what, about), None)
+        if call is not None:
+            call.done.set()
+
+    def refuse(self, what: str, about: Hashable, reason: str) -> None:
+        """It will not come to pass."""
+        call = self._waiting.get((what, about))
+        if call is not None:
+            call.refusal = reason
+        self.acknowledge(what, about)
+
+    def forget(self, what: str, about: Hashable) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop((what, about), None)

@@ -1,0 +1,122 @@
+"""What runs below a live node: its storage, its host, and the core with its protocols."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+import trio
+from trio_typing import TaskStatus
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.node.arrivals import must_be_open
+from smartpubsub.node.calls import Calls
+from smartpubsub.node.configuration import NodeConfig, host_settings
+from smartpubsub.node.contacts import contact_at
+from smartpubsub.node.host import Host
+from smartpubsub.node.identity import Identity, identity_in
+from smartpubsub.node.lone_errors import lone_errors
+from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.node.storage import SqliteStorage, StorageLimits
+from smartpubsub.protocols.codecs import codecs_of
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.sim.stacks import STACKS, StackOptions
+
+JOIN_S_MAX = 30.0
+
+
+class Engine:
+    """A host with a core on it, while the node runs, and what is waited for from the core."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.identity: Identity
+        self.core: NodeCore
+        self.calls = Calls()
+        self.on_deliver: list[Callable[[object], None]] = []
+        """Who is told what the core delivers."""
+        self._host: Host | None = None
+        self._joined = trio.Event()
+
+    @property
+    def host(self) -> Host:
+        """The host; an error unless the node runs."""
+        must_be_open(self._host is not None)
+        assert self._host is not None
+        return self._host
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anything can be asked of the node."""
+        return self._host is not None
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the protocol of the node's subscriptions promises that nothing is lost."""
+        return STACKS[self.config.protocol].is_reliable(self._options)
+
+    @asynccontextmanager
+    async def running(self, on_end: Callable[[], None]) -> AsyncIterator[trio.Nursery]:
+        """Start and join; at the end say so, then send what is still to be sent, and stop."""
+        limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
+        with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
+            self.identity = identity_in(self.config.data)
+            host = Host(
+                self.identity,
+                self._make_core,
+                codecs_of(self.config.protocol),
+                storage,
+                on_deliver=self._on_deliver,
+                settings=host_settings(self.config),
+            )
+            async with trio.open_nursery() as nursery:
+                with trio.CancelScope(shield=True):  # Half a start cannot be undone.
+                    await nursery.start(self._run, host)
+                self._host = host
+                try:
+                    await self._join(host)
+                    yield nursery
+                finally:
+                    self._host = None
+                    on_end()
+                    host.hold(False)
+                    with trio.CancelScope(shield=True):  # It takes a limited time.
+                        await host.stop()
+                    nursery.cancel_scope.cancel()
+
+    async def _run(
+        self, host: Host, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        # Also a node that is cancelled ends its subscriptions and sends what is still to be sent.
+        with trio.CancelScope(shield=True):
+            await host.run(self.config.listen, task_status=task_status)
+
+    async def _join(self, host: Host) -> None:
+        bootstrap = [contact_at(address) for address in self.config.bootstrap]
+        await host.do(lambda now: self.core.join(bootstrap, now))
+        with trio.move_on_after(JOIN_S_MAX):
+            await self._joined.wait()
+
+    def _make_core(self, own: Contact) -> NodeCore:
+        # Chance that others could foresee would let them choose when two nodes act as one.
+        rng = Random(secrets.randbits(256))
+        kademlia = Kademlia(own, Settings(), rng)
+        signing = Ed25519Signing(self.identity)
+        pubsub = STACKS[self.config.protocol].make(kademlia, signing, rng, self._options)
+        self.core = NodeCore(kademlia, pubsub, signing)
+        return self.core
+
+    @property
+    def _options(self) -> StackOptions:
+        return StackOptions(variant=self.config.variant, backups=self.config.backups)
+
+    def _on_deliver(self, item: object) -> None:
+        if isinstance(item, Joined):
+            self._joined.set()
+        for tell in self.on_deliver:
+            tell(item)

@@ -1,0 +1,69 @@
+"""Publishing from a live node, and waiting for what is wanted to be known of it."""
+
+from __future__ import annotations
+
+from smartpubsub.node.calls import Call, Receipt, Wait
+from smartpubsub.node.engine import Engine
+from smartpubsub.node.errors import NotPromisedError
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
+from smartpubsub.protocols.rpc_wire import RpcLimits
+from smartpubsub.seam import Effect
+
+PAYLOAD_BYTES_MAX = RpcLimits().payload_bytes_max // 2
+"""So that an event fits into a message with all that goes with it."""
+
+
+class Publishing:
+    """The events that a node publishes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        engine.on_deliver.append(self._on_deliver)
+
+    async def publish(
+        self, event: Predicate, payload: bytes, wait: Wait, deadline_s: float
+    ) -> Receipt:
+        """Publish an event, and wait until as much is known of it as is wanted."""
+        engine, host = self._engine, self._engine.host
+        must_fit(payload)
+        if wait is Wait.ALL and not engine.is_reliable:
+            raise NotPromisedError(
+                "this protocol does not tell when everybody has an event; wait for less"
+            )
+        call = Call()
+
+        def publish(now: int) -> tuple[EventId, list[Effect]]:
+            id, effects = engine.core.publish(event, payload, now, wants_all=wait is Wait.ALL)
+            if wait is not Wait.NOTHING:
+                engine.calls.expect(wait.value, id, call)
+            return id, effects
+
+        id = await host.call(publish)
+        if wait is not Wait.NOTHING:
+            try:
+                await call.wait(f"the event {event}", deadline_s)
+            finally:
+                engine.calls.forget(wait.value, id)
+        return Receipt(str(id), wait)
+
+    def _on_deliver(self, item: object) -> None:
+        calls = self._engine.calls
+        match item:
+            case Published(id):
+                calls.acknowledge(Wait.RENDEZVOUS.value, id)
+            case Confirmed(id):
+                calls.acknowledge(Wait.ALL.value, id)
+            case Refused(id, reason):
+                for wait in Wait:
+                    calls.refuse(wait.value, id, reason)
+
+
+def must_fit(payload: bytes) -> None:
+    """Complain if a payload is longer than what everybody takes."""
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise NotPromisedError(
+            f"a payload of {len(payload):,} bytes; the most that everybody takes are"
+            f" {PAYLOAD_BYTES_MAX:,}: publish a part, or where the rest can be had"
+        )
