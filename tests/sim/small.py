@@ -1,8 +1,9 @@
 """Small experiments for tests."""
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.sim.experiment import Experiment, FaultPlan, RunOptions, nothing_fails
+from smartpubsub.sim.experiment import Experiment, FaultPlan, nothing_fails
 from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.trace import Trace
 from smartpubsub.workloads.actions import Action, Publish, Subscribe, Unsubscribe, Workload
 

@@ -5,8 +5,9 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.reports.route_chart import places_in
-from smartpubsub.sim.experiment import Experiment, RunOptions
+from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.route import Route, only_subscriptions, route
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.stacks import VARIANTS, StackOptions
 from smartpubsub.workloads import scenario
 from smartpubsub.workloads.actions import Action, Workload
@@ -42,7 +43,7 @@ def test_events_go_where_the_route_says(variant: str) -> None:
     for text, id in zip(texts, ran.journal.events, strict=True):
         found = route_of(before, text, start)
         received = {f"n{d.node + 1}" for d in ran.journal.deliveries if d.id == id}
-        copies = sum(count for (_, copied), count in ran.copies.items() if copied == id)
+        copies = sum(count for (_, copied), count in ran.observer.copies.items() if copied == id)
         assert set(found.received_by) == set(found.wanted_by) == received
         assert sum(way.messages_down for way in found.journeys) == copies
 

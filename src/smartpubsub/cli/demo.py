@@ -18,8 +18,9 @@ from smartpubsub.matching import FilterSet
 from smartpubsub.matching.native_engine import is_available
 from smartpubsub.predicates import Predicate, explain
 from smartpubsub.sim.crowd import contact_of
-from smartpubsub.sim.experiment import Experiment, RunOptions
+from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.result import run
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.workloads import ScenarioOptions, scenario
 
 SUBSCRIPTION_COUNT = 20_000

@@ -14,9 +14,10 @@ from smartpubsub.cli.sim_progress import StderrProgress
 from smartpubsub.cli.sim_protocols import variant_option
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
-from smartpubsub.sim.experiment import Experiment, RunOptions
+from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.route import Route, only_subscriptions
 from smartpubsub.sim.route import route as find_route
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.stacks import StackOptions
 from smartpubsub.workloads import SCENARIOS, read_workload
 from smartpubsub.workloads import scenario as make_scenario

@@ -14,10 +14,11 @@ from smartpubsub.cli.sim_values import Churning, ChurnType, FiniteRange
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.sim.crowd import peer_id
-from smartpubsub.sim.experiment import Experiment, FaultPlan, Progress, RunOptions
+from smartpubsub.sim.experiment import Experiment, FaultPlan
 from smartpubsub.sim.faults import Churn, Fault
 from smartpubsub.sim.network import NetworkOptions
 from smartpubsub.sim.pace import LARGE_NETWORK_NODES, pace_us
+from smartpubsub.sim.running import Progress, RunOptions
 from smartpubsub.sim.stacks import StackOptions
 from smartpubsub.sim.streams import stream
 from smartpubsub.sim.trace import Trace

@@ -9,8 +9,7 @@ from types import TracebackType
 import click
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.sim.experiment import Progress
-from smartpubsub.sim.world import World
+from smartpubsub.sim.running import Progress, Watched
 
 SHOW_EVERY_S = 0.2
 TELL_EVERY_S = 30.0
@@ -24,8 +23,9 @@ class StderrProgress(Progress):
     It is a context manager, so that the line is gone when the run is over.
     """
 
-    def __init__(self, title: str = "") -> None:
+    def __init__(self, title: str = "", passed: str = "simulated") -> None:
         self._title = title
+        self._passed = passed
         self._stage = ""
         self._is_terminal = sys.stderr.isatty()
         self._every_s = SHOW_EVERY_S if self._is_terminal else TELL_EVERY_S
@@ -48,16 +48,17 @@ class StderrProgress(Progress):
         """A new stage begins."""
         self._stage = stage
 
-    def tick(self, world: World) -> None:
+    def tick(self, world: Watched) -> None:
         """Show how far the run has got, unless that was done just now."""
         now = time.monotonic()
         if now - self._shown_at < self._every_s:
             return
-        messages = sum(host.sent_count for host in world.hosts)
+        messages = world.sent_count
         rate = (messages - self._shown_messages) / (now - self._shown_at)
         line = (
-            f"{self._title}{self._stage}: {len(world.hosts):,} nodes,"
-            f" {world.now / SECOND:,.1f} s simulated, {messages:,} messages, {rate:,.0f} a second"
+            f"{self._title}{self._stage}: {world.node_count:,} nodes,"
+            f" {world.now / SECOND:,.1f} s {self._passed},"
+            f" {messages:,} messages, {rate:,.0f} a second"
         )
         if self._is_terminal:
             click.echo(f"{_CLEAR_LINE}{line}", err=True, nl=False)

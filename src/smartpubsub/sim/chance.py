@@ -10,10 +10,10 @@ from typing import TypeVar
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.sim.crowd import peer_id
-from smartpubsub.sim.experiment import RunOptions
 from smartpubsub.sim.faults import Churn, Clog, Crash, Fault, Partition, Pause, Skew, Slow
 from smartpubsub.sim.network import NetworkOptions
 from smartpubsub.sim.oracle import REFRESH_US
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.stacks import VARIANTS, StackOptions
 from smartpubsub.sim.streams import stream
 from smartpubsub.workloads import ScenarioOptions, scenario

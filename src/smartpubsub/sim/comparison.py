@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.result import Result
+from smartpubsub.sim.running import Run
 
 
 def compared(result: Result) -> dict[str, object]:
@@ -18,16 +18,18 @@ def compared(result: Result) -> dict[str, object]:
     }
 
 
-def carried_for_nothing(experiment: Experiment) -> int:
+def carried_for_nothing(run: Run) -> int:
     """How many copies of events came down to nodes that did not want them."""
     wanting = {
         event.id: {
             record.node: None
-            for record in experiment.oracle.interested(event.predicate)
+            for record in run.observer.oracle.interested(event.predicate)
             if record.is_in_force(event.called_us)
         }
-        for event in experiment.journal.events.values()
+        for event in run.observer.journal.events.values()
     }
     return sum(
-        count for (node, id), count in experiment.copies.items() if node not in wanting.get(id, ())
+        count
+        for (node, id), count in run.observer.copies.items()
+        if node not in wanting.get(id, ())
     )

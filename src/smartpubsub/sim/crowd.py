@@ -11,7 +11,7 @@ from typing import Protocol
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import KEY_BITS, Contact, key_of
 from smartpubsub.kademlia.settings import MINUTE
-from smartpubsub.seam import Core, Effect
+from smartpubsub.seam import Core, Effect, Peer
 from smartpubsub.sim.streams import stream
 from smartpubsub.sim.world import Host, World
 
@@ -53,9 +53,11 @@ class Joining(Core, Protocol):
 class Crowd:
     """The nodes of a world, under numbers."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, peers: Sequence[Peer] = ()) -> None:
         self.world = world
         self.seed = seed
+        self._peers = peers
+        """Who the first nodes are; further ones are those that the seed makes up."""
         self.joined: dict[int, None] = {}
         """Who has told that it has joined."""
 
@@ -66,6 +68,8 @@ class Crowd:
 
     def contact(self, number: int) -> Contact:
         """How others know a node."""
+        if number < len(self._peers):
+            return Contact.of(self._peers[number], (address(number),))
         return contact_of(self.seed, number)
 
     def closest_live(self, name: bytes) -> Host:

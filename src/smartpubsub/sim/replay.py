@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.sim.checkers.violation import Violation
-from smartpubsub.sim.experiment import Progress
+from smartpubsub.sim.running import Progress, Watched
 from smartpubsub.sim.trace import Row
-from smartpubsub.sim.world import World
 
 _AFTERWARDS_US = 10 * SECOND
 """How long to go on for the rows that come after."""
@@ -64,7 +63,7 @@ class UntilSeen(Progress):
         """A new stage begins."""
         self._told.say(stage)
 
-    def tick(self, world: World) -> None:
+    def tick(self, world: Watched) -> None:
         """Go on, or say that this is enough."""
         self._told.tick(world)
         if world.now >= self._until_us:

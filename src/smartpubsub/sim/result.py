@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.checkers import check_all
@@ -13,6 +14,7 @@ from smartpubsub.sim.checkers.violation import Violation
 from smartpubsub.sim.collector import collector_off
 from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.journal import DeliveryRecord
+from smartpubsub.sim.running import Run, stack_of
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.verdict import Verdict, verdict_on
 
@@ -24,27 +26,30 @@ _PER_NODE = ("mean", "sd", "p95", "p99")
 class Result:
     """An experiment that is over, what it showed, and what it took."""
 
-    experiment: Experiment
+    experiment: Run
     scenario: str
     verdict: Verdict
     violations: list[Violation]
     wall_s: float
     cpu_s: float
+    peak_rss_mb: float
+    more: Mapping[str, object] = field(default_factory=dict)
+    """What is to be told beside all that."""
 
     def document(self) -> dict[str, object]:
         """The result as JSON has it."""
         options, verdict = self.experiment.options, self.verdict
-        journal = self.experiment.journal
+        journal = self.experiment.observer.journal
         traffic = self.experiment.traffic()
         first = [d for d in first_deliveries(journal.deliveries) if d.id in journal.events]
         latency_us = options.network.latency_us
         return {
             "protocol": options.protocol,
-            "variant": options.stack.variant if self.experiment.stack.has_variants else None,
+            "variant": options.stack.variant if stack_of(self.experiment).has_variants else None,
             "scenario": self.scenario,
             "nodes": options.nodes,
             "seed": options.seed,
-            "trace_digest": self.experiment.trace.digest(),
+            "trace_digest": self.experiment.observer.trace.digest(),
             "injected": verdict.injected,
             "published": verdict.published,
             "expected": verdict.expected,
@@ -67,18 +72,19 @@ class Result:
             "violations": [violation.document() for violation in self.violations],
             "wall_s": round(self.wall_s, 3),
             "cpu_s": round(self.cpu_s, 3),
-            "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            "peak_rss_mb": round(self.peak_rss_mb, 1),
             "simulated_s": round((journal.ended_us - self.experiment.began_us) / 1e6, 3),
             "pace_ms": self.experiment.workload.pace_us / 1000,
             "interrupted": self.experiment.was_interrupted,
+            **self.more,
         }
 
     def _latencies_ms(self, deliveries: list[DeliveryRecord]) -> list[float]:
-        events = self.experiment.journal.events
+        events = self.experiment.observer.journal.events
         return [(d.at_us - events[d.id].called_us) / 1000 for d in deliveries]
 
     def _subscription_latencies_ms(self) -> list[float]:
-        records = self.experiment.journal.subscriptions.values()
+        records = self.experiment.observer.journal.subscriptions.values()
         return [(r.in_force[0].start_us - r.called_us) / 1000 for r in records if r.in_force]
 
 
@@ -91,13 +97,11 @@ def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
 
 
 def run(experiment: Experiment, scenario: str) -> Result:
-    """Let an experiment happen, and judge it."""
+    """Let an experiment happen in the simulated world, and judge it."""
     wall, cpu = time.perf_counter(), time.process_time()
     with collector_off():
         experiment.run()
-        facts = facts_of(experiment)
-        verdict = verdict_on(facts)
-        violations = check_all(facts)
+        verdict, violations = judged(experiment)
     return Result(
         experiment=experiment,
         scenario=scenario,
@@ -105,27 +109,28 @@ def run(experiment: Experiment, scenario: str) -> Result:
         violations=violations,
         wall_s=time.perf_counter() - wall,
         cpu_s=time.process_time() - cpu,
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
 
 
-def facts_of(experiment: Experiment) -> Facts:
-    """What the checkers have to know of an experiment."""
-    stack, options = experiment.stack, experiment.options
+def judged(run: Run) -> tuple[Verdict, list[Violation]]:
+    """How a run went, and what happened in it that must not."""
+    facts = facts_of(run)
+    return verdict_on(facts), check_all(facts)
+
+
+def facts_of(run: Run) -> Facts:
+    """What the checkers have to know of a run."""
+    stack, options = stack_of(run), run.options.stack
     return Facts(
-        journal=experiment.journal,
-        oracle=experiment.oracle,
+        journal=run.observer.journal,
+        oracle=run.observer.oracle,
         # What is missing when somebody did not want to wait for it is not lost.
-        is_reliable=stack.is_reliable(options.stack) and not experiment.was_interrupted,
+        is_reliable=stack.is_reliable(options) and not run.was_interrupted,
         promises_order=stack.promises_order,
-        has_faults=_has_faults(experiment),
-        failures_max=options.stack.backups,
-        refresh_us=options.stack.scout_settings.renew_us,
-        inspections=experiment.inspections,
-        nodes_by_peer={host.peer: host.number for host in experiment.world.hosts},
+        has_faults=run.has_faults,
+        failures_max=options.backups,
+        refresh_us=options.scout_settings.renew_us,
+        inspections=run.inspections,
+        nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
     )
-
-
-def _has_faults(experiment: Experiment) -> bool:
-    network = experiment.options.network
-    is_bad_network = bool(network.loss or network.duplication or network.reordering)
-    return is_bad_network or bool(experiment.faults or experiment.journal.downs)

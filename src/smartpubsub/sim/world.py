@@ -126,6 +126,16 @@ class World:
         }
 
     @property
+    def node_count(self) -> int:
+        """How many nodes there are, or have been."""
+        return len(self.hosts)
+
+    @property
+    def sent_count(self) -> int:
+        """How many messages they have sent."""
+        return sum(host.sent_count for host in self.hosts)
+
+    @property
     def pending_count(self) -> int:
         """How much is going to happen, as far as is known now."""
         return len(self._calendar) + sum(map(len, self._sleeping.values()))

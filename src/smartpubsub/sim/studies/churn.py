@@ -11,13 +11,13 @@ from functools import partial
 from random import Random
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.sim.experiment import Progress, RunOptions
+from smartpubsub.sim.running import Progress, RunOptions
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.stacks import VARIANTS, StackOptions
 from smartpubsub.sim.streams import stream
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
 from smartpubsub.workloads import ScenarioOptions, scenario
-from smartpubsub.workloads.actions import Publish, Workload
+from smartpubsub.workloads.actions import Publish, Subscribe, Workload
 
 SCENARIO = "normal"
 REPLACED_SHARE = 0.1
@@ -79,7 +79,7 @@ class Replacing(Observed):
         effects = self.core(new.number).join([through], new.clock(self.world.now))
         self.world.carry_out(new, effects)
         for predicate in wanted:
-            self._subscribe(new, predicate)
+            self._call(new, Subscribe(self.world.now, new.number, predicate))
 
 
 def study(nodes: int, seed: int, cycles: int, watch: Watch = nobody) -> list[Survived]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
-from smartpubsub.sim.experiment import Experiment, RunOptions
+from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.inside import all_scoutsubs, filters_kept
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.stacks import StackOptions
 from smartpubsub.sim.studies.observed import Watch, completed, nobody

@@ -10,9 +10,10 @@ from typing import TypeAlias
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.sim import result as results
-from smartpubsub.sim.experiment import Experiment, Progress, RunOptions
+from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.journal import DeliveryRecord, SubscriptionRecord
 from smartpubsub.sim.result import Result, first_deliveries
+from smartpubsub.sim.running import Progress, RunOptions
 from smartpubsub.sim.world import Host
 from smartpubsub.workloads.actions import Action, Workload
 

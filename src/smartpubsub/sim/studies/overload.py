@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from smartpubsub.sim.experiment import RunOptions
 from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
 from smartpubsub.workloads import ScenarioOptions, scenario

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.sim.experiment import RunOptions
+from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.stacks import StackOptions
 from smartpubsub.sim.streams import stream

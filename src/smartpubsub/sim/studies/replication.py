@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smartpubsub.sim.experiment import Progress, RunOptions
 from smartpubsub.sim.inside import all_scoutsubs, copies_kept, table_bytes
+from smartpubsub.sim.running import Progress, RunOptions
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.stacks import StackOptions
 from smartpubsub.sim.studies.observed import Observed, Phase, Watch, completed, nobody
