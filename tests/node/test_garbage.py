@@ -73,7 +73,7 @@ def test_garbage_costs_a_stream_and_is_counted(protocol: str, garbage: bytes) ->
             await stream.write(garbage)
 
             assert await has_ended(stream)
-            assert node.host.counts.garbage == 1
+            assert node.host.counts.garbage + node.host.counts.refused_large == 1
             assert node.host.garbage == {stranger.peer: 1}
             answer = await answer_to(stranger, node, QUESTION)
             assert answer.kind is Kind.FIND_NODE
@@ -134,7 +134,7 @@ def test_a_connection_has_only_so_many_streams() -> None:
                 await stranger.open(node.host.own.peer, PING)
 
             assert await is_refused(stranger, node, PING)
-            assert node.host.connections.refused_streams == 1
+            assert node.host.counts.refused_streams == 1
 
     run(main)
 

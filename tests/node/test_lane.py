@@ -123,6 +123,22 @@ def test_what_does_not_fit_is_dropped_and_counted() -> None:
     run(main)
 
 
+def test_questions_too_many_are_dropped_and_counted() -> None:
+    async def main() -> None:
+        opened = Opened(HostSettings(question_count_max=2))
+        for number in range(3):
+            opened.lane.put(b"%d" % number, number)
+        async with opened.running():
+            await eventually(lambda: opened.written == [[b"01"]])
+            assert opened.counts.dropped_full == 1
+            opened.streams[0].say(b"answer")
+            await eventually(lambda: opened.answers)
+            opened.lane.put(b"3", 3)
+            await eventually(lambda: opened.written == [[b"01", b"3"]])
+
+    run(main)
+
+
 def test_answers_come_in_the_order_of_the_questions() -> None:
     async def main() -> None:
         opened = Opened()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from smartpubsub.node.control_client import ControlClient
 
 _FLAG = "--"
+_LIMIT = "--limit"
 
 data_option = click.option(
     "--data",
@@ -36,16 +38,41 @@ def node_packages() -> Iterator[None]:
         ) from None
 
 
-def configured(options: Mapping[str, object], file: Path | None = None) -> NodeConfig:
-    """The configuration that options, the environment and a file give."""
+def configured(
+    options: Mapping[str, object], file: Path | None = None, limits: Sequence[str] = ()
+) -> NodeConfig:
+    """The configuration that options, the environment and a file give.
+
+    Limits are written NAME=N.
+    """
     with node_packages():
         from smartpubsub.node.configuration import ConfigError, load_config
+    given = _given(limits)
     try:
-        return load_config(options, file=file)
+        return load_config({**options, **given}, file=file)
     except ConfigError as error:
         if error.place.startswith(_FLAG):
-            raise click.BadParameter(error.problem, param_hint=error.place) from None
+            name = error.place.removeprefix(_FLAG).replace("-", "_")
+            hint = f"{_LIMIT} {name}" if name in given else error.place
+            raise click.BadParameter(error.problem, param_hint=hint) from None
         raise
+
+
+def _given(limits: Sequence[str]) -> dict[str, str]:
+    from smartpubsub.node.configuration import NodeLimits
+
+    names = [entry.name for entry in fields(NodeLimits)]
+    given = dict(text.partition("=")[::2] for text in limits)
+    for name in given:
+        if name not in names:
+            problem = f"expected NAME=N, where NAME is one of {', '.join(names)}; found {name!r}"
+            raise click.BadParameter(problem, param_hint=_LIMIT)
+    return given
+
+
+def attributes_max(data: str | None) -> int:
+    """How many attributes a predicate may have for the node in a data folder."""
+    return configured({"data": data}).attribute_count_max
 
 
 @contextmanager

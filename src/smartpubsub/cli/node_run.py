@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 @click.option("--variant", type=click.Choice(VARIANTS), help="Of ScoutSubs.")
 @click.option("--backups", metavar="N", help="How many nodes keep copies, in ScoutSubs.")
 @click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=N",
+    multiple=True,
+    help="The most that the node takes of something, as often as wanted.",
+)
+@click.option(
     "--config",
     "file",
     type=click.Path(path_type=Path),
@@ -48,6 +55,7 @@ def run(
     protocol: str | None,
     variant: str | None,
     backups: str | None,
+    limits: tuple[str, ...],
     file: Path | None,
     log_level: str | None,
     as_json: bool,
@@ -62,6 +70,7 @@ def run(
     Examples:
       smartpubsub node run
       smartpubsub node run --data b --listen /ip4/127.0.0.1/tcp/0 --bootstrap ADDRESS
+      smartpubsub node run --limit connection_count_max=50 --limit messages_per_s_max=1000
       SMARTPUBSUB_LOG_LEVEL=debug smartpubsub node run --config my.toml --json
     """
     options = {
@@ -73,7 +82,7 @@ def run(
         "backups": backups,
         "log_level": log_level,
     }
-    config = configured(options, file)
+    config = configured(options, file, limits)
     with node_packages():
         from smartpubsub.cli.node_service import run_node
     start_log(config.log_level)

@@ -9,10 +9,10 @@ import sys
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node_options import data_option, running_node
+from smartpubsub.cli.node_options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX
-from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
+from smartpubsub.predicates import Predicate
 
 STANDARD_INPUT = "-"
 WAITS = ("nothing", "rendezvous", "all")
@@ -41,7 +41,7 @@ def pub(event_text: str, payload_text: str, data: str | None, wait: str, as_json
       smartpubsub pub 'portugal/weather/temp=24' 'sunny'
       smartpubsub pub 'surf/price=15' - --wait all --json < offer.html
     """
-    event = read("EVENT", event_text, Predicate.parse, ATTRIBUTES_MAX)
+    event = read("EVENT", event_text, Predicate.parse, attributes_max(data))
     with running_node(data) as node:
         payload = base64.b64encode(payload_of(payload_text)).decode()
         receipt = node.ask("publish", event=str(event), payload=payload, wait=wait)

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node_options import data_option, print_json_line, running_node
+from smartpubsub.cli.node_options import attributes_max, data_option, print_json_line, running_node
 from smartpubsub.cli.output import json_option
-from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
+from smartpubsub.predicates import Predicate
 
 
 @click.command()
@@ -43,7 +43,7 @@ def sub(
     """
     if since is not None:
         raise click.UsageError("--since is not built yet: only events to come can be had")
-    predicate = read("PREDICATE", predicate_text, Predicate.parse, ATTRIBUTES_MAX)
+    predicate = read("PREDICATE", predicate_text, Predicate.parse, attributes_max(data))
     with running_node(data) as node:
         number, events = node.subscribe(str(predicate), keep=keep, limit=limit)
         if keep:

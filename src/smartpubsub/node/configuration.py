@@ -26,12 +26,16 @@ from smartpubsub.node.config_values import (
 )
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
+from smartpubsub.protocols.codecs import WireLimits
 from smartpubsub.sim.stacks import STACKS, VARIANTS
 
 CONFIG_FILE = "config.toml"
 """In the data folder, unless another file is given."""
 VARIABLES = "SMARTPUBSUB_"
 FILE_VARIABLE = f"{VARIABLES}CONFIG"
+
+ATTRIBUTE_COUNT_MAX = 1_000
+"""The most that a predicate's attributes can be limited to."""
 
 _SHOWN_MAX = 60
 _MEGABYTE = 1 << 20
@@ -63,12 +67,15 @@ class NodeLimits:
     """On one connection, opened by its other end."""
     question_count_max: int = _setting(HostSettings.question_count_max, whole(1, 1_000_000))
     """To one peer, that are not answered yet."""
-    messages_per_s_max: int = _setting(5_000, whole(1, 10_000_000))
+    messages_per_s_max: int = _setting(HostSettings.messages_per_s_max, whole(1, 10_000_000))
     """Of one kind from one peer."""
-    message_bytes_max: int = _setting(4 * _MEGABYTE, whole(1_024, 64 * _MEGABYTE))
+    message_bytes_max: int = _setting(
+        WireLimits.message_bytes_max, whole(1_024, WireLimits.message_bytes_max)
+    )
+    """Others may send as much as the default, and a node that takes less may miss some of it."""
     filter_count_max: int = _setting(100_000, whole(1, 100_000_000))
     """Of one peer."""
-    attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, 1_000))
+    attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
     """Of a predicate."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
 
@@ -97,11 +104,8 @@ class NodeConfig(NodeLimits):
 _VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in fields(NodeConfig)}
 
 _NOT_BUILT_YET = (
-    "attribute_count_max",
     "filter_count_max",
     "mdns",
-    "message_bytes_max",
-    "messages_per_s_max",
     "metrics",
 )
 
@@ -128,6 +132,14 @@ def host_settings(config: NodeConfig) -> HostSettings:
         connection_count_high=min(usual.connection_count_high, max(1, connections * 2 // 3)),
         stream_count_max=config.stream_count_max,
         question_count_max=config.question_count_max,
+        messages_per_s_max=config.messages_per_s_max,
+    )
+
+
+def wire_limits(config: NodeConfig) -> WireLimits:
+    """What of a configuration concerns messages."""
+    return WireLimits(
+        message_bytes_max=config.message_bytes_max, attribute_count_max=config.attribute_count_max
     )
 
 

@@ -21,6 +21,7 @@ from trio_typing import TaskStatus
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node import identify
 from smartpubsub.node.addresses import transport_address
+from smartpubsub.node.counts import Counts
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.streams import (
@@ -50,18 +51,22 @@ class Connections:
     """All connections of one peer."""
 
     def __init__(
-        self, identity: Identity, settings: HostSettings, on_connection: OnConnection
+        self,
+        identity: Identity,
+        settings: HostSettings,
+        on_connection: OnConnection,
+        counts: Counts | None = None,
     ) -> None:
         self.peer = identity.peer
         self.addresses: tuple[bytes, ...] = ()
         """Where this peer can be reached."""
-        self.refused_streams = 0
         self._settings = settings
+        self._counts = counts or Counts()
         self._on_connection = on_connection
         self._keys = create_new_key_pair(identity.seed)
         self._told: dict[Peer, None] = {}
         """Those that are said to be connected."""
-        self._swarm = make_swarm(ID(identity.peer), self._keys, settings)
+        self._swarm = make_swarm(ID(identity.peer), self._keys, settings, self._counts)
         self._swarm.register_notifee(_Notifee(self._on_made, self._on_gone))
         self._swarm.set_stream_handler(self._on_stream)
         self._select = Multiselect()
@@ -207,7 +212,7 @@ class Connections:
         """What is raised here would end the whole swarm, and others may have caused it."""
         connection: Any = stream
         if len(connection.swarm_conn.get_streams()) > self._settings.stream_count_max:
-            self.refused_streams += 1
+            self._counts.refused_streams += 1
             await end(stream, self._settings.close_s, politely=False)
             return
         is_served = False

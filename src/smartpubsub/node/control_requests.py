@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from smartpubsub.node.calls import Wait
+from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
 from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX
 from smartpubsub.predicates import Predicate, PredicateError
 
@@ -85,7 +86,7 @@ def _fields_of(content: dict[str, Any], allowed: dict[str, _Field]) -> dict[str,
 def _predicate(value: object) -> Predicate:
     if not isinstance(value, str):
         raise ValueError("a predicate is written as text")
-    return Predicate.parse(value)
+    return Predicate.parse(value, ATTRIBUTE_COUNT_MAX)  # The node has a limit of its own.
 
 
 def _payload(value: object) -> bytes:

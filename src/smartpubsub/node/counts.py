@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
@@ -27,12 +28,27 @@ class Counts:
 
     garbage: int = 0
     """Bytes that came and were no message; each cost their sender a stream."""
+    refused_large: int = 0
+    """Messages that were longer than is taken; each cost their sender a stream."""
+    refused_rate: int = 0
+    """Messages that came far too fast; each cost their sender a stream."""
+    delayed: int = 0
+    """Messages that came too fast and had to wait."""
     refused_streams: int = 0
+    """Streams beyond those that a peer may have."""
+    refused_connections: int = 0
+    """Connections beyond those that there may be."""
     unanswered: int = 0
     """Questions that streams were given up for, others' and ours."""
     failed_dials: int = 0
     pruned: int = 0
     """Connections that were closed to have room for others."""
+
+    sent_kinds: Counter[str] = field(default_factory=Counter)
+    received_kinds: Counter[str] = field(default_factory=Counter)
+    """What messages were about, by kind: in ScoutSubs one may be about much."""
+    refused_kinds: Counter[str] = field(default_factory=Counter)
+    """Of what came too fast, whether it had to wait or was refused."""
 
     @property
     def dropped(self) -> int:

@@ -16,7 +16,7 @@ from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.arrivals import must_be_open
 from smartpubsub.node.calls import Calls
-from smartpubsub.node.configuration import NodeConfig, host_settings
+from smartpubsub.node.configuration import NodeConfig, host_settings, wire_limits
 from smartpubsub.node.contacts import contact_at
 from smartpubsub.node.host import Host
 from smartpubsub.node.identity import Identity, identity_in
@@ -69,7 +69,7 @@ class Engine:
             host = Host(
                 self.identity,
                 self._make_core,
-                codecs_of(self.config.protocol),
+                codecs_of(self.config.protocol, wire_limits(self.config)),
                 storage,
                 on_deliver=self._on_deliver,
                 settings=host_settings(self.config),

@@ -29,5 +29,9 @@ class NoSubscriptionError(NodeError):
     """A number that no subscription has."""
 
 
+class LimitError(NodeError):
+    """Something that would be beyond one of the node's limits."""
+
+
 class NotPromisedError(NodeError):
     """Something that the network's protocol does not promise."""

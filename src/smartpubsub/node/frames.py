@@ -10,6 +10,10 @@ from smartpubsub.kademlia.protobuf import WireError
 READ_BYTES = 64 << 10
 
 
+class TooLongError(WireError):
+    """A message that is longer than is taken."""
+
+
 class Readable(Protocol):
     """Whatever bytes come from; at its end it raises an error or gives none."""
 
@@ -62,7 +66,7 @@ class FrameReader:
                 raise WireError("the bytes do not begin with the length of a message")
             return None
         if length > self._message_bytes_max:
-            raise WireError(
+            raise TooLongError(
                 f"a message of {length} bytes; at most {self._message_bytes_max} are taken"
             )
         end = self._start + place + 1 + length

@@ -117,7 +117,7 @@ class Host:
         self._on_deliver = on_deliver
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
-        self.connections = Connections(identity, settings, self._on_connection)
+        self.connections = Connections(identity, settings, self._on_connection, self.counts)
         self._backoff = Backoff(
             settings.backoff_s_first,
             settings.backoff_s_max,
@@ -306,6 +306,7 @@ class Host:
         if len(frame) > codec.message_bytes_max:
             self.counts.dropped_large += 1
             return
+        self.counts.sent_kinds.update(codec.kinds(message))
         self._lanes.put(peer, codec, frame, number)
         self._usage.touch(peer, trio.current_time())
 

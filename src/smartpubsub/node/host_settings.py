@@ -46,6 +46,10 @@ class HostSettings:
     queue_count_max: int = 10_000
     queue_bytes_max: int = 8 << 20
     """What may wait for one peer on one protocol."""
+    messages_per_s_max: int = 5_000
+    """Of one kind from one peer; what comes faster waits, and so does its sender."""
+    delay_s_max: float = 5.0
+    """A message that would have to wait for longer is refused, and costs its sender the stream."""
     question_count_max: int = 128
     """Questions to one peer that are not answered yet."""
     batch_bytes: int = 64 << 10

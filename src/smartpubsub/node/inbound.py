@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -14,9 +14,10 @@ from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.node.addresses import AddressBook
 from smartpubsub.node.connections import Connections, OnStream
 from smartpubsub.node.counts import Counts
-from smartpubsub.node.frames import FrameReader
+from smartpubsub.node.frames import FrameReader, TooLongError
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.node.inbox import Inbox
+from smartpubsub.node.rates import Rates
 from smartpubsub.node.streams import STREAM_ERRORS, Stream, StreamRefusedError, UnreachableError
 from smartpubsub.node.usage import Usage
 from smartpubsub.protocols.codecs import Codec
@@ -63,6 +64,7 @@ class Inbound:
         self._acquaintances: dict[Peer, _Acquaintance] = {}
         self._questions: dict[int, _Question] = {}
         self._numbers = count(1)
+        self._rates = Rates(settings.messages_per_s_max, settings.peer_count_max)
 
     def handler(self, codec: Codec) -> OnStream:
         """What takes streams for messages of one type."""
@@ -118,14 +120,18 @@ class Inbound:
             with trio.move_on_after(self._settings.identify_s):
                 await acquaintance.is_identified.wait()
             await self._take_all(codec, peer, stream, acquaintance)
+        except TooLongError:
+            self._counts.refused_large += 1
+            self._remember_garbage(peer)
+            raise
         except WireError:
-            self._count_garbage(peer)
+            self._counts.garbage += 1
+            self._remember_garbage(peer)
             raise
         finally:
             acquaintance.streams[codec.protocol] -= 1
 
-    def _count_garbage(self, peer: Peer) -> None:
-        self._counts.garbage += 1
+    def _remember_garbage(self, peer: Peer) -> None:
         self.garbage[peer] = self.garbage.pop(peer, 0) + 1
         if len(self.garbage) > self._settings.peer_count_max:
             del self.garbage[next(iter(self.garbage))]
@@ -136,6 +142,7 @@ class Inbound:
         frames = FrameReader(stream, codec.message_bytes_max)
         while (frame := await frames.next()) is not None:
             message = codec.decode(frame)
+            await self._keep_to_rate(peer, codec.kinds(message))
             self._counts.received += 1
             self._counts.received_bytes += len(frame)
             self._usage.touch(peer, trio.current_time())
@@ -145,6 +152,21 @@ class Inbound:
             else:
                 event = Received(peer, message, acquaintance.addresses)
                 await self._inbox.put_when_there_is_room(event)
+
+    async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int]) -> None:
+        """Go on when a message may be taken; meanwhile nothing more of its stream is read."""
+        now = trio.current_time()
+        delay_s = self._rates.delay_s(peer, kinds, now)
+        if delay_s > 0:
+            self._counts.refused_kinds.update(kinds)
+        if delay_s > self._settings.delay_s_max:
+            self._counts.refused_rate += 1
+            raise StreamRefusedError("the peer sends too fast")
+        self._rates.take(peer, kinds, now)
+        self._counts.received_kinds.update(kinds)
+        if delay_s > 0:
+            self._counts.delayed += 1
+            await trio.sleep(delay_s)
 
     async def _have_answered(
         self, peer: Peer, stream: Stream, message: object, acquaintance: _Acquaintance

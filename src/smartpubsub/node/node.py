@@ -28,6 +28,7 @@ from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Receipt, Wait
 from smartpubsub.node.configuration import NodeConfig, load_config, usable
 from smartpubsub.node.contacts import text_of
 from smartpubsub.node.engine import Engine
+from smartpubsub.node.errors import LimitError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.subscribing import Subscribing
@@ -100,14 +101,14 @@ class Node:
         overflow: Overflow = Overflow.BLOCK,
     ) -> Subscription:
         """A subscription, which begins when it is entered as a context manager."""
-        wanted = as_predicate(predicate)
+        wanted = self._read(predicate)
         return self._subscribing.new(wanted, buffer_count_max=buffer_count_max, overflow=overflow)
 
     def on(self, predicate: Predicate | str) -> Callable[[Handler], Handler]:
         """Have a function called for every event that matches, one after the other."""
 
         def decorate(handler: Handler) -> Handler:
-            wanted = as_predicate(predicate)
+            wanted = self._read(predicate)
             self._handlers.append((wanted, handler))
             if self._engine.is_running:
                 self._nursery.start_soon(self._handle, wanted, handler)
@@ -147,5 +148,13 @@ class Node:
     ) -> Receipt:
         """Publish an event, and wait until as much is known of it as is wanted."""
         return await self._publishing.publish(
-            as_predicate(predicate), payload, Wait(wait), deadline_s
+            self._read(predicate), payload, Wait(wait), deadline_s
         )
+
+    def _read(self, predicate: Predicate | str) -> Predicate:
+        """A predicate that all nodes with the same limits take."""
+        attributes_max = self.config.attribute_count_max
+        read = as_predicate(predicate, attributes_max)
+        if len(read.attributes) > attributes_max:
+            raise LimitError(f"{read} has more than {attributes_max} attributes; use fewer")
+        return read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smartpubsub.node.calls import Call, Receipt, Wait
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NotPromisedError
+from smartpubsub.node.errors import LimitError, NotPromisedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
@@ -27,7 +27,7 @@ class Publishing:
     ) -> Receipt:
         """Publish an event, and wait until as much is known of it as is wanted."""
         engine, host = self._engine, self._engine.host
-        must_fit(payload)
+        must_fit(payload, engine.config.message_bytes_max)
         if wait is Wait.ALL and not engine.is_reliable:
             raise NotPromisedError(
                 "this protocol does not tell when everybody has an event; wait for less"
@@ -60,10 +60,11 @@ class Publishing:
                     calls.refuse(wait.value, id, reason)
 
 
-def must_fit(payload: bytes) -> None:
+def must_fit(payload: bytes, message_bytes_max: int) -> None:
     """Complain if a payload is longer than what everybody takes."""
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise NotPromisedError(
+    bytes_max = min(PAYLOAD_BYTES_MAX, message_bytes_max // 2)
+    if len(payload) > bytes_max:
+        raise LimitError(
             f"a payload of {len(payload):,} bytes; the most that everybody takes are"
-            f" {PAYLOAD_BYTES_MAX:,}: publish a part, or where the rest can be had"
+            f" {bytes_max:,}: publish a part, or where the rest can be had"
         )

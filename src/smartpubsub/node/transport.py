@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -21,17 +22,19 @@ from libp2p.transport.upgrader import TransportUpgrader
 from multiaddr import Multiaddr
 
 from smartpubsub.node import patches
+from smartpubsub.node.counts import Counts
 from smartpubsub.node.host_settings import HostSettings
 
 _KEEPALIVES = 3
 
 
-def make_swarm(peer: ID, keys: KeyPair, settings: HostSettings) -> Swarm:
+def make_swarm(peer: ID, keys: KeyPair, settings: HostSettings, counts: Counts) -> Swarm:
     """A swarm that connects only when told to, and once for each time it is told."""
     patches.apply()
     store = PeerStore()
     store.add_key_pair(peer, keys)
     limit = settings.connection_count_max
+    tcp = WatchedTcp(settings.silence_s, limit, counts)
     swarm = Swarm(
         peer,
         store,
@@ -39,13 +42,14 @@ def make_swarm(peer: ID, keys: KeyPair, settings: HostSettings) -> Swarm:
             secure_transports_by_protocol=patches.d2_noise_only(keys),
             muxer_transports_by_protocol={TProtocol(YAMUX): Yamux},
         ),
-        transports=[WatchedTcp(settings.silence_s)],
+        transports=[tcp],
         retry_config=RetryConfig(max_retries=0),
         connection_config=ConnectionConfig(
             max_connections=limit, high_watermark=limit, low_watermark=0, min_connections=0
         ),
     )
     swarm.auto_connector = _NoConnector()
+    tcp.connection_count = swarm.get_total_connections
     return swarm
 
 
@@ -72,11 +76,20 @@ class _NoConnector(AutoConnector):
 
 
 class WatchedTcp(TCP):
-    """TCP that gives a connection up when the other end is silent for too long."""
+    """TCP that gives a connection up when the other end is silent for too long.
 
-    def __init__(self, silence_s: float) -> None:
+    It refuses connections beyond a limit before anything is spent on them.
+    """
+
+    def __init__(self, silence_s: float, connection_count_max: int, counts: Counts) -> None:
         super().__init__()
         self._silence_s = silence_s
+        self._connection_count_max = connection_count_max
+        self._counts = counts
+        self._inbound_count = 0
+        """Of connections that others have made, also those that are being set up."""
+        self.connection_count: Callable[[], int] = lambda: 0
+        """How many connections are set up."""
 
     async def dial(self, maddr: Multiaddr) -> IRawConnection:
         """Connect to an address."""
@@ -88,8 +101,17 @@ class WatchedTcp(TCP):
         """Something that listens and has each connection handled."""
 
         async def watch_and_handle(stream: Any) -> None:
-            self._watch(stream.stream.socket)
-            await handler_function(stream)
+            there = max(self.connection_count(), self._inbound_count)
+            if there >= self._connection_count_max:
+                self._counts.refused_connections += 1
+                await stream.close()
+                return
+            self._inbound_count += 1
+            try:
+                self._watch(stream.stream.socket)
+                await handler_function(stream)
+            finally:
+                self._inbound_count -= 1
 
         return super().create_listener(watch_and_handle)
 

@@ -150,10 +150,10 @@ class Predicate:
         return Predicate.unchecked, (self._attributes,)
 
 
-def as_predicate(value: Predicate | str) -> Predicate:
+def as_predicate(value: Predicate | str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
     """A predicate, read first if it is still a text."""
     if isinstance(value, Predicate):
         return value
     if isinstance(value, str):
-        return Predicate.parse(value)
+        return Predicate.parse(value, attributes_max)
     raise TypeError(f"expected a Predicate or a text, found {type(value).__name__}")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from smartpubsub.kademlia import wire as kademlia_wire
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
+from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols import rpc_wire
 from smartpubsub.protocols.rpc import Rpc
 from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs import wire as scoutsubs_wire
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
+from smartpubsub.protocols.scoutsubs.schema import PART_NAMES
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits
 
 KADEMLIA = "/smartpubsub/kad/1.0.0"
@@ -34,6 +37,10 @@ def _nobody(_: Any) -> Iterable[Contact]:
     return ()
 
 
+def _its_type(message: Any) -> Mapping[str, int]:
+    return {type(message).__name__.lower(): 1}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Codec:
     """How messages of one type go over a connection. Both ways each has its length before it."""
@@ -48,6 +55,23 @@ class Codec:
     """Whether a message that came, and was not asked for, wants an answer on the same stream."""
     contacts: Callable[[Any], Iterable[Contact]] = _nobody
     """The peers that a message names, whom its receiver may have to reach."""
+    kinds: Callable[[Any], Mapping[str, int]] = _its_type
+    """What a message is about, and how much of each: what rates are limited and counted by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireLimits:
+    """The most that a node takes of what others send, as far as its user can choose."""
+
+    message_bytes_max: int = 4 << 20
+    """At most; a protocol may take less."""
+    attribute_count_max: int = ATTRIBUTES_MAX
+    """Of a predicate."""
+
+    @property
+    def events(self) -> RpcLimits:
+        """For events and predicates, in all protocols."""
+        return RpcLimits(attributes_max=self.attribute_count_max)
 
 
 def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
@@ -60,6 +84,7 @@ def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
         message_bytes_max=settings.message_bytes_max,
         is_question=lambda message: message.kind is not Kind.ADD_PROVIDER,
         contacts=lambda message: (*message.closer, *message.providers),
+        kinds=lambda message: {f"kad/{message.kind.name.lower()}": 1},
     )
 
 
@@ -72,7 +97,17 @@ def rpc_codec(protocol: str, limits: RpcLimits | None = None) -> Codec:
         encode=rpc_wire.encode,
         decode=lambda data: rpc_wire.decode(data, taken),
         message_bytes_max=taken.message_bytes_max,
+        kinds=_kinds_in_rpc,
     )
+
+
+def _kinds_in_rpc(message: Rpc) -> Mapping[str, int]:
+    control = message.control
+    kinds = {"pubsub/rpc": 1, "pubsub/publish": len(message.publish)}
+    if control is not None:
+        kinds |= {"pubsub/ihave": len(control.ihave), "pubsub/iwant": len(control.iwant)}
+        kinds |= {"pubsub/graft": control.graft, "pubsub/prune": control.prune_s is not None}
+    return {kind: count for kind, count in kinds.items() if count}
 
 
 def scoutsubs_codec(limits: BundleLimits | None = None) -> Codec:
@@ -85,7 +120,11 @@ def scoutsubs_codec(limits: BundleLimits | None = None) -> Codec:
         decode=lambda data: scoutsubs_wire.decode(data, taken),
         message_bytes_max=taken.bundle_bytes_max,
         contacts=_contacts_in_bundle,
+        kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
     )
+
+
+_PART_KINDS = {getattr(parts, part): f"scoutsubs/{part.lower()}" for part in PART_NAMES}
 
 
 def _contacts_in_bundle(bundle: Bundle) -> Iterator[Contact]:
@@ -114,11 +153,16 @@ def _those_known(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterat
     yield from backups
 
 
-def codecs_of(protocol: str, settings: Settings | None = None) -> list[Codec]:
+def codecs_of(protocol: str, limits: WireLimits | None = None) -> list[Codec]:
     """All that a node with a protocol speaks, by the name that users know the protocol by."""
+    taken = limits or WireLimits()
     of_protocol: dict[str, Callable[[], Codec]] = {
-        "scoutsubs": scoutsubs_codec,
-        "floodsub": lambda: rpc_codec(FLOODSUB),
-        "gossipsub": lambda: rpc_codec(GOSSIPSUB),
+        "scoutsubs": lambda: scoutsubs_codec(BundleLimits(events=taken.events)),
+        "floodsub": lambda: rpc_codec(FLOODSUB, taken.events),
+        "gossipsub": lambda: rpc_codec(GOSSIPSUB, taken.events),
     }
-    return [kademlia_codec(settings or Settings()), of_protocol[protocol]()]
+    spoken = [kademlia_codec(Settings()), of_protocol[protocol]()]
+    return [
+        replace(codec, message_bytes_max=min(codec.message_bytes_max, taken.message_bytes_max))
+        for codec in spoken
+    ]
