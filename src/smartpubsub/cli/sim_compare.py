@@ -7,12 +7,13 @@ import click
 
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sim_options import SimOptions, sim_options
+from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_progress import StderrProgress
 from smartpubsub.cli.sim_protocols import known_protocol
 from smartpubsub.cli.sim_text import percent, table
 from smartpubsub.sim import result as results
 from smartpubsub.sim.comparison import compared
+from smartpubsub.sim.options import SimOptions
 from smartpubsub.sim.stacks import STACKS, VARIANTS
 
 HEAD = (

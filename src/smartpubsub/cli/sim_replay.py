@@ -6,13 +6,14 @@ import click
 
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sim_options import SimOptions, sim_options
+from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_progress import StderrProgress
 from smartpubsub.cli.sim_protocols import note_what_is_ignored, protocol_option, variant_option
 from smartpubsub.cli.sim_text import table, violation_line
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.sim import result as results
 from smartpubsub.sim.checkers.violation import Violation
+from smartpubsub.sim.options import SimOptions
 from smartpubsub.sim.replay import SeenEnoughError, UntilSeen, Window, first_violation
 from smartpubsub.sim.trace import Row, Trace
 from smartpubsub.sim.trace_files import record_of
@@ -109,7 +110,7 @@ def text(violation: Violation | None, rows: list[Row], violation_count: int) -> 
     """What was found, for people."""
     if violation is None:
         return "no violation: everything that must always hold held"
-    head = ("", "s", "what", "node", "peer", "kind", "size", "event", "hops", "")
+    head = ("", "s", "what", "node", "peer", "kind", "size", "event", "hops", "", "subscription")
     others = f"\n({violation_count - 1:,} more in this run)" if violation_count > 1 else ""
     lines = [_cells(row, violation) for row in rows]
     return f"{violation_line(violation)}{others}\n\n{table(head, lines, left=len(head))}"

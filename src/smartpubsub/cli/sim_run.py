@@ -8,11 +8,12 @@ import click
 from smartpubsub.cli.again import same_again
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sim_options import SimOptions, sim_options
+from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_progress import StderrProgress
 from smartpubsub.cli.sim_protocols import note_what_is_ignored, protocol_option, variant_option
 from smartpubsub.cli.sim_text import result_text
 from smartpubsub.sim import result as results
+from smartpubsub.sim.options import SimOptions
 from smartpubsub.sim.result import Result
 from smartpubsub.sim.trace import Trace
 from smartpubsub.sim.trace_files import TRACE_FORMATS, TraceFolder

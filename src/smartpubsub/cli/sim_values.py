@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
+
+from smartpubsub.sim.options import Churning
 
 SECONDS_MAX = 1_000_000.0
 SECONDS_MIN = 0.001
@@ -21,17 +23,6 @@ class FiniteRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a number between {self.min} and {self.max}", param, ctx)
         return number
-
-
-class Churning(NamedTuple):
-    """How nodes come and go."""
-
-    up_s: float
-    down_s: float
-    share: float = 1.0
-
-    def __str__(self) -> str:
-        return ":".join(map(str, self))
 
 
 class ChurnType(click.ParamType[Churning]):

@@ -249,7 +249,7 @@ class Experiment:
     def _on_receive(self, host: Host, message: object) -> None:
         copies = self.stack.copies.get(type(message))
         if copies is not None:
-            self.observer.came(host.number, copies(message))
+            self.observer.came(self.world.now, host.number, copies(message))
 
     def _on_fault(self, kind: str, node: int) -> None:
         self.observer.failed(self.world.now, node, kind)

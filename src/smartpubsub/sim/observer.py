@@ -54,7 +54,7 @@ class Observer:
             self.trace.add_row(row._replace(event=str(key)))
             self._publish(now, node, key, call)
         else:
-            self.trace.add_row(row)
+            self.trace.add_row(row._replace(subscription=key))
             if what == "subscribe":
                 record = SubscriptionRecord(node, key, predicate, now)
                 self.journal.subscriptions[node, key] = record
@@ -102,13 +102,14 @@ class Observer:
 
     # --- what happens to nodes ---
 
-    def came(self, node: int, ids: Iterable[EventId]) -> None:
+    def came(self, now: int, node: int, ids: Iterable[EventId]) -> None:
         """Copies of events have come down to a node, resends left out."""
         for id in ids:
             count = self.copies.get((node, id), 0)
             self.copies[node, id] = count + 1
             if count:
                 self.journal.wire_duplicates += 1
+                self.trace.add_row(Row(now, "duplicate", node, event=str(id)))
 
     def failed(self, now: int, node: int, kind: str) -> None:
         """Something has gone wrong with a node, or right again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import time
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.journal import DeliveryRecord
 from smartpubsub.sim.running import Run, stack_of
 from smartpubsub.sim.spread import spread
+from smartpubsub.sim.trace import Row
 from smartpubsub.sim.verdict import Verdict, verdict_on
 
 _LATENCY = ("mean", "p50", "p95", "p99", "max")
@@ -101,7 +103,7 @@ def run(experiment: Experiment, scenario: str) -> Result:
     wall, cpu = time.perf_counter(), time.process_time()
     with collector_off():
         experiment.run()
-        verdict, violations = judged(experiment)
+        verdict, violations = judged(experiment, scenario)
     return Result(
         experiment=experiment,
         scenario=scenario,
@@ -113,8 +115,31 @@ def run(experiment: Experiment, scenario: str) -> Result:
     )
 
 
-def judged(run: Run) -> tuple[Verdict, list[Violation]]:
-    """How a run went, and what happened in it that must not."""
+def end_row(run: Run, scenario: str) -> Row:
+    """The last row, from which a reader knows what it is a trace of.
+
+    Whoever counts from it what the result says has to know more than what happened: when the
+    workload began, how many nodes there were, and how long links are.
+    """
+    options, stack = run.options, stack_of(run)
+    about = {
+        "protocol": options.protocol,
+        "variant": options.stack.variant if stack.has_variants else None,
+        "scenario": scenario,
+        "nodes": options.nodes,
+        "seed": options.seed,
+        "backups": options.stack.backups,
+        "began_us": run.began_us,
+        "latency_us": options.network.latency_us,
+        "promises_order": stack.promises_order,
+        "interrupted": run.was_interrupted,
+    }
+    return Row(run.observer.journal.ended_us, "end", -1, text=json.dumps(about))
+
+
+def judged(run: Run, scenario: str) -> tuple[Verdict, list[Violation]]:
+    """How a run that is over went, and what happened in it that must not."""
+    run.observer.trace.add_row(end_row(run, scenario))
     facts = facts_of(run)
     return verdict_on(facts), check_all(facts)
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from smartpubsub.protocols.pubsub import Delivery, Published, Refused, Subscribed, Unsubscribed
+from smartpubsub.protocols.pubsub import (
+    Delivery,
+    Published,
+    Refused,
+    Subscribed,
+    Subscription,
+    Unsubscribed,
+)
 from smartpubsub.sim.trace import Row
 
 
@@ -14,12 +21,16 @@ def delivered_row(at: int, node: int, item: object) -> Row:
             size = len(event.payload)
             return Row(at, "deliver", node, size=size, event=str(event.id), hops=hops, text=numbers)
         case Subscribed(subscription):
-            return Row(at, "acknowledge", node, kind="subscribe", text=str(subscription.predicate))
+            return _acknowledged_row(at, node, "subscribe", subscription)
         case Unsubscribed(subscription):
-            text = str(subscription.predicate)
-            return Row(at, "acknowledge", node, kind="unsubscribe", text=text)
+            return _acknowledged_row(at, node, "unsubscribe", subscription)
         case Published(id):
             return Row(at, "acknowledge", node, kind="publish", event=str(id))
         case Refused(id, reason):
             return Row(at, "acknowledge", node, kind="refuse", event=str(id), text=reason)
     return Row(at, "deliver", node, kind=type(item).__name__)
+
+
+def _acknowledged_row(at: int, node: int, kind: str, subscription: Subscription) -> Row:
+    text, number = str(subscription.predicate), subscription.number
+    return Row(at, "acknowledge", node, kind=kind, text=text, subscription=number)

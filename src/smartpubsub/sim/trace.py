@@ -18,8 +18,10 @@ class Row(NamedTuple):
 
     at_us: int
     what: str
-    """send, receive, drop, timer, deliver, subscribe, unsubscribe, publish, acknowledge, fault."""
+    """send, receive, duplicate, drop, timer, deliver, subscribe, unsubscribe, publish, acknowledge,
+    fault, and at last end."""
     node: int
+    """Which node, or -1 if it concerns all."""
     peer: int = -1
     """The other node, or -1."""
     kind: str = ""
@@ -27,10 +29,12 @@ class Row(NamedTuple):
     size: int = 0
     """Bytes on the wire, or of the payload."""
     event: str = ""
-    """The id of the event that was published or delivered."""
+    """The id of the event that was published or delivered, or came once more."""
     hops: int = 0
     text: str = ""
-    """A predicate, or the subscriptions that an event was delivered to."""
+    """A predicate, the subscriptions that an event was delivered to, or what kind of run it was."""
+    subscription: int = -1
+    """The number of the subscription on its node, or -1."""
 
 
 Sink: TypeAlias = Callable[[Sequence[Row]], None]

@@ -26,6 +26,7 @@ TRACE_SCHEMA = pa.schema(
         pa.field("event", pa.string()),
         pa.field("hops", pa.int64()),
         pa.field("text", pa.string()),
+        pa.field("subscription", pa.int64()),
     ]
 )
 """The columns of a trace; `smartpubsub.sim.trace.Row` says what they mean.
@@ -60,6 +61,8 @@ def record_of(row: Row) -> dict[str, object]:
         record["hops"] = row.hops
     if row.text:
         record["text"] = row.text
+    if row.subscription >= 0:
+        record["subscription"] = row.subscription
     return record
 
 
