@@ -395,3 +395,16 @@ def test_an_address_in_use_is_told() -> None:
             assert caught.group_contains(ListenError)
 
     run(main)
+
+
+@pytest.mark.parametrize("after_s", [0, 0.001, 0.003, 0.01, 0.03])
+def test_a_host_can_be_cancelled_at_any_time(after_s: float) -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        with trio.move_on_after(after_s) as scope:
+            await recorder.host.run([LOOPBACK])
+        assert scope.cancelled_caught
+        with pytest.raises(HostStoppedError):
+            await recorder.do()
+
+    run(main)

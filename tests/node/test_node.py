@@ -18,6 +18,7 @@ from smartpubsub.node.connections import ListenError
 from smartpubsub.node.errors import (
     NodeClosedError,
     NoSubscriptionError,
+    NotInTimeError,
     NotPromisedError,
     OverflowedError,
 )
@@ -203,7 +204,35 @@ def test_a_subscription_can_be_left_while_another_blocks_the_node(
     run(main)
 
 
+def test_what_a_blocked_node_cannot_take_in_time_is_not_done_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("a", buffer_count_max=1) as full:
+            await node.publish("a", b"first", wait=Wait.NOTHING)
+            await eventually(lambda: not full.has_room)
+            with pytest.raises(NotInTimeError, match=r"event a was not .* within 0.05 seconds"):
+                await node.publish("a", b"too late", deadline_s=0.05)
+            with trio.move_on_after(0.05):
+                await node.subscribe("b").__aenter__()
+            assert await taken(full, 1) == [b"first"]
+            await node.publish("a", b"second")
+            assert await taken(full, 1) == [b"second"]
+            assert [str(wish.predicate) for wish in node.subscriptions()] == ["a"]
+
+    run(main)
+
+
 # --- starting again ---
+
+
+def test_a_node_is_ready_when_it_has_met_those_whom_it_remembers(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path / "a") as a:
+            async with node_in(tmp_path / "b", a):
+                pass
+            async with node_in(tmp_path / "b") as b:
+                assert b.peers() == a.addresses
+
+    run(main)
 
 
 def test_a_subscription_is_taken_up_again_after_a_restart(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import pytest
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
+from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery, PubSub
 from smartpubsub.seam import (
+    Ask,
     Deliver,
     Disconnected,
     Effect,
@@ -18,6 +20,7 @@ from smartpubsub.seam import (
     Loaded,
     Received,
     Started,
+    Store,
     TimerFired,
     Told,
 )
@@ -141,6 +144,41 @@ def test_a_node_that_restarts_before_anybody_else_does_joins_when_they_are_there
     nodes.run(SECOND)
 
     assert nodes.receivers(id) == [3]
+
+
+def test_a_node_alone_after_a_restart_has_its_place_as_soon_as_somebody_comes() -> None:
+    nodes = joined(flooding(), count=5)
+    for number in nodes.numbers:
+        nodes.world.crash(nodes.host(number), with_storage=number != 3)
+    nodes.joined.clear()
+    nodes.world.restart(nodes.host(3))
+    nodes.run(12 * SECOND)  # Nobody has answered, and it is not time to try again.
+    assert 3 not in nodes.joined
+
+    nodes.world.restart(nodes.host(4))
+    nodes.join(4, [contact(3)])
+    nodes.run(SECOND)
+    assert sorted(nodes.joined) == [3, 4]
+
+
+def test_whom_a_node_remembers_is_not_forgotten_for_those_that_it_is_told_of() -> None:
+    nodes = joined(flooding(), count=5)
+    stored = nodes.host(3).storage
+    kademlia = Kademlia(contact(3), Settings(), Random(0))
+    core = NodeCore(
+        kademlia, Floodsub(FloodsubSettings(), kademlia, StandInSigning(b"")), StandInSigning(b"")
+    )
+    core.handle(Started(2), 0)
+    early = core.join([contact(9)], 0)
+    loaded = core.handle(Loaded(b"node/", tuple(sorted(stored.items()))), 0)
+
+    assert early == []
+    asked = {effect.peer for effect in loaded if isinstance(effect, Ask)}
+    assert contact(9).peer in asked
+    assert len(asked) > 1
+    [kept] = [effect.value for effect in loaded if isinstance(effect, Store)]
+    assert kept is not None
+    assert all(contact(number).peer in kept for number in (0, 1, 2, 4, 9))
 
 
 @EITHER

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
@@ -37,14 +38,20 @@ class Call:
     def __init__(self) -> None:
         self.done = trio.Event()
         self.refusal: str | None = None
+        self.is_over = False
+        """Whether nobody waits for it any more; what has not begun by then is not to begin."""
 
-    async def wait(self, what: str, seconds: float) -> None:
-        """Until it is acknowledged; an error if it is refused, or not done in time."""
-        with trio.move_on_after(seconds):
-            await self.done.wait()
+    @contextmanager
+    def limited(self, what: str, seconds: float) -> Iterator[None]:
+        """Asks and waits within a time; an error if it is refused, or not done by then."""
+        try:
+            with trio.move_on_after(seconds) as limit:
+                yield
+        finally:
+            self.is_over = True
         if self.refusal is not None:
             raise EventRefusedError(f"{what} was refused: {self.refusal}")
-        if not self.done.is_set():
+        if limit.cancelled_caught:
             raise NotInTimeError(f"{what} was not acknowledged within {seconds:g} seconds")
 
 

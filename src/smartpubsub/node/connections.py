@@ -92,12 +92,10 @@ class Connections:
         """Listen until cancelled, and announce these addresses or those that are listened on."""
         ending = trio.Event()
         async with trio.open_nursery() as nursery:
+            # Beside the start, for this may be cancelled during that too.
+            nursery.start_soon(_set_at_end, ending)
             await nursery.start(self._serve, listen, announce, ending)
             task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                ending.set()
 
     async def _serve(
         self,
@@ -271,6 +269,13 @@ class _Notifee(INotifee):
 def peer_of(stream: INetStream) -> Peer:
     """Who is at the other end."""
     return stream.muxed_conn.peer_id.to_bytes()
+
+
+async def _set_at_end(ending: trio.Event) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        ending.set()
 
 
 async def _echo(_: Peer, stream: Stream) -> None:

@@ -28,6 +28,9 @@ from smartpubsub.protocols.node import NodeCore
 from smartpubsub.sim.stacks import STACKS, StackOptions
 
 JOIN_S_MAX = 30.0
+"""How long a node that was told of peers waits until it has its place."""
+JOIN_AGAIN_S_MAX = 12.0
+"""How long one that only remembers some waits: until none of them has answered once."""
 
 
 class Engine:
@@ -99,7 +102,7 @@ class Engine:
     async def _join(self, host: Host) -> None:
         bootstrap = [contact_at(address) for address in self.config.bootstrap]
         await host.do(lambda now: self.core.join(bootstrap, now))
-        with trio.move_on_after(JOIN_S_MAX):
+        with trio.move_on_after(JOIN_S_MAX if bootstrap else JOIN_AGAIN_S_MAX):
             await self._joined.wait()
 
     def _make_core(self, own: Contact) -> NodeCore:

@@ -33,20 +33,26 @@ class Publishing:
                 "this protocol does not tell when everybody has an event; wait for less"
             )
         call = Call()
+        ids: list[EventId] = []
 
-        def publish(now: int) -> tuple[EventId, list[Effect]]:
+        def publish(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:  # The node was held up until it was too late.
+                return None, []
             id, effects = engine.core.publish(event, payload, now, wants_all=wait is Wait.ALL)
+            ids.append(id)
             if wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, id, call)
-            return id, effects
+            return None, effects
 
-        id = await host.call(publish)
-        if wait is not Wait.NOTHING:
-            try:
-                await call.wait(f"the event {event}", deadline_s)
-            finally:
+        try:
+            with call.limited(f"the event {event}", deadline_s):
+                await host.call(publish)
+                if wait is not Wait.NOTHING:
+                    await call.done.wait()
+        finally:
+            for id in ids:
                 engine.calls.forget(wait.value, id)
-        return Receipt(str(id), wait)
+        return Receipt(str(ids[0]), wait)
 
     def _on_deliver(self, item: object) -> None:
         calls = self._engine.calls

@@ -45,6 +45,8 @@ class Subscribing:
         call = Call()
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:  # The node was held up until nobody wanted it any more.
+                return None, []
             number = self._left_over(subscription.predicate)
             effects: list[Effect] = []
             if number is None:
@@ -59,9 +61,10 @@ class Subscribing:
                 subscription.put(event)
             return None, effects
 
-        await host.call(subscribe)
         try:
-            await call.wait(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX)
+            with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
+                await host.call(subscribe)
+                await call.done.wait()
         except BaseException:  # Nobody will leave what was never entered.
             await self.end(subscription)
             raise

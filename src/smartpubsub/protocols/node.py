@@ -23,6 +23,7 @@ from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, Subscri
 from smartpubsub.seam import (
     Answered,
     Asked,
+    CancelTimer,
     Core,
     Deliver,
     Effect,
@@ -74,14 +75,25 @@ class NodeCore:
         self._last_subscription = 0
         self._last_event = 0
         self._remembered: dict[bytes, Contact] = {}
+        self._has_loaded = False
+        self._bootstrap: Sequence[Contact] | None = None
+        """By way of whom to join once it is known whom the node remembers."""
+        self._is_lonely = False
+        """Whether it has looked for its place and nobody has answered."""
         self._effects: list[Effect] = []
 
     # --- what can be wanted ---
 
     def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
-        """Find the node's place by way of peers that are said to exist; `Joined` comes."""
-        self._remember(bootstrap)
-        self._below(self.kademlia.join(bootstrap, now), now)
+        """Find the node's place by way of peers that are said to exist; `Joined` comes.
+
+        After a restart those that it remembers are asked as well.
+        """
+        if self._has_loaded:
+            self._remember(bootstrap)
+            self._below(self.kademlia.join(bootstrap, now), now)
+        else:
+            self._bootstrap = bootstrap
         return self._taken()
 
     def settle(self, known: Sequence[Contact], now: int) -> list[Effect]:
@@ -168,6 +180,11 @@ class NodeCore:
         effects = self.kademlia.handle(event, now)
         if len(self._remembered) < PEERS_WANTED and len(self.kademlia.table):
             self._remember(self.kademlia.closest_local(self.kademlia.own.peer, PEERS_WANTED))
+        if self._is_lonely and len(self.kademlia.table):
+            # Somebody has come by itself, and need not wait until those that are gone are back.
+            self._is_lonely = False
+            self._effects.append(CancelTimer(("node", "join")))
+            effects += self.kademlia.join([], now)
         if self._effects or any(type(effect) is Deliver for effect in effects):
             self._below(effects, now)
             return self._taken()
@@ -200,7 +217,8 @@ class NodeCore:
 
     def _on_joined(self, joined: Joined, now: int) -> bool:
         """Whether the node has its place; if nobody has answered it tries again."""
-        if not joined.known and self._remembered:
+        self._is_lonely = not joined.known and bool(self._remembered)
+        if self._is_lonely:
             self._effects.append(SetTimer(("node", "join"), now + JOIN_AGAIN_US))
             return False
         known = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
@@ -229,17 +247,22 @@ class NodeCore:
     # --- storage ---
 
     def _on_loaded(self, values: Sequence[tuple[bytes, bytes]], now: int) -> None:
+        self._has_loaded = True
+        peers: Sequence[Contact] = ()
         for key, value in values:
             if key == _PEERS:
                 peers = decode(value, self.kademlia.settings).closer
                 self._remembered |= {contact.peer: contact for contact in peers}
-                self._below(self.kademlia.join(peers, now), now)
             elif key == _LAST:
                 self._last_subscription = int.from_bytes(value, "big")
             elif key.startswith(_SUBSCRIPTION):
                 number = int.from_bytes(key[len(_SUBSCRIPTION) :], "big")
                 predicate = Predicate.parse(value.decode(), attributes_max=len(value))
                 self._subscribe(Subscription(number, predicate), now)
+        if peers or self._bootstrap is not None:
+            bootstrap = self._bootstrap or ()
+            self._remember(bootstrap)
+            self._below(self.kademlia.join([*bootstrap, *peers], now), now)
 
     def _subscribe(self, subscription: Subscription, now: int) -> None:
         self.subscriptions[subscription.number] = subscription

@@ -1,11 +1,17 @@
 """Nodes crash, pause and come back, and nothing gets lost that was promised."""
 
+from random import Random
+
 import pytest
 
-from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.scoutsubs.parts import Announced
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.parts import Announced, Bundle, Probe, PulledOwn, PullOwn
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain
+from smartpubsub.seam import Received, Send, Started
+from smartpubsub.sim.signing import StandInSigning
+from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, contacts_around
 
 WANTING = [6, 8, 9, 11]
 
@@ -262,6 +268,17 @@ def test_a_leaf_below_relays_that_comes_back_gets_what_it_has_missed() -> None:
     for id in ids:
         assert forest.receivers(id) == [3, 5]
     assert forest.received(5) == ids
+
+
+def test_whoever_has_no_place_yet_says_at_once_that_it_keeps_nothing() -> None:
+    own, other = contacts_around("surf", 2, 1)
+    kademlia = Kademlia(own, Settings(), Random(1))
+    core = ScoutSubs(ScoutSettings(), kademlia, StandInSigning(own.peer), Random(2))
+    core.handle(Started(1), 0)
+
+    effects = core.handle(Received(other.peer, Bundle((Probe(1), PullOwn()))), SECOND)
+
+    assert effects == [Send(other.peer, Bundle((PulledOwn(()),)))]
 
 
 def test_what_a_publisher_says_after_a_restart_is_not_taken_for_what_it_said_before() -> None:

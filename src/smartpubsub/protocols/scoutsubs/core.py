@@ -145,7 +145,11 @@ class ScoutSubs:
         self, peer: Peer, addresses: tuple[bytes, ...], said: tuple[parts.Part, ...]
     ) -> None:
         if not self._has_joined:
-            return  # A node that knows nobody would take itself for every rendezvous.
+            # A node that knows nobody would take itself for every rendezvous. But whoever has just
+            # started need not wait to hear that it keeps nothing.
+            if any(isinstance(part, parts.PullOwn) for part in said):
+                self.office.copying.on_pull_own(peer)
+            return
         self.office.hear(peer)
         contact = Contact.of(peer, addresses)
         self.office.admitting.on_heard(peer)
