@@ -104,6 +104,20 @@ def test_there_is_room_for_so_many_values() -> None:
     assert values.put(b"/even/c", b"", 100, 0)
 
 
+def test_there_is_room_for_so_many_bytes_of_values() -> None:
+    even = {b"even": lambda _, value: len(value) % 2 == 0}
+    values = ValueStore(Settings(values_bytes_max=30, expire_us=100), even)
+    assert values.put(b"/even/a", b"12345678", 0, 0)
+    assert not values.put(b"/even/b", b"12345678901234", 0, 0)
+    assert values.put(b"/even/b", b"12345678", 50, 0)
+    assert not values.put(b"/even/a", b"1234567890", 50, 0)
+    assert values.put(b"/even/a", b"12", 0, 0)
+    assert values.bytes_held == 24
+    values.expire(100)
+    assert values.bytes_held == 15
+    assert values.put(b"/even/c", b"12345678", 100, 0)
+
+
 def test_a_value_is_due_once_in_each_interval() -> None:
     values = store()
     values.put(b"/even/a", b"12", 0, republish_at=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import trio
 
 from smartpubsub import Node, Predicate
 from smartpubsub.kademlia import wire
-from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.configuration import NodeConfig, wire_limits
 from smartpubsub.node.errors import LimitError
 from smartpubsub.node.frames import FrameReader
@@ -163,3 +165,53 @@ def test_an_attribute_too_many_from_others_is_garbage() -> None:
     assert wider.decode(announcing(six)).parts[0].added == (six,)
     with pytest.raises(bundles.WireError, match="a predicate that cannot be read"):
         codec.decode(announcing(six))
+
+
+def test_a_subscription_that_storage_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    def long(number: int) -> str:
+        return f"{number}{'s' * 1_000}"
+
+    async def main() -> None:
+        config = NodeConfig(data=tmp_path, listen=(LOOPBACK,), stored_bytes_max=1 << 20)
+        async with Node(config=config) as node:
+            storage = node._engine._storage
+            storage.apply([(b"x", bytes((1 << 20) - (1 << 16) - 3_000))])
+            async with node.subscribe(long(1)), node.subscribe(long(2)):
+                with pytest.raises(
+                    LimitError, match=r"no room for 1,001 bytes .* stored_bytes_max"
+                ):
+                    async with node.subscribe(long(3)):
+                        pass
+                assert len(node.subscriptions()) == 2
+                await node.publish("a", b"goes on", wait="all")
+            async with node.subscribe(long(4)):
+                pass
+
+    run(main)
+
+
+def test_a_value_that_storage_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    """Others are told by an answer without the value."""
+
+    async def main() -> None:
+        config = NodeConfig(data=tmp_path, listen=(LOOPBACK,), stored_bytes_max=1 << 20)
+        async with Node(config=config) as node, connections() as stranger:
+            host = node._engine.host
+            await stranger.dial(host.own.peer, host.own.addresses[0])
+            stream = await stranger.open(host.own.peer, KADEMLIA)
+            frames = FrameReader(stream, 1 << 20)
+            kept = 0
+            for number in range(6):
+                value = number.to_bytes(2, "big") * 30_000
+                name = b"\x12\x20" + hashlib.sha256(value).digest()
+                await stream.write(
+                    wire.encode(Message(Kind.PUT_VALUE, name, record=Record(name, value)))
+                )
+                answer = await frames.next()
+                assert answer is not None
+                kept += wire.decode(answer, Settings()).record is not None
+
+            assert kept == 4  # A quarter of the storage is for others' values.
+            assert node._engine.core.kademlia.refused == 2
+
+    run(main)

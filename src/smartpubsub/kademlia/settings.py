@@ -40,6 +40,8 @@ class Settings:
     name_bytes_max: int = 1024
     value_bytes_max: int = 64 * 1024
     value_count_max: int = 10_000
+    values_bytes_max: int = 256 << 20
+    """Of all values together, with their names."""
     provider_count_max: int = 10_000
     providers_per_name_max: int = 100
     contact_count_max: int = 100

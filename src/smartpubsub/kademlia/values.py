@@ -45,6 +45,8 @@ class ValueStore:
         self._settings = settings
         self._validators = validators
         self._values: dict[bytes, _Value] = {}
+        self.bytes_held = 0
+        """Of all values and their names."""
         self._providers: dict[bytes, dict[bytes, tuple[Contact, int]]] = {}
 
     def __len__(self) -> int:
@@ -69,8 +71,14 @@ class ValueStore:
         """Keep a value until it is to be republished; False if it is not valid or has no room."""
         if not self.is_valid(name, value):
             return False
-        if name not in self._values and len(self._values) >= self._settings.value_count_max:
+        held = self._values.get(name)
+        if held is None and len(self._values) >= self._settings.value_count_max:
             return False
+        bytes_held = self.bytes_held + len(name) + len(value)
+        bytes_held -= len(name) + len(held.value) if held else 0
+        if bytes_held > self._settings.values_bytes_max:
+            return False
+        self.bytes_held = bytes_held
         self._values[name] = _Value(value, now + self._settings.expire_us, republish_at)
         return True
 
@@ -83,7 +91,7 @@ class ValueStore:
         """Forget what has expired, and say what values were among it."""
         gone = [name for name, held in self._values.items() if now >= held.expires_at]
         for name in gone:
-            del self._values[name]
+            self.bytes_held -= len(name) + len(self._values.pop(name).value)
         for name in list(self._providers):
             left = {p: entry for p, entry in self._providers[name].items() if now < entry[1]}
             if left:

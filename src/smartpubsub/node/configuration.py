@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.config_values import (
     ENDPOINT,
     FOLDER,
@@ -27,13 +28,16 @@ from smartpubsub.node.config_values import (
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
-from smartpubsub.sim.stacks import STACKS, VARIANTS
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.sim.stacks import STACKS, VARIANTS, StackOptions
 
 CONFIG_FILE = "config.toml"
 """In the data folder, unless another file is given."""
 VARIABLES = "SMARTPUBSUB_"
 FILE_VARIABLE = f"{VARIABLES}CONFIG"
 
+VALUES_SHARE = 4
+"""The part of the storage that others' values may take: one in so many."""
 ATTRIBUTE_COUNT_MAX = 1_000
 """The most that a predicate's attributes can be limited to."""
 
@@ -73,8 +77,12 @@ class NodeLimits:
         WireLimits.message_bytes_max, whole(1_024, WireLimits.message_bytes_max)
     )
     """Others may send as much as the default, and a node that takes less may miss some of it."""
-    filter_count_max: int = _setting(100_000, whole(1, 100_000_000))
-    """Of one peer."""
+    filter_count_max: int = _setting(ScoutSettings.filter_count_max, whole(1, 100_000_000))
+    """Of one peer, in ScoutSubs."""
+    attribute_count_per_peer_max: int = _setting(
+        ScoutSettings.attribute_count_per_peer_max, whole(1, 1_000_000)
+    )
+    """That one peer has filters under, in ScoutSubs."""
     attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
     """Of a predicate."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
@@ -104,7 +112,6 @@ class NodeConfig(NodeLimits):
 _VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in fields(NodeConfig)}
 
 _NOT_BUILT_YET = (
-    "filter_count_max",
     "mdns",
     "metrics",
 )
@@ -133,6 +140,21 @@ def host_settings(config: NodeConfig) -> HostSettings:
         stream_count_max=config.stream_count_max,
         question_count_max=config.question_count_max,
         messages_per_s_max=config.messages_per_s_max,
+    )
+
+
+def kademlia_settings(config: NodeConfig) -> Settings:
+    """What of a configuration concerns the overlay."""
+    return Settings(values_bytes_max=config.stored_bytes_max // VALUES_SHARE)
+
+
+def stack_options(config: NodeConfig) -> StackOptions:
+    """What of a configuration concerns the protocol."""
+    limits = ("filter_count_max", "attribute_count_per_peer_max")
+    return StackOptions(
+        variant=config.variant,
+        backups=config.backups,
+        overrides={name: getattr(config, name) for name in limits},
     )
 
 

@@ -13,11 +13,17 @@ from trio_typing import TaskStatus
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
-from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.arrivals import must_be_open
 from smartpubsub.node.calls import Calls
-from smartpubsub.node.configuration import NodeConfig, host_settings, wire_limits
+from smartpubsub.node.configuration import (
+    NodeConfig,
+    host_settings,
+    kademlia_settings,
+    stack_options,
+    wire_limits,
+)
 from smartpubsub.node.contacts import contact_at
+from smartpubsub.node.errors import LimitError
 from smartpubsub.node.host import Host
 from smartpubsub.node.identity import Identity, identity_in
 from smartpubsub.node.lone_errors import lone_errors
@@ -25,12 +31,14 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.node import NodeCore
-from smartpubsub.sim.stacks import STACKS, StackOptions
+from smartpubsub.sim.stacks import STACKS
 
 JOIN_S_MAX = 30.0
 """How long a node that was told of peers waits until it has its place."""
 JOIN_AGAIN_S_MAX = 12.0
 """How long one that only remembers some waits: until none of them has answered once."""
+FREE_SHARE = 16
+"""The part of the storage that subscriptions leave free: one in so many."""
 
 
 class Engine:
@@ -44,6 +52,7 @@ class Engine:
         self.on_deliver: list[Callable[[object], None]] = []
         """Who is told what the core delivers."""
         self._host: Host | None = None
+        self._storage: SqliteStorage
         self._joined = trio.Event()
 
     @property
@@ -61,7 +70,19 @@ class Engine:
     @property
     def is_reliable(self) -> bool:
         """Whether the protocol of the node's subscriptions promises that nothing is lost."""
-        return STACKS[self.config.protocol].is_reliable(self._options)
+        return STACKS[self.config.protocol].is_reliable(stack_options(self.config))
+
+    def must_have_room(self, size: int) -> None:
+        """Refuse what would bring the storage near its limit, a part of which is always kept free:
+
+        what the node could not store it would have to stop for.
+        """
+        bytes_max = self.config.stored_bytes_max
+        if self._storage.stored_bytes + size > bytes_max - bytes_max // FREE_SHARE:
+            raise LimitError(
+                f"the storage has no room for {size:,} bytes more;"
+                " end subscriptions, or allow more with stored_bytes_max"
+            )
 
     @asynccontextmanager
     async def running(self, on_end: Callable[[], None]) -> AsyncIterator[trio.Nursery]:
@@ -69,6 +90,7 @@ class Engine:
         limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
         with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
             self.identity = identity_in(self.config.data)
+            self._storage = storage
             host = Host(
                 self.identity,
                 self._make_core,
@@ -108,15 +130,13 @@ class Engine:
     def _make_core(self, own: Contact) -> NodeCore:
         # Chance that others could foresee would let them choose when two nodes act as one.
         rng = Random(secrets.randbits(256))
-        kademlia = Kademlia(own, Settings(), rng)
+        kademlia = Kademlia(own, kademlia_settings(self.config), rng)
         signing = Ed25519Signing(self.identity)
-        pubsub = STACKS[self.config.protocol].make(kademlia, signing, rng, self._options)
+        pubsub = STACKS[self.config.protocol].make(
+            kademlia, signing, rng, stack_options(self.config)
+        )
         self.core = NodeCore(kademlia, pubsub, signing)
         return self.core
-
-    @property
-    def _options(self) -> StackOptions:
-        return StackOptions(variant=self.config.variant, backups=self.config.backups)
 
     def _on_deliver(self, item: object) -> None:
         if isinstance(item, Joined):

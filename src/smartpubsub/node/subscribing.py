@@ -42,6 +42,7 @@ class Subscribing:
         with: nothing that has come for it meanwhile is lost.
         """
         host, core = self._engine.host, self._engine.core
+        self._engine.must_have_room(len(str(subscription.predicate).encode()))
         call = Call()
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:

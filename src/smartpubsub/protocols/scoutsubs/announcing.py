@@ -263,7 +263,7 @@ class Announcing:
     def _apply(self, tree: Tree, contact: Contact, part: Announce) -> None:
         office = self._office
         child = tree.children.get(contact.peer)
-        if not self._has_room(tree, child, part):
+        if not self._has_room(tree, child, contact.peer, part):
             office.refused += 1
             self._answer(contact.peer, part, version=NO_ROOM, in_force=0)
             return
@@ -296,15 +296,20 @@ class Announcing:
         office.spreading.on_return(tree, child)
         office.seeking.on_announced_below(tree, contact.peer)
 
-    def _has_room(self, tree: Tree, child: Child | None, part: Announce) -> bool:
-        settings = self._office.settings
+    def _has_room(self, tree: Tree, child: Child | None, peer: Peer, part: Announce) -> bool:
+        settings, holdings = self._office.settings, self._office.holdings
         if child is None and len(tree.children) >= settings.child_count_max:
             return False
-        count = len(part.added)
+        there = len(child.filters) if child is not None else 0
+        after = len(part.added)
         if child is not None and part.base != WHOLE:
             gone = sum(predicate in child.filters for predicate in dict.fromkeys(part.removed))
-            count += len(child.filters) - gone
-        return count <= settings.filter_count_max
+            after += there - gone
+        is_more = after > there  # What makes room is never refused.
+        if is_more and holdings.filters_of(peer) - there + after > settings.filter_count_max:
+            return False
+        is_new = not there and after > 0
+        return not is_new or holdings.trees_of(peer) < settings.attribute_count_per_peer_max
 
     def forget_child(self, tree: Tree, peer: Peer) -> None:
         """A child has not renewed what it has announced, so that has lapsed."""

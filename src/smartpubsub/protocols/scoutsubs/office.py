@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.scoutsubs.holdings import Holdings
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Part
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.tree import Tree
@@ -56,6 +57,7 @@ class Office:
         self.is_ready = False
         """Whether the node has its place, and has back what it forgot in a restart."""
         self.trees: dict[str, Tree] = {}
+        self.holdings = Holdings()
         self.refused = 0
         """What was not what it should be, or beyond a limit."""
         self.heard_us: dict[Peer, int] = {}
@@ -228,7 +230,8 @@ class Office:
                 return None
             # Higher than those of a tree of this attribute that was there before and forgotten.
             copy_version = max(self._copy_version, self.incarnation << INCARNATION_BITS)
-            tree = self.trees[attribute] = Tree(attribute, self._version, copy_version)
+            tree = Tree(attribute, self._version, copy_version, self.holdings)
+            self.trees[attribute] = tree
             tree.used_us = self.now
             self.seeking.seek(tree)
         return tree

@@ -60,7 +60,9 @@ class ScoutSettings:
     child_count_max: int = 10_000
     """Children in one tree."""
     filter_count_max: int = 100_000
-    """Filters of one child in one tree."""
+    """Filters of one peer, in all trees together."""
+    attribute_count_per_peer_max: int = 5_000
+    """Attributes that one peer may have filters under."""
     record_count_max: int = 100_000
     """Events that are not yet confirmed."""
 

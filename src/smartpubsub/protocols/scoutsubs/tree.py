@@ -17,6 +17,7 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.matching import FilterSet, Index
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.holdings import Holdings
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Announce, ChildCopy, Raise
 from smartpubsub.seam import Peer
 
@@ -110,7 +111,13 @@ RECENT_COUNT_MAX = 200
 class Tree:
     """One node's part of the tree of one attribute."""
 
-    def __init__(self, attribute: str, version: int = 0, copy_version: int = 0) -> None:
+    def __init__(
+        self,
+        attribute: str,
+        version: int = 0,
+        copy_version: int = 0,
+        holdings: Holdings | None = None,
+    ) -> None:
         self.attribute = attribute
         self.name = attribute.encode()
         self.key = key_of(self.name)
@@ -146,6 +153,7 @@ class Tree:
         self._members = Index()
         self._shown = FilterSet()
         self._last_key = 0
+        self._holdings = Holdings() if holdings is None else holdings
 
     @property
     def acts_as_root(self) -> bool:
@@ -219,6 +227,7 @@ class Tree:
         self, child: Child, added: Iterable[Predicate], removed: Iterable[Predicate]
     ) -> None:
         """Keep and forget filters of a child."""
+        before = len(child.filters)
         for predicate in removed:
             key = child.filters.pop(predicate, None)
             if key is not None:
@@ -226,6 +235,7 @@ class Tree:
         for predicate in added:
             if predicate not in child.filters:
                 child.filters[predicate] = self._keep(child.contact.peer, predicate)
+        self._holdings.change(child.contact.peer, before, len(child.filters))
         self.copy_version += 1
 
     def copies(self, own: Contact, incarnation: int, peers: Iterable[Peer]) -> list[ChildCopy]:
