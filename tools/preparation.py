@@ -27,7 +27,7 @@ def prepare(checkout: Path, wanted: Fingerprint, say: Say) -> None:
 def install(installer: Installer, changed: set[str], say: Say) -> None:
     anew = bool(changed & {"checkout", "python"})
     if anew:
-        say("setting up .venv (once, about a minute)")
+        say("setting up .venv (once, some minutes)")
         installer.create_environment()
     else:
         say(f"bringing .venv up to date (changed: {', '.join(sorted(changed))})")

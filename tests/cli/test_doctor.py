@@ -10,6 +10,7 @@ import pytest
 from smartpubsub.cli import doctor, health
 from smartpubsub.cli.health import Check
 from smartpubsub.cli.main import main
+from smartpubsub.pipeline.java import Java
 
 GOOD = Check("disk space", ok=True, needed=health.ALWAYS, found="9.0 GiB free", remedy="")
 BAD = Check("Python", ok=False, needed=health.ALWAYS, found="3.9", remedy="install another")
@@ -71,24 +72,12 @@ def test_the_chosen_compiler_is_the_one_looked_for(monkeypatch: pytest.MonkeyPat
     assert check.found == "/opt/my-c++"
 
 
-@pytest.mark.parametrize(
-    ("answer", "ok", "found"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', True, "Java 17"),
-        ('openjdk version "21" 2023-09-19', True, "Java 21"),
-        ('openjdk version "11.0.2" 2019-01-15', False, "Java 11"),
-        ('java version "1.8.0_371"', False, "Java 8"),
-        ("", False, "none"),
-    ],
-)
-def test_java(answer: str, ok: bool, found: str) -> None:
-    assert_verdict(health.check_java(lambda: answer), ok=ok, found=found)
+def test_java() -> None:
+    java = Java(Path("/opt/java/bin/java"), 21, "PATH")
 
-
-def test_java_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-
-    assert_verdict(health.check_java(), ok=False, found="none")
+    found = "Java 21 by PATH: /opt/java/bin/java"
+    assert_verdict(health.check_java(lambda: java), ok=True, found=found)
+    assert_verdict(health.check_java(lambda: None), ok=False, found="none")
 
 
 @pytest.mark.parametrize(

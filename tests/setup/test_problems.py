@@ -19,7 +19,7 @@ def told(result: subprocess.CompletedProcess[str]) -> str:
     assert result.returncode == 1
     assert result.stdout == ""
     progress, line = result.stderr.splitlines()
-    assert progress == "smartpubsub: setting up .venv (once, about a minute)"
+    assert progress == "smartpubsub: setting up .venv (once, some minutes)"
     return line
 
 

@@ -2,10 +2,8 @@
 
 import importlib
 import os
-import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,14 +11,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from smartpubsub.pipeline.java import OLDEST_JAVA, REMEDY, Java, find_java
+
 ALWAYS = "always"
 FOR_SPEED = "for speed"
 FOR_DEVELOPMENT = "for development"
 FOR_THE_PIPELINE = "for the data pipeline"
 
 OLDEST_PYTHON = (3, 11)
-OLDEST_JAVA = 17
-JAVA_ANSWER_SECONDS = 10
 COMPILERS = ("c++", "g++", "clang++")
 GIBIBYTE = 1 << 30
 CHECKOUT = Path(__file__).parents[3]
@@ -180,33 +178,15 @@ def temporary_space() -> int:
         return 0
 
 
-def check_java(ask_version: Callable[[], str] | None = None) -> Check:
-    answer = (ask_version or java_answer)()
-    major = java_major_version(answer)
+def check_java(find: Callable[[], Java | None] = find_java) -> Check:
+    java = find()
     return verdict(
-        "Java 17+",
-        ok=major is not None and major >= OLDEST_JAVA,
+        f"Java {OLDEST_JAVA}+",
+        ok=java is not None,
         needed=FOR_THE_PIPELINE,
-        found="none" if major is None else f"Java {major}",
-        remedy="install a Java 17 runtime (Debian and Ubuntu: apt install openjdk-17-jre-headless)",
+        found="none" if java is None else f"Java {java.major} by {java.origin}: {java.program}",
+        remedy=REMEDY,
     )
-
-
-def java_answer() -> str:
-    home = os.environ.get("JAVA_HOME")
-    program = str(Path(home, "bin", "java")) if home else "java"
-    try:
-        return subprocess.run(
-            [program, "-version"], capture_output=True, text=True, timeout=JAVA_ANSWER_SECONDS
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
-def java_major_version(answer: str) -> int | None:
-    """Up to Java 8, versions begin with "1." and the major version comes second."""
-    version = re.search(r'version "(?:1\.)?(\d+)', answer)
-    return int(version[1]) if version else None
 
 
 def check_pyspark(module: str = "pyspark") -> Check:
@@ -216,7 +196,7 @@ def check_pyspark(module: str = "pyspark") -> Check:
         ok=problem is None,
         needed=FOR_THE_PIPELINE,
         found=problem or "importable",
-        remedy="pip install pyspark",
+        remedy="pip install 'smartpubsub[pipeline]'",
     )
 
 

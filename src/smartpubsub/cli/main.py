@@ -26,6 +26,10 @@ COMMANDS = {
         "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
     ),
     "sim": LazyCommand("smartpubsub.cli.sim:sim", "Run the protocols in a simulated world."),
+    "pipeline": LazyCommand(
+        "smartpubsub.cli.pipeline:pipeline",
+        "Work on tables of events and subscriptions, with Spark.",
+    ),
     "bench": LazyCommand("smartpubsub.cli.bench:bench", "Measure SmartPubSub next to its peers."),
 }
 

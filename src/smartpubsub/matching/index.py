@@ -15,6 +15,7 @@ from smartpubsub.matching.engine import Engine
 from smartpubsub.matching.native_engine import NativeEngine
 from smartpubsub.matching.python_engine import PythonEngine
 from smartpubsub.matching.storage import IndexFile
+from smartpubsub.matching.tables import KEYS_TYPE
 from smartpubsub.predicates import Predicate, as_predicate
 
 EngineName = Literal["auto", "python", "native"]
@@ -131,7 +132,15 @@ class Index:
 
         The table has the columns of `EVENTS_SCHEMA`, or one column `event` with written events.
         """
-        return self._engine.match_table(table)
+        return pa.chunked_array([*self.match_batches(table)], KEYS_TYPE)
+
+    def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:
+        """The same in parts, one after the other, which have about a million keys at most.
+
+        So a table may match far more than memory could hold. Each part has the lists of the next
+        rows, and is made when it is asked for.
+        """
+        return self._engine.match_batches(table)
 
     def covering(self, filter: Predicate | str) -> list[int]:
         """The keys of all filters that cover the given one.

@@ -17,7 +17,6 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.python_engine import PythonEngine
 from smartpubsub.matching.storage import IndexFile, IndexFileError, filter_lines, write_index
 from smartpubsub.matching.tables import (
-    KEYS_TYPE,
     TableError,
     columns_of,
     events_of,
@@ -116,18 +115,18 @@ class NativeEngine:
     def match_any(self, event: Predicate) -> bool:
         return self._core.match_any(event._attributes) or self._beyond_core.match_any(event)
 
-    def match_table(self, table: pa.Table) -> pa.ChunkedArray:
+    def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:
         if self._beyond_core or written_events(table) is not None:
-            return lists_of(map(self.match, events_of(table)))
-        chunks = []
+            yield from lists_of(map(self.match, events_of(table)))
+            return
         rows_before = 0
         for batch in columns_of(table).to_batches():
             done = 0
             while done < len(batch):
-                chunks.append(self._match_batch(batch, done, rows_before))
-                done += len(chunks[-1])
+                lists = self._match_batch(batch, done, rows_before)
+                done += len(lists)
+                yield lists
             rows_before += done
-        return pa.chunked_array(chunks, KEYS_TYPE)
 
     def _match_batch(self, batch: pa.RecordBatch, first: int, rows_before: int) -> pa.Array:
         try:

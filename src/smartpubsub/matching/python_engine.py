@@ -111,7 +111,7 @@ class PythonEngine:
                 return True
         return False
 
-    def match_table(self, table: pa.Table) -> pa.ChunkedArray:
+    def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:
         return lists_of(map(self.match, events_of(table)))
 
     def covered_by(self, filter: Predicate) -> list[int]:

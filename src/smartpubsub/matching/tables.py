@@ -33,23 +33,32 @@ EVENTS_SCHEMA = pa.schema(
     ]
 )
 KEYS_TYPE = pa.large_list(pa.int64())
+BATCH_KEYS = 1 << 20
+"""With so many keys a batch of results is full; the native engine has the same number."""
 
 
 class TableError(SmartPubSubError, ValueError):
     """A table that does not hold events."""
 
 
-def lists_of(keys: Iterable[list[int]]) -> pa.ChunkedArray:
-    """Lists of keys as Arrow has them."""
+def lists_of(keys: Iterable[list[int]]) -> Iterator[pa.LargeListArray]:
+    """Lists of keys as Arrow has them, in batches that are full with `BATCH_KEYS` or a row more."""
     values: list[int] = []
     offsets = [0]
     for found in keys:
         values += found
         offsets.append(len(values))
-    lists = pa.LargeListArray.from_arrays(
+        if len(values) >= BATCH_KEYS:
+            yield _lists(values, offsets)
+            values, offsets = [], [0]
+    if len(offsets) > 1:
+        yield _lists(values, offsets)
+
+
+def _lists(values: list[int], offsets: list[int]) -> pa.LargeListArray:
+    return pa.LargeListArray.from_arrays(
         pa.array(offsets, pa.int64()), pa.array(values, pa.int64())
     )
-    return pa.chunked_array([lists], KEYS_TYPE)
 
 
 def written_events(table: pa.Table) -> pa.ChunkedArray | None:

@@ -1,0 +1,25 @@
+"""smartpubsub pipeline."""
+
+import click
+
+from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+
+COMMANDS = {
+    "match": LazyCommand(
+        "smartpubsub.cli.pipeline_match:match",
+        "Find every event with every subscription that it matches.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
+def pipeline() -> None:
+    """Work on tables of events and subscriptions, with Spark.
+
+    Tables are folders of Parquet files; docs/pipeline.md tells their columns. The same commands run
+    on this machine and, with --master, on a cluster.
+
+    \b
+    Example:
+      smartpubsub pipeline match --events events --subscriptions subscriptions --out matches
+    """

@@ -1,0 +1,124 @@
+"""What all commands of the pipeline have in common: Spark's options, its session, the summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.errors import SmartPubSubError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from smartpubsub.pipeline.summary import Summary
+
+MEMORY_MB_MIN = 1024
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkOptions:
+    """Where and how Spark runs, and how the summary is printed."""
+
+    master: str | None
+    memory_mb: int | None
+    settings: tuple[tuple[str, str], ...]
+    as_json: bool
+    began_at: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def session(self, title: str) -> Iterator[SparkSession]:
+        """A session whose progress is told and whose errors have one line."""
+        with needing_spark():
+            from smartpubsub.pipeline.errors import told_plainly
+            from smartpubsub.pipeline.progress import StageProgress
+            from smartpubsub.pipeline.session import SessionOptions, spark_session
+        options = SessionOptions(
+            master=self.master, memory_mb=self.memory_mb, settings=self.settings
+        )
+        with spark_session(options) as spark, told_plainly(), StageProgress(spark, title):
+            yield spark
+
+    def seconds(self) -> float:
+        """How long the command has taken."""
+        return time.monotonic() - self.began_at
+
+    def show(self, summary: Summary) -> None:
+        """Print what was done."""
+        if self.as_json:
+            print_json(summary.document())
+        else:
+            click.echo(summary.text())
+
+
+@contextmanager
+def needing_spark() -> Iterator[None]:
+    """Say what to install where an import fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SmartPubSubError(
+            f"the pipeline needs {error.name}; install it with: pip install 'smartpubsub[pipeline]'"
+        ) from None
+
+
+def spark_options(function: Function) -> Function:
+    """Give a command the options of Spark, as the keywords of `SparkOptions.of`."""
+    options = (
+        click.option(
+            "--master",
+            metavar="URL",
+            help="Where Spark runs, as spark://host:7077.  [default: all cores of this machine]",
+        ),
+        click.option(
+            "--memory-mb",
+            type=click.IntRange(min=MEMORY_MB_MIN),
+            help="Memory for Spark's driver.  [default: a quarter of this machine's]",
+        ),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            callback=_settings,
+            metavar="NAME=VALUE",
+            help="A setting of Spark; may be given again.",
+        ),
+        json_option,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return _gathering(function)
+
+
+def _gathering(function: Function) -> Function:
+    """Hand the options over as one argument called `spark`."""
+
+    def gathered(**values: Any) -> Any:
+        names = ("master", "memory_mb", "settings", "as_json")
+        spark = SparkOptions(**{name: values.pop(name) for name in names})
+        return function(spark=spark, **values)
+
+    gathered.__doc__ = function.__doc__
+    gathered.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
+    return gathered  # type: ignore[return-value]
+
+
+def _settings(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for value in values:
+        name, equals, setting = value.partition("=")
+        if not (name.startswith("spark.") and equals):
+            raise click.BadParameter(
+                f"{value!r} is not a setting such as spark.executor.memory=4g", context, parameter
+            )
+        pairs.append((name, setting))
+    return tuple(pairs)

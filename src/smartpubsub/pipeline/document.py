@@ -1,0 +1,33 @@
+"""The tables in docs/pipeline.md, made from their declarations.
+
+To write them: python -m smartpubsub.pipeline.document
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smartpubsub.pipeline.schemas import TABLES, Table
+
+MARK = "<!-- tables -->"
+
+
+def tables_text() -> str:
+    """A heading and a list of columns for each table."""
+    return "\n\n".join(map(_table_text, TABLES))
+
+
+def _table_text(table: Table) -> str:
+    rows = [
+        f"| `{column.name}` | `{column.type.simpleString()}` | {column.about}"
+        f"{' (may be null)' if column.is_nullable else ''} |"
+        for column in table.columns
+    ]
+    heading = [f"### {table.name}", "", f"{table.about.capitalize()}.", ""]
+    return "\n".join([*heading, "| column | type | |", "| --- | --- | --- |", *rows])
+
+
+if __name__ == "__main__":
+    document = Path(__file__).parents[3] / "docs" / "pipeline.md"
+    before, _, after = document.read_text(encoding="utf-8").split(MARK)
+    document.write_text(f"{before}{MARK}\n\n{tables_text()}\n\n{MARK}{after}", encoding="utf-8")

@@ -1,0 +1,52 @@
+"""What goes wrong in the pipeline, in one line that a user can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, PythonException
+
+from smartpubsub.errors import SmartPubSubError
+
+# An exception's line at the end of a traceback: its class, and what it says.
+_RAISED = re.compile(
+    r"^(?:[\w.]+\.)?(?P<kind>\w+(?:Error|Exception|Interrupt)): (?P<said>.+)$", re.M
+)
+_CAUSED_BY = re.compile(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception): (?P<said>.+)$", re.M)
+
+
+class PipelineError(SmartPubSubError):
+    """A stage that cannot be done, and what to do about it."""
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turn what Spark raises, which is many lines, into the one that matters."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(plain_text(error)) from None
+
+
+def plain_text(error: PySparkException | Py4JError) -> str:
+    """The line that says what went wrong.
+
+    A worker's exception says it in the last line of its traceback, one of Java in its last cause.
+    """
+    text = _full_text(error)
+    raised = [*_RAISED.finditer(text)]
+    if raised and (isinstance(error, PythonException) or "Traceback" in text):
+        return raised[-1]["said"].rstrip(" \\n'")
+    causes = [*_CAUSED_BY.finditer(text)]
+    if causes:
+        return causes[-1]["said"]
+    return next(iter(text.strip().splitlines()), type(error).__name__)
+
+
+def _full_text(error: PySparkException | Py4JError) -> str:
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.toString() + "\n" + str(error))
+    return str(error)

@@ -1,0 +1,66 @@
+"""Folders on any file system that Spark can reach, through the Hadoop library that it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+
+
+class Folder:
+    """A path on any file system: `tables/events`, `hdfs://host/tables/events`."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.path = path
+        jvm: Any = spark.sparkContext._jvm
+        with told_plainly():
+            self._hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+            configuration = spark.sparkContext._jsc.hadoopConfiguration()
+            self._file_system = self._hadoop_path.getFileSystem(configuration)
+            self.full_path = str(self._file_system.makeQualified(self._hadoop_path).toString())
+
+    def exists(self) -> bool:
+        """Whether there is a folder or a file."""
+        with told_plainly():
+            return bool(self._file_system.exists(self._hadoop_path))
+
+    def names(self) -> list[str]:
+        """What lies directly in the folder."""
+        with told_plainly():
+            found = self._file_system.listStatus(self._hadoop_path)
+        return sorted(str(status.getPath().getName()) for status in found)
+
+    def files(self) -> Iterator[str]:
+        """The full paths of all files in the folder and below it, or of the file that it is."""
+        with told_plainly():
+            found = self._file_system.listFiles(self._hadoop_path, True)
+            while found.hasNext():
+                yield str(found.next().getPath().toString())
+
+    def delete(self) -> None:
+        """Remove it with all that is in it, if it is there."""
+        with told_plainly():
+            self._file_system.delete(self._hadoop_path, True)
+
+    def bytes(self) -> int:
+        """How much all files have together."""
+        with told_plainly():
+            return int(self._file_system.getContentSummary(self._hadoop_path).getLength())
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark and other readers of tables pass a file over.
+
+    >>> is_hidden("_SUCCESS"), is_hidden("part-0.parquet")
+    (True, False)
+    """
+    return name.startswith(("_", "."))
+
+
+def require(folder: Folder, what: str) -> None:
+    """Raise an error if there is nothing at this path."""
+    if not folder.exists():
+        raise PipelineError(f"{folder.path}: no such file or folder; give the path of {what}")

@@ -1,0 +1,124 @@
+"""The stage `match`: every event with every subscription that it matches.
+
+The driver builds one matching index of all subscriptions and saves it; Spark brings the file to
+every machine, where all tasks map it, so that it is in memory once. Events pass through as Arrow
+batches.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import SparkFiles
+from pyspark.sql import DataFrame
+
+from smartpubsub.matching import EVENTS_SCHEMA, Index
+from smartpubsub.matching.tables import events_of
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.schemas import MATCHES
+from smartpubsub.predicates import Predicate
+from smartpubsub.sim.collector import collector_off
+
+EVENT_COLUMNS = ("event_id", "predicate", "topics", "ranges")
+SUBSCRIPTION_COLUMNS = ("subscription_id", "predicate", "topics", "ranges")
+PAIRS_PER_BATCH = 1 << 16
+"""What a task hands over at once; one event may match a million subscriptions."""
+SUBSCRIPTIONS_PER_PART = 100_000
+
+_PAIRS_SCHEMA = pa.schema([(name, pa.int64()) for name in MATCHES.names])
+
+
+def matches(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Every (event_id, subscription_id) that matches, of tables with the columns above."""
+    return matches_in(events, share_index(subscriptions))
+
+
+def matches_in(events: DataFrame, index_name: str) -> DataFrame:
+    """The same with an index that was shared before."""
+    found = events.select(*EVENT_COLUMNS).mapInArrow(_matcher(index_name), MATCHES.schema)
+    return found.select(*MATCHES.names)
+
+
+def share_index(subscriptions: DataFrame) -> str:
+    """Build an index and have Spark bring it to every machine; the name it has there."""
+    index = build_index(subscriptions)
+    # The folder of files for workers, which is gone when the session is.
+    path = Path(SparkFiles.getRootDirectory(), f"subscriptions-{uuid.uuid4().hex}.index")
+    index.save(path)
+    with told_plainly():
+        subscriptions.sparkSession.sparkContext.addFile(str(path))
+    return path.name
+
+
+def build_index(subscriptions: DataFrame) -> Index:
+    """An index of all subscriptions under their numbers."""
+    with told_plainly():
+        table = subscriptions.select(*SUBSCRIPTION_COLUMNS).toArrow()
+    index = Index()
+    with collector_off():
+        for start in range(0, len(table), SUBSCRIPTIONS_PER_PART):
+            part = table.slice(start, SUBSCRIPTIONS_PER_PART)
+            for number, predicate in _numbered_predicates(part):
+                try:
+                    index.add(number, predicate)
+                except ValueError:
+                    raise PipelineError(
+                        f"subscription_id {number} is there twice; every row has its own"
+                    ) from None
+    return index
+
+
+def _numbered_predicates(table: pa.Table) -> Iterator[tuple[int, Predicate]]:
+    for part, rows in _apart(table, "subscription_id"):
+        yield from zip(part.to_pylist(), events_of(rows), strict=True)
+
+
+def _matcher(index_name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        index = _mapped(SparkFiles.get(index_name))
+        for batch in batches:
+            yield from pairs(index, pa.Table.from_batches([batch]))
+
+    return match
+
+
+@lru_cache(maxsize=1)
+def _mapped(path: str) -> Index:
+    """The index, which a worker keeps from task to task."""
+    return Index.load(path)
+
+
+def pairs(index: Index, events: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The matches of some events, in batches of bounded size."""
+    for numbers, rows in _apart(events, "event_id"):
+        done = 0
+        for lists in index.match_batches(rows):
+            own = numbers.slice(done, len(lists))
+            done += len(lists)
+            found = lists.flatten()
+            event_ids = own.take(pc.list_parent_indices(lists))
+            for start in range(0, len(found), PAIRS_PER_BATCH):
+                columns = [
+                    event_ids.slice(start, PAIRS_PER_BATCH).combine_chunks(),
+                    found.slice(start, PAIRS_PER_BATCH),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=_PAIRS_SCHEMA)
+
+
+def _apart(table: pa.Table, key: str) -> Iterator[tuple[pa.ChunkedArray, pa.Table]]:
+    """The rows that are taken apart, then those that are only written; each with their keys."""
+    if table.column(key).null_count:
+        raise PipelineError(f"{key} is null in a row; every row has its own number")
+    is_written = pc.and_(pc.is_null(table.column("topics")), pc.is_null(table.column("ranges")))
+    if not pc.any(is_written).as_py():
+        yield table.column(key), table.select(EVENTS_SCHEMA.names)
+        return
+    rest = table.filter(pc.invert(is_written))
+    yield rest.column(key), rest.select(EVENTS_SCHEMA.names)
+    written = table.filter(is_written)
+    yield written.column(key), pa.table({"event": written.column("predicate")})

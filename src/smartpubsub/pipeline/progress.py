@@ -1,0 +1,68 @@
+"""How far Spark has got, told on standard error while a stage runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+from pyspark.sql import SparkSession
+
+SHOW_EVERY_S = 0.5
+TELL_EVERY_S = 30.0
+"""Where nobody watches, a log gets a line now and then."""
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class StageProgress:
+    """One line on a terminal that changes; elsewhere a line from time to time.
+
+    It is a context manager: a thread asks Spark while the block runs.
+    """
+
+    def __init__(self, spark: SparkSession, title: str, stream: TextIO | None = None) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._title = title
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._began_at = time.monotonic()
+
+    def __enter__(self) -> StageProgress:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._is_terminal:
+            self._write(_CLEAR_LINE)
+
+    def _run(self) -> None:
+        while not self._over.wait(SHOW_EVERY_S if self._is_terminal else TELL_EVERY_S):
+            line = self.line()
+            self._write(f"{_CLEAR_LINE}{line}" if self._is_terminal else f"{line}\n")
+
+    def line(self) -> str:
+        """What is going on now."""
+        seconds = time.monotonic() - self._began_at
+        done = total = 0
+        for number in self._tracker.getActiveStageIds():
+            stage = self._tracker.getStageInfo(number)
+            if stage is not None:
+                done += stage.numCompletedTasks
+                total += stage.numTasks
+        tasks = f"{done:,} of {total:,} tasks" if total else "preparing"
+        return f"{self._title}: {tasks}, {seconds:,.0f} s"
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

@@ -1,0 +1,47 @@
+"""What a stage has done, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """How much went into a stage, what came out, and how long it took."""
+
+    stage: str
+    rows_in: Mapping[str, int]
+    rows_out: Mapping[str, int]
+    seconds: float
+    bad: int = 0
+    """Rows that could not be used, which are kept aside."""
+    more: Mapping[str, object] = field(default_factory=dict)
+    """What else this stage found out."""
+
+    def document(self) -> dict[str, object]:
+        """The summary as JSON has it."""
+        return {
+            "stage": self.stage,
+            "rows_in": dict(self.rows_in),
+            "rows_out": dict(self.rows_out),
+            "bad": self.bad,
+            "seconds": round(self.seconds, 3),
+            **self.more,
+        }
+
+    def text(self) -> str:
+        """The summary for people."""
+        rows = [
+            *((f"{name} in", f"{count:,}") for name, count in self.rows_in.items()),
+            *((f"{name} out", f"{count:,}") for name, count in self.rows_out.items()),
+            *([("bad", f"{self.bad:,}")] if self.bad else []),
+            *((name.replace("_", " "), _shown(value)) for name, value in self.more.items()),
+            ("seconds", f"{self.seconds:,.1f}"),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value:>14}" for name, value in rows)
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,116 @@
+"""Tables in folders of Parquet, read with what is expected of them and written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    FloatType,
+    IntegerType,
+    ShortType,
+    StructType,
+)
+
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.folders import Folder, is_hidden, require
+from smartpubsub.pipeline.schemas import Table
+
+_WIDENED = {
+    "bigint": (ByteType(), ShortType(), IntegerType()),
+    "int": (ByteType(), ShortType()),
+    "double": (FloatType(),),
+}
+
+
+def read_table(
+    spark: SparkSession, path: str, table: Table, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The columns that a stage needs of a table, all of them if it does not say.
+
+    Other columns may be there as well. A column that may be null may be missing.
+    """
+    folder = Folder(spark, path)
+    require(folder, f"a table of {table.name}")
+    files = [f for f in folder.files() if not _is_passed_over(f.removeprefix(folder.full_path))]
+    if not files:
+        raise PipelineError(f"{path} is empty; a table of {table.name} has Parquet files")
+    other = next((f for f in files if not f.endswith(".parquet")), None)
+    if other is not None:
+        raise PipelineError(
+            f"{other.removeprefix('file:')} is not Parquet; give the folder of a table of"
+            f" {table.name}, which has nothing else"
+        )
+    with told_plainly():
+        frame = spark.read.parquet(path)
+    return conforming(frame, table, columns or table.names, place=path)
+
+
+def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place: str) -> DataFrame:
+    """The declared columns of a table, in their declared types; raise PipelineError if not there.
+
+    `place` is where the table comes from, for the error.
+    """
+    selected = []
+    for column in map(table.column, columns):
+        if column.name not in frame.columns:
+            if not column.is_nullable:
+                raise PipelineError(
+                    f"{place} is no table of {table.name}: it has no column {column.name!r}, only"
+                    f" {', '.join(frame.columns) or 'none at all'}"
+                )
+            selected.append(sf.lit(None).cast(column.type).alias(column.name))
+            continue
+        found = frame.schema[column.name].dataType
+        if not _fits(found, column.type):
+            raise PipelineError(
+                f"{place} is no table of {table.name}: its column {column.name!r} is"
+                f" {found.simpleString()}, not {column.type.simpleString()}"
+            )
+        selected.append(sf.col(column.name).cast(column.type))
+    return frame.select(*selected)
+
+
+def write_table(frame: DataFrame, path: str, table: Table) -> None:
+    """Write a table whole, in place of the one that is there."""
+    with told_plainly():
+        frame.select(*table.names).write.mode("overwrite").parquet(path)
+
+
+def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> None:
+    """Raise an error if writing a table here would destroy something else."""
+    folder = Folder(spark, path)
+    for given in inputs:
+        other = Folder(spark, given).full_path
+        if _lies_in(folder.full_path, other) or _lies_in(other, folder.full_path):
+            raise PipelineError(f"{path} would overwrite {given}, which is read; choose another")
+    if not folder.exists():
+        return
+    for name in folder.names():
+        if not (is_hidden(name) or name.endswith(".parquet") or "=" in name):
+            raise PipelineError(
+                f"{path} has something in it that is not a table, {name!r}; choose a new folder"
+            )
+
+
+def _lies_in(path: str, other: str) -> bool:
+    return f"{path}/".startswith(f"{other}/")
+
+
+def _is_passed_over(path: str) -> bool:
+    return any(map(is_hidden, path.split("/")))
+
+
+def _fits(found: DataType, declared: DataType) -> bool:
+    if isinstance(declared, ArrayType):
+        return isinstance(found, ArrayType) and _fits(found.elementType, declared.elementType)
+    if isinstance(declared, StructType):
+        return isinstance(found, StructType) and (
+            found.names == declared.names
+            and all(_fits(found[name].dataType, declared[name].dataType) for name in found.names)
+        )
+    return found == declared or found in _WIDENED.get(declared.simpleString(), ())

@@ -1,0 +1,17 @@
+"""One Spark session for all tests of the pipeline, since starting it takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from smartpubsub.pipeline.session import SessionOptions, spark_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session, which commands that are run in this process use too."""
+    with spark_session(SessionOptions(memory_mb=1024)) as session:
+        yield session

@@ -1,0 +1,118 @@
+"""What a user can get wrong about tables and Spark is one line that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from smartpubsub.cli.main import main
+from smartpubsub.pipeline import session
+from smartpubsub.predicates import Predicate
+from tests.pipeline.given import numbered, table_in
+
+GOOD = numbered("event_id", [Predicate.parse("a")])
+
+
+def complaint(
+    folder: Path, capsys: pytest.CaptureFixture[str], *more: str, out: str = "out", code: int = 1
+) -> str:
+    arguments = ["--events", "e", "--subscriptions", "s", "--out", out]
+    paths = [word if word.startswith("--") else str(folder / word) for word in arguments]
+    assert main(["pipeline", "match", *paths, *more]) == code
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert len(output.err.splitlines()) == 1
+    return output.err
+
+
+@pytest.mark.usefixtures("spark")
+class TestTables:
+    def test_a_path_that_is_not_there(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert "no such file or folder" in complaint(tmp_path, capsys)
+
+    def test_a_folder_with_nothing_in_it(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "e").mkdir()
+        (tmp_path / "e" / "_SUCCESS").touch()
+
+        assert "e is empty; a table of events has Parquet files" in complaint(tmp_path, capsys)
+
+    def test_a_folder_with_something_else(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "e").mkdir()
+        (tmp_path / "e" / "events.csv").write_text("1,a\n")
+
+        assert "events.csv is not Parquet" in complaint(tmp_path, capsys)
+
+    def test_a_file_that_only_pretends(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "e").mkdir()
+        (tmp_path / "e" / "0.parquet").write_text("1,a\n")
+
+        assert "0.parquet is not a Parquet file" in complaint(tmp_path, capsys)
+
+    @pytest.mark.parametrize(
+        ("columns", "said"),
+        [
+            ({"id": [1]}, "it has no column 'event_id', only id"),
+            ({"event_id": ["x"]}, "its column 'event_id' is string, not bigint"),
+            (
+                {"event_id": [1], "topics": ["x"]},
+                "its column 'topics' is string, not array<string>",
+            ),
+        ],
+    )
+    def test_a_table_with_another_schema(
+        self,
+        columns: dict[str, list[object]],
+        said: str,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        table_in(tmp_path / "e", pa.table(columns))
+
+        assert said in complaint(tmp_path, capsys)
+
+    @pytest.mark.parametrize("out", ["e", "e/below", "."])
+    def test_an_output_that_would_overwrite_an_input(
+        self, out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table_in(tmp_path / "e", GOOD)
+        table_in(tmp_path / "s", GOOD.rename_columns(["subscription_id", *GOOD.column_names[1:]]))
+
+        assert "would overwrite" in complaint(tmp_path, capsys, out=out)
+
+    def test_an_output_that_would_destroy_something_else(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table_in(tmp_path / "e", GOOD)
+        table_in(tmp_path / "s", GOOD.rename_columns(["subscription_id", *GOOD.column_names[1:]]))
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "thesis.tex").touch()
+
+        assert "'thesis.tex'; choose a new folder" in complaint(tmp_path, capsys)
+        assert (tmp_path / "out" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize(
+    "more", [["--set", "nonsense"], ["--memory-mb", "10"], ["--nonsense"], ["surplus"]]
+)
+def test_wrong_usage(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--help" in complaint(tmp_path, capsys, *more, code=2)
+
+
+def test_without_java_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "find_java", lambda: None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+    assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)

