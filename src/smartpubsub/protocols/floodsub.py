@@ -5,6 +5,7 @@ The baseline that everything can be compared with.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.core import Kademlia
@@ -19,6 +20,7 @@ from smartpubsub.protocols.pubsub import (
     Published,
     Subscription,
     SubscriptionState,
+    Tally,
 )
 from smartpubsub.protocols.rpc import Copy, Rpc
 from smartpubsub.protocols.seen import Seen
@@ -50,7 +52,7 @@ class Floodsub:
 
     def __init__(self, settings: FloodsubSettings, kademlia: Kademlia, signing: Signing) -> None:
         self.settings = settings
-        self.refused = 0
+        self.refusals: Counter[str] = Counter()
         """Events that were not what they pretend to be, and peers that there was no room for."""
         self.peers = Peers(settings, kademlia)
         self._signing = signing
@@ -98,12 +100,20 @@ class Floodsub:
 
     def inspect(self) -> Inspection:
         """The node's state for an onlooker."""
-        return Inspection(
-            (
-                Bound("peers", len(self.peers), self.settings.peer_count_max),
-                Bound("seen events", len(self._seen), self.settings.seen_count_max),
-            )
+        return Inspection(self.tally().bounds)
+
+    def tally(self) -> Tally:
+        """How much there is of what has limits, and what was refused."""
+        bounds = (
+            Bound("peers", len(self.peers), self.settings.peer_count_max),
+            Bound("seen events", len(self._seen), self.settings.seen_count_max),
         )
+        return Tally(bounds, self.refusals)
+
+    @property
+    def refused(self) -> int:
+        """How much was not taken from others."""
+        return self.refusals.total()
 
     def _on_rpc(self, peer: Peer, rpc: Rpc, now: int) -> list[Effect]:
         if rpc.subscribe is not None:
@@ -113,7 +123,7 @@ class Floodsub:
             if event.id in self._seen:
                 continue
             if not self._signing.is_signed(event):
-                self.refused += 1
+                self.refusals["signature"] += 1
                 continue
             self._seen.add(event.id, now)
             effects += self._local.deliver(event, hops)
@@ -124,7 +134,7 @@ class Floodsub:
         if not wants:
             self.peers.forget(peer)
         elif not self.peers.heard_from(peer, now):
-            self.refused += 1
+            self.refusals["peers"] += 1
 
     def _flood(self, event: Publication, hops: int, came_from: Peer) -> list[Effect]:
         rpc = Rpc(publish=(Copy(event, hops),))

@@ -6,6 +6,7 @@ fanout is not there. Peers are those of `smartpubsub.protocols.peers`, and no ot
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from smartpubsub.kademlia.core import Kademlia
@@ -25,6 +26,7 @@ from smartpubsub.protocols.pubsub import (
     Published,
     Subscription,
     SubscriptionState,
+    Tally,
 )
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.seen import Seen
@@ -52,7 +54,7 @@ class GossipSub:
         self, settings: GossipSettings, kademlia: Kademlia, signing: Signing, rng: Random
     ) -> None:
         self.settings = settings
-        self.refused = 0
+        self.refusals: Counter[str] = Counter()
         """Events that were not what they pretend to be, and peers that there was no room for."""
         self.peers = Peers(settings, kademlia)
         self.scores = Scores(settings.scores)
@@ -94,18 +96,26 @@ class GossipSub:
 
     def inspect(self) -> Inspection:
         """The node's state for an onlooker."""
+        return Inspection(self.tally().bounds)
+
+    def tally(self) -> Tally:
+        """How much there is of what has limits, and what was refused."""
         settings = self.settings
-        return Inspection(
-            (
-                Bound("peers", len(self.peers), settings.peer_count_max),
-                Bound("mesh members", len(self.mesh.members), settings.d_high),
-                Bound("backoffs", len(self.mesh.backoffs), settings.peer_count_max),
-                Bound("seen events", len(self._seen), settings.seen_count_max),
-                Bound("cached events", len(self._cache), settings.history_count_max),
-                Bound("wished events", len(self._wishes), settings.wish_count_max),
-                Bound("standings", len(self.scores), settings.scores.standing_count_max),
-            )
+        bounds = (
+            Bound("peers", len(self.peers), settings.peer_count_max),
+            Bound("mesh members", len(self.mesh.members), settings.d_high),
+            Bound("backoffs", len(self.mesh.backoffs), settings.peer_count_max),
+            Bound("seen events", len(self._seen), settings.seen_count_max),
+            Bound("cached events", len(self._cache), settings.history_count_max),
+            Bound("wished events", len(self._wishes), settings.wish_count_max),
+            Bound("standings", len(self.scores), settings.scores.standing_count_max),
         )
+        return Tally(bounds, self.refusals)
+
+    @property
+    def refused(self) -> int:
+        """How much was not taken from others."""
+        return self.refusals.total()
 
     # --- what happens ---
 
@@ -141,7 +151,7 @@ class GossipSub:
         elif (rpc.subscribe or (rpc.control and peer not in self.peers)) and (
             not self.peers.heard_from(peer, now)
         ):
-            self.refused += 1
+            self.refusals["peers"] += 1
             return []
         effects: list[Effect] = []
         for copy in rpc.publish:
@@ -162,7 +172,7 @@ class GossipSub:
             self._on_duplicate(peer, event.id, now)
             return []
         if not self._signing.is_signed(event):
-            self.refused += 1
+            self.refusals["signature"] += 1
             self.scores.sent_invalid(peer, now)
             return []
         self._seen.add(event.id, now)

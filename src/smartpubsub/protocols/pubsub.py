@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -74,6 +75,14 @@ class Bound(NamedTuple):
     held_max: int
 
 
+class Tally(NamedTuple):
+    """What a node has counted, which is quickly said."""
+
+    bounds: tuple[Bound, ...]
+    refused: Mapping[str, int]
+    """What was not taken from others, by reason."""
+
+
 class Summary(NamedTuple):
     """Filters that a node keeps, and those that it shows to others in their place."""
 
@@ -120,6 +129,10 @@ class PubSub(Core, Protocol):
 
     def inspect(self) -> Inspection:
         """The node's state for an onlooker."""
+        ...
+
+    def tally(self) -> Tally:
+        """How much there is of what has limits, and what was refused."""
         ...
 
 

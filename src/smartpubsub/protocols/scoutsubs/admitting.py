@@ -103,7 +103,7 @@ class Admitting:
         if len(held) < self._office.settings.record_count_max:
             held.append((part, came_from))
         else:
-            self._office.refused += 1
+            self._office.refusals["held events"] += 1
 
     def on_heard(self, peer: Peer) -> None:
         """Somebody is there, or is known not to be: go on with what has waited for that."""
@@ -131,8 +131,9 @@ class Admitting:
             if part.wants_all and office.spreading.at_root((id, part.attribute)) is None:
                 self._complete(id, part.attribute)
         elif not office.signing.is_signed(part.event):
-            office.refused += 1
+            office.refusals["signature"] += 1
         elif office.spreading.open_count >= office.settings.record_count_max:
+            office.refusals["events"] += 1
             self._answer(id, part.attribute, "the rendezvous has too many open events; try later")
         elif self._has_to_wait(part):
             self._wait_for_previous(part)
@@ -256,7 +257,7 @@ class Admitting:
         key = (part.event.id, part.attribute)
         is_full = key not in self._kept and len(self._kept) >= office.settings.record_count_max
         if is_full or not office.signing.is_signed(part.event):
-            office.refused += 1
+            office.refusals["records" if is_full else "signature"] += 1
             return
         self._kept[key] = _Kept(part, peer, office.now)
         office.say(peer, Recorded(*key))
@@ -297,7 +298,7 @@ class Admitting:
             key = (part.event.id, part.attribute)
             self._kept.pop(key, None)
             if not self._office.signing.is_signed(part.event):
-                self._office.refused += 1
+                self._office.refusals["signature"] += 1
             elif self._admitted.add(key, self._office.now):
                 opened = self._office.spreading.spread(
                     tree, part.event, part.hops, None, NOBODY, is_resend=True

@@ -264,7 +264,7 @@ class Announcing:
         office = self._office
         child = tree.children.get(contact.peer)
         if not self._has_room(tree, child, contact.peer, part):
-            office.refused += 1
+            office.refusals["filters"] += 1
             self._answer(contact.peer, part, version=NO_ROOM, in_force=0)
             return
         if child is None:

@@ -214,7 +214,7 @@ class Copying:
             self.kept.pop(key, None)
             return
         if kept is None and len(self.kept) >= office.settings.tree_count_max:
-            office.refused += 1
+            office.refusals["copies"] += 1
             return
         if kept is None or part.is_whole:
             kept = self.kept[key] = TreeCopy(part.is_root, office.now, part.version)

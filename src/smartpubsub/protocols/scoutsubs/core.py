@@ -11,7 +11,14 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.protocols.publication import Publication, Signing
-from smartpubsub.protocols.pubsub import Bound, Inspection, Subscription, SubscriptionState, Summary
+from smartpubsub.protocols.pubsub import (
+    Bound,
+    Inspection,
+    Subscription,
+    SubscriptionState,
+    Summary,
+    Tally,
+)
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
@@ -221,14 +228,20 @@ class ScoutSubs:
 
     def inspect(self) -> Inspection:
         """The node's state for an onlooker."""
-        settings, trees = self.office.settings, self.office.trees
+        trees = self.office.trees
         served = dict.fromkeys(c.contact.peer for t in trees.values() for c in t.live_children())
         return Inspection(
-            bounds=(
-                Bound("trees", len(trees), settings.tree_count_max),
-                Bound("copies", len(self.office.copying.kept), settings.tree_count_max),
-                Bound("open events", self.office.spreading.open_count, settings.record_count_max),
-            ),
+            bounds=self.tally().bounds,
             summaries=tuple(Summary(t.members(), t.summary()) for t in trees.values()),
             served=tuple(served),
         )
+
+    def tally(self) -> Tally:
+        """How much there is of what has limits, and what was refused."""
+        office, settings = self.office, self.office.settings
+        bounds = (
+            Bound("trees", len(office.trees), settings.tree_count_max),
+            Bound("copies", len(office.copying.kept), settings.tree_count_max),
+            Bound("open events", office.spreading.open_count, settings.record_count_max),
+        )
+        return Tally(bounds, office.refusals)

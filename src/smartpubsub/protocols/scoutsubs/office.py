@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,8 @@ class Office:
         """Whether the node has its place, and has back what it forgot in a restart."""
         self.trees: dict[str, Tree] = {}
         self.holdings = Holdings()
-        self.refused = 0
-        """What was not what it should be, or beyond a limit."""
+        self.refusals: Counter[str] = Counter()
+        """What was not what it should be, or beyond a limit, by reason."""
         self.heard_us: dict[Peer, int] = {}
         """When somebody was last heard from."""
         self.has_company = False
@@ -77,6 +78,11 @@ class Office:
         self._queues: dict[Peer, list[Part]] = {}
         self._sent_us: dict[Peer, int] = {}
         self._flush_is_set = False
+
+    @property
+    def refused(self) -> int:
+        """How much was not taken from others."""
+        return self.refusals.total()
 
     # --- what is done ---
 
@@ -226,7 +232,7 @@ class Office:
         tree = self.trees.get(attribute)
         if tree is None:
             if len(self.trees) >= self.settings.tree_count_max:
-                self.refused += 1
+                self.refusals["trees"] += 1
                 return None
             # Higher than those of a tree of this attribute that was there before and forgotten.
             copy_version = max(self._copy_version, self.incarnation << INCARNATION_BITS)

@@ -76,7 +76,7 @@ class Spreading:
             if part.is_resend and office.now - opened.again_us >= office.patience_us:
                 self._send_again(opened)
         elif not office.signing.is_signed(part.event):
-            office.refused += 1
+            office.refusals["signature"] += 1
         elif part.on_behalf != NOBODY:
             self._stand_in(peer, part)
         elif part.attribute in office.trees and key not in self._delivered:
