@@ -8,8 +8,10 @@ import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
 from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
@@ -89,6 +91,19 @@ def test_a_node_tells_about_itself(running: Commands, two: tuple[RunningNode, Ru
     assert running.output("node", "peers", "--data", b.folder) == f"{a.address}\n"
     peers = json.loads(running.output("node", "peers", "--data", b.folder, "--json"))
     assert peers == [a.address]
+
+
+def test_what_a_node_has_counted_is_printed_and_served(running: Commands, tmp_path: Path) -> None:
+    node = running.node(tmp_path, "--metrics", "127.0.0.1:0")
+    printed = running.output("node", "info", "--metrics", "--data", node.folder)
+    with urlopen(node.said["metrics"]) as answer:
+        served = answer.read().decode()
+
+    for text in (printed, served):
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        assert families["smartpubsub_stored_bytes"].samples[0].value > 0
+    in_json = json.loads(running.output("node", "info", "--metrics", "--json", "--data", tmp_path))
+    assert in_json["metrics"].splitlines()[0] == printed.splitlines()[0]
 
 
 def test_only_its_user_can_talk_to_a_node(two: tuple[RunningNode, RunningNode]) -> None:
@@ -192,6 +207,7 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["node", "run", "--limit", "data=1"], "--limit: expected NAME=N, where NAME is one of"),
         (["node", "run", "--limit", "stream_count_max"], "--limit stream_count_max: expected a wh"),
         (["node", "run", "--limit", "stream_count_max=3"], "a whole number from 4 to 10000"),
+        (["node", "run", "--metrics", "9464"], "--metrics: expected off, or a host and a port"),
         (["node", "info", "surplus"], "unexpected extra argument"),
         (["pub"], "Missing argument 'EVENT'"),
         (["pub", "a["], "EVENT, column 3"),

@@ -258,7 +258,7 @@ def test_a_client_that_takes_nothing_holds_nobody_up(
         (b"[]", "not a JSON object"),
         (b'{"id": {}, "do": "info"}', "an id is a number or"),
         (b'{"id": true, "do": "info"}', "an id is a number or"),
-        (b'{"do": "dance"}', '"do" is one of info, peers, subscriptions, publish'),
+        (b'{"do": "dance"}', '"do" is one of info, metrics, peers, subscriptions'),
         (b'{"do": []}', '"do" is one of'),
         (b'{"do": "info", "more": 1}', "info: there is no field 'more'"),
         (b'{"do": "publish"}', "publish: the field 'event' is missing"),

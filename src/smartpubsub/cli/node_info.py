@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -12,8 +13,9 @@ from smartpubsub.cli.output import json_option, print_json
 
 @click.command()
 @data_option
+@click.option("--metrics", is_flag=True, help="Print what it has counted, as Prometheus reads it.")
 @json_option
-def info(data: str | None, as_json: bool) -> None:
+def info(data: str | None, metrics: bool, as_json: bool) -> None:
     """Say who and where a running node is.
 
     Tells also what it has subscribed to, with the numbers that unsub takes.
@@ -22,10 +24,14 @@ def info(data: str | None, as_json: bool) -> None:
     Examples:
       smartpubsub node info
       smartpubsub node info --data b --json
+      smartpubsub node info --metrics
     """
     with running_node(data) as node:
         found = node.ask("info")
-    if as_json:
+        counted = node.ask("metrics") if metrics else None
+    if counted is not None:
+        click.echo(json.dumps({"metrics": counted}) if as_json else counted, nl=as_json)
+    elif as_json:
         print_json(found)
     else:
         click.echo("\n".join(f"{name:<14}{value}" for name, value in lines(found)))

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="A TOML file with settings.  [default: config.toml in the data folder]",
 )
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Where metrics are served over HTTP.  [default: off]"
+)
 @click.option("--log-level", type=click.Choice(LEVELS), help="What is written to standard error.")
 @json_option
 def run(
@@ -57,6 +60,7 @@ def run(
     backups: str | None,
     limits: tuple[str, ...],
     file: Path | None,
+    metrics: str | None,
     log_level: str | None,
     as_json: bool,
 ) -> None:
@@ -80,6 +84,7 @@ def run(
         "protocol": protocol,
         "variant": variant,
         "backups": backups,
+        "metrics": metrics,
         "log_level": log_level,
     }
     config = configured(options, file, limits)
@@ -91,10 +96,20 @@ def run(
 
 def tell(node: Node, as_json: bool) -> None:
     """Say that a node is ready, and how to reach it."""
+    metrics = f"http://{node.metrics_at}/metrics" if node.metrics_at else None
     if as_json:
-        print_json_line({"peer_id": node.peer_id, "addresses": node.addresses, "ready": True})
+        print_json_line(
+            {
+                "peer_id": node.peer_id,
+                "addresses": node.addresses,
+                "metrics": metrics,
+                "ready": True,
+            }
+        )
         return
     click.echo(f"peer id  {node.peer_id}")
     for address in node.addresses:
         click.echo(f"address  {address}")
+    if metrics:
+        click.echo(f"metrics  {metrics}")
     click.echo("ready")

@@ -111,10 +111,7 @@ class NodeConfig(NodeLimits):
 
 _VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in fields(NodeConfig)}
 
-_NOT_BUILT_YET = (
-    "mdns",
-    "metrics",
-)
+_NOT_BUILT_YET = ("mdns",)
 
 SETTINGS: tuple[str, ...] = tuple(_VALUES)
 """Their names in a file; in capitals after `SMARTPUBSUB_` they are the variables."""

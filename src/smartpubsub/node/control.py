@@ -3,7 +3,7 @@
 Both sides write lines of JSON. A request has an "id", which all that comes because of it has too,
 and a "do":
 
-    {"id": 1, "do": "info"}, "peers" or "subscriptions"
+    {"id": 1, "do": "info"}, "metrics", "peers" or "subscriptions"
     {"id": 2, "do": "publish", "event": "surf/price=15", "payload": "aGk=", "wait": "all"}
     {"id": 3, "do": "subscribe", "predicate": "surf", "keep": false, "limit": 10}
     {"id": 4, "do": "unsubscribe", "subscription": 7}
@@ -147,6 +147,7 @@ class _Client:
     async def _do(self, request: Request) -> None:
         actions: dict[str, Callable[[Request], Awaitable[None]]] = {
             "info": self._info,
+            "metrics": self._metrics,
             "peers": self._peers,
             "subscriptions": self._subscriptions,
             "publish": self._publish,
@@ -174,6 +175,9 @@ class _Client:
             "subscriptions": [_wish(wish) for wish in node.subscriptions()],
         }
         await self._say(request.id, ok=info)
+
+    async def _metrics(self, request: Request) -> None:
+        await self._say(request.id, ok=self.node.metrics().decode())
 
     async def _peers(self, request: Request) -> None:
         await self._say(request.id, ok=self.node.peers())

@@ -122,6 +122,7 @@ def _count(value: object) -> int:
 
 _FIELDS: dict[str, dict[str, _Field]] = {
     "info": {},
+    "metrics": {},
     "peers": {},
     "subscriptions": {},
     "publish": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -49,6 +50,8 @@ class Engine:
         self.identity: Identity
         self.core: NodeCore
         self.calls = Calls()
+        self.told: Counter[str] = Counter()
+        """How often the core has delivered what."""
         self.on_deliver: list[Callable[[object], None]] = []
         """Who is told what the core delivers."""
         self._host: Host | None = None
@@ -71,6 +74,11 @@ class Engine:
     def is_reliable(self) -> bool:
         """Whether the protocol of the node's subscriptions promises that nothing is lost."""
         return STACKS[self.config.protocol].is_reliable(stack_options(self.config))
+
+    @property
+    def stored_bytes(self) -> int:
+        """How much is in the storage."""
+        return self._storage.stored_bytes
 
     def must_have_room(self, size: int) -> None:
         """Refuse what would bring the storage near its limit, a part of which is always kept free:
@@ -141,5 +149,6 @@ class Engine:
     def _on_deliver(self, item: object) -> None:
         if isinstance(item, Joined):
             self._joined.set()
+        self.told[type(item).__name__] += 1
         for tell in self.on_deliver:
             tell(item)

@@ -25,11 +25,14 @@ from smartpubsub.node.arrivals import (
     must_be_open,
 )
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Receipt, Wait
+from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeConfig, load_config, usable
 from smartpubsub.node.contacts import text_of
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError
 from smartpubsub.node.identity import peer_text
+from smartpubsub.node.metrics import NodeMetrics
+from smartpubsub.node.metrics_server import MetricsServer
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.predicates import Predicate, as_predicate
@@ -45,6 +48,9 @@ class Node:
         self._engine = Engine(self.config)
         self._subscribing = Subscribing(self._engine)
         self._publishing = Publishing(self._engine)
+        self._metrics = NodeMetrics(self._engine)
+        self.metrics_at: Endpoint | None = None
+        """Where metrics are served, while the node runs, if they are."""
         self._life: AbstractAsyncContextManager[None]
         self._nursery: trio.Nursery
         self._handlers: list[tuple[Predicate, Handler]] = []
@@ -70,9 +76,15 @@ class Node:
     async def _live(self) -> AsyncIterator[None]:
         async with self._engine.running(on_end=self._subscribing.finish) as nursery:
             self._nursery = nursery
+            if self.config.metrics is not None:
+                server = MetricsServer(self.metrics)
+                self.metrics_at = await nursery.start(server.serve, self.config.metrics)
             for predicate, handler in self._handlers:
                 nursery.start_soon(self._handle, predicate, handler)
-            yield
+            try:
+                yield
+            finally:
+                self.metrics_at = None
 
     @property
     def peer_id(self) -> str:
@@ -90,6 +102,11 @@ class Node:
         must_be_open(self._engine.is_running)
         contacts = self._engine.core.kademlia.table.contacts()
         return [text_of(c.peer, *c.addresses[:1]) for c in contacts]
+
+    def metrics(self) -> bytes:
+        """What the node has counted, as Prometheus reads it."""
+        must_be_open(self._engine.is_running)
+        return self._metrics.text()
 
     # --- subscribing ---
 
