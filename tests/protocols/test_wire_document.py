@@ -53,6 +53,9 @@ SAID: dict[str, Part] = {
     "`Notify`, three links": parts.Notify(EVENT, "surf", 3, False, NOBODY),
     "`Notify`, again, on behalf of `q`": parts.Notify(EVENT, "surf", 3, True, b"q"),
     "`Confirm`": parts.Confirm(ID, "surf", NOBODY),
+    "`Elsewhere`, `surf`": parts.Elsewhere("surf", (SURF,)),
+    "`Offer`": parts.Offer(ID, "surf", SURF),
+    "`Want`": parts.Want(ID, "surf"),
     "`NoCopy` of the children of `q`": parts.NoCopy(ID, "surf", b"q"),
     "`CopyTree` of a rendezvous, whole, version 7, the child `q`": parts.CopyTree(
         "surf", True, 7, True, (CHILD,), ()

@@ -55,6 +55,9 @@ some_parts = st.one_of(
     st.builds(parts.Completed, ids, attributes),
     st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_nobody),
     st.builds(parts.Confirm, ids, attributes, peers_or_nobody),
+    st.builds(parts.Elsewhere, attributes, some_predicates),
+    st.builds(parts.Offer, ids, attributes, said().map(predicate)),
+    st.builds(parts.Want, ids, attributes),
     st.builds(parts.NoCopy, ids, attributes, peers_or_nobody),
     st.builds(
         parts.CopyTree,

@@ -129,6 +129,8 @@ class Announcing:
         office = self._office
         announcement = tree.announcement(office.incarnation, is_retry=is_retry)
         office.say(tree.parent.peer, announcement)
+        if announcement.base == WHOLE:
+            office.offering.tell_again(tree)
         office.set_timer(("announce", tree.attribute), office.now + patience * office.patience_us)
 
     def on_timer(self, attribute: str) -> None:
@@ -341,6 +343,7 @@ class Announcing:
     def _changed(self, tree: Tree, who: Peer | int, told_version: int) -> None:
         """Something below has changed: whoever it was is told when that is in force."""
         tree.used_us = self._office.now
+        self._office.offering.on_changed()
         self._office.advance(tree)
         # Of an owner only the last change is told, since it implies those before.
         tree.waiting = [wait for wait in tree.waiting if wait.who != who]

@@ -23,6 +23,7 @@ from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
 from smartpubsub.protocols.scoutsubs.copying import Copying
+from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import Bundle
 from smartpubsub.protocols.scoutsubs.probing import Probing
@@ -49,6 +50,7 @@ class ScoutSubs:
         office.raising = Raising(office)
         office.admitting = Admitting(office)
         office.spreading = Spreading(office)
+        office.offering = Offering(office)
         office.probing = Probing(office)
         self._has_joined = False
         self._early: list[Callable[[], None]] = []
@@ -60,7 +62,10 @@ class ScoutSubs:
             parts.Raise: lambda c, p: office.admitting.on_raise(c.peer, p),
             parts.Admitted: lambda c, p: office.raising.on_admitted(c.peer, p),
             parts.Completed: lambda _, p: office.raising.on_completed(p),
-            parts.Notify: lambda c, p: office.spreading.on_notify(c.peer, p),
+            parts.Notify: lambda c, p: office.offering.on_notify(c.peer, p),
+            parts.Offer: lambda c, p: office.offering.on_offer(c.peer, p),
+            parts.Want: lambda c, p: office.offering.on_want(c.peer, p),
+            parts.Elsewhere: lambda c, p: office.offering.on_elsewhere(c.peer, p),
             parts.Confirm: lambda c, p: office.spreading.on_confirm(c.peer, p),
             parts.NoCopy: lambda c, p: office.spreading.on_no_copy(c.peer, p),
             parts.CopyTree: self._on_copy,
@@ -82,6 +87,8 @@ class ScoutSubs:
             "announce": office.announcing.on_timer,
             "raise": office.raising.on_timer,
             "check": lambda id, attribute: office.spreading.on_check((id, attribute)),
+            "offered": office.offering.on_timer,
+            "elsewhere": office.offering.tell_all,
             "early": office.admitting.on_early,
             "sync": office.seeking.on_timer,
             "copy": office.copying.on_timer,
@@ -146,6 +153,7 @@ class ScoutSubs:
             case Started(incarnation):
                 office.incarnation = incarnation
                 office.set_timer(("tick",), now + self._spread(office.settings.probe_us))
+        office.offering.settle()
         return office.taken()
 
     def _on_bundle(
@@ -210,6 +218,7 @@ class ScoutSubs:
         office.raising.tick()
         office.admitting.tick()
         office.spreading.tick()
+        office.offering.tick()
         office.probing.tick()
 
     def _expire(self, attribute: str) -> None:
@@ -242,6 +251,7 @@ class ScoutSubs:
         bounds = (
             Bound("trees", len(office.trees), settings.tree_count_max),
             Bound("copies", len(office.copying.kept), settings.tree_count_max),
+            Bound("offered events", office.offering.held_count, HELD_COUNT_MAX),
             Bound("open events", office.spreading.open_count, settings.record_count_max),
         )
         return Tally(bounds, office.refusals)

@@ -96,6 +96,28 @@ class Confirm(NamedTuple):
     on_behalf: Peer
 
 
+class Offer(NamedTuple):
+    """An event in its place among those that come down, which may be coming by another tree."""
+
+    id: EventId
+    attribute: str
+    predicate: Predicate
+
+
+class Want(NamedTuple):
+    """An event that was offered does not come by another tree."""
+
+    id: EventId
+    attribute: str
+
+
+class Elsewhere(NamedTuple):
+    """Filters that a child has in other trees: events that match them can be offered."""
+
+    attribute: str
+    others: tuple[Predicate, ...]
+
+
 class NoCopy(NamedTuple):
     """There is no copy by which an event could be passed on for somebody."""
 
@@ -217,6 +239,9 @@ Part: TypeAlias = (
     | Completed
     | Notify
     | Confirm
+    | Offer
+    | Want
+    | Elsewhere
     | NoCopy
     | CopyTree
     | TreeCopied

@@ -35,6 +35,9 @@ _PART_FIELDS = [
     field("pull_own", 18, "message PullOwn"),
     field("pulled_own", 19, "message PulledOwn"),
     field("adopt", 20, "message Adopt"),
+    field("offer", 21, "message Offer"),
+    field("want", 22, "message Want"),
+    field("elsewhere", 23, "message Elsewhere"),
 ]
 
 _PEER_FIELDS = [field("id", 1, "bytes"), field("addrs", 2, "bytes", repeated=True)]  # As kad-dht.
@@ -122,6 +125,13 @@ _FILE = FileDescriptorProto(
             field("on_behalf", 5, "bytes"),
         ),
         _about_event("Confirm", field("on_behalf", 3, "bytes")),
+        _about_event("Offer", field("predicate", 3, "string")),
+        _about_event("Want"),
+        _message(
+            "Elsewhere",
+            field("attribute", 1, "string"),
+            field("others", 2, "string", repeated=True),
+        ),
         _about_event("NoCopy", field("on_behalf", 3, "bytes")),
         _message("ChildCopy", *_CHILD_FIELDS),
         _message(

@@ -113,12 +113,20 @@ def _confirm(part: parts.Confirm | parts.NoCopy) -> int:
     return size + field_bytes(len(on_behalf)) if on_behalf else size
 
 
-def _about_event(part: parts.Completed | parts.Recorded | parts.Done) -> int:
+def _about_event(part: parts.Completed | parts.Recorded | parts.Done | parts.Want) -> int:
     return _id(part.id) + _text(part.attribute)
 
 
 def _admitted(part: parts.Admitted) -> int:
     return _id(part.id) + _text(part.attribute) + _text(part.refusal)
+
+
+def _offer(part: parts.Offer) -> int:
+    return _id(part.id) + _text(part.attribute) + _predicate(part.predicate)
+
+
+def _elsewhere(part: parts.Elsewhere) -> int:
+    return _text(part.attribute) + _predicates(part.others)
 
 
 def _raise(part: parts.Raise) -> int:
@@ -212,7 +220,21 @@ _SIZES: dict[type, Callable[[Any], int]] = {
     parts.PullOwn: lambda _: 0,
     parts.PulledOwn: _pulled_own,
     parts.Adopt: lambda part: _text(part.attribute) + _bytes(part.instead_of),
+    parts.Offer: _offer,
+    parts.Want: _about_event,
+    parts.Elsewhere: _elsewhere,
 }
 
-_WITH_LONG_TAG = frozenset({parts.Pull, parts.Pulled, parts.PullOwn, parts.PulledOwn, parts.Adopt})
+_WITH_LONG_TAG = frozenset(
+    {
+        parts.Pull,
+        parts.Pulled,
+        parts.PullOwn,
+        parts.PulledOwn,
+        parts.Adopt,
+        parts.Offer,
+        parts.Want,
+        parts.Elsewhere,
+    }
+)
 """Those whose number in a bundle is beyond 15."""

@@ -11,7 +11,7 @@ from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
 from smartpubsub.protocols.scoutsubs.tree import Child, Tree
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
@@ -110,6 +110,7 @@ class Spreading:
             else:
                 self._send_first(opened, tree.children[peer])
         self._keep(opened)
+        office.offering.keep(event, hops)
         return opened
 
     def _keep(self, opened: Opened) -> None:
@@ -159,8 +160,12 @@ class Spreading:
         if self._office.settings.is_reliable:
             child.outstanding += 1
         child.path = path
-        hops = opened.hops + 1
-        self._office.say(path, Notify(opened.event, opened.attribute, hops, False, NOBODY))
+        event, attribute = opened.event, opened.attribute
+        goes_straight = path == (child.direct or child.contact).peer
+        if goes_straight and self._office.offering.is_to_be_offered(event, child):
+            self._office.say(path, Offer(event.id, attribute, event.predicate))
+        else:
+            self._office.say(path, Notify(event, attribute, opened.hops + 1, False, NOBODY))
 
     def _send_to(self, opened: Opened, peer: Peer) -> None:
         """Send an event to a child again, and in further tries also to one of its backups."""

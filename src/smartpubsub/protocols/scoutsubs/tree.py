@@ -60,6 +60,8 @@ class Child:
     """With the keys that they are kept under."""
     direct: Contact | None = None
     backups: tuple[Contact, ...] = ()
+    elsewhere: dict[str, list[Predicate]] = field(default_factory=dict)
+    """Filters that it has in other trees, or whoever events go to past it; by an attribute each."""
     path: Peer = NOBODY
     """Where the last event was sent to: the child, or straight past it."""
     outstanding: int = 0
@@ -180,6 +182,11 @@ class Tree:
     def is_empty(self) -> bool:
         """Whether nobody wants anything here."""
         return not self._owners
+
+    @property
+    def member_count(self) -> int:
+        """How many filters are kept."""
+        return len(self._owners)
 
     def live_children(self) -> list[Child]:
         """Children that have filters."""
