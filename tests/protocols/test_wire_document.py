@@ -9,9 +9,11 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message, Record
 from smartpubsub.kademlia.schema import MessageBuffer
 from smartpubsub.kademlia.settings import Settings
+from smartpubsub.node import identify
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.rpc_schema import ContentBuffer, RpcBuffer
@@ -21,6 +23,7 @@ from smartpubsub.protocols.scoutsubs import wire as scout_wire
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits
+from smartpubsub.sim.stacks import STACKS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 
@@ -164,6 +167,13 @@ def test_declarations_are_those_of_the_code() -> None:
     assert documented("kad-dht") == declared(MessageBuffer)
     assert documented("pubsub") == declared(RpcBuffer)
     assert documented("ScoutSubs") == declared(BundleBuffer)
+
+
+def test_protocol_ids_are_those_of_the_code() -> None:
+    spoken = [codec.protocol for stack in STACKS for codec in codecs_of(stack)]
+    said = re.findall(r"^\| `(/[^`]+)`", DOCUMENT.partition("\n## ")[0], re.MULTILINE)
+
+    assert {*said} == {*spoken, identify.PROTOCOL}
 
 
 def test_limits_are_those_of_the_code() -> None:

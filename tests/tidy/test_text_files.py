@@ -10,7 +10,9 @@ from tests.tidy.source import CHECKOUT
 
 # Put together here, so that this file does not mention them either.
 MACHINE_PATHS = ("/".join(("", "work", "")), "/".join(("..", "shared")))
-NOT_OURS = frozenset({".git", ".venv", ".hypothesis", "__pycache__", "build", "dist"})
+NOT_OURS = frozenset(
+    {".git", ".venv", ".hypothesis", "__pycache__", "build", "dist", "node_modules"}
+)
 
 
 def project_files(folder: Path) -> list[Path]:

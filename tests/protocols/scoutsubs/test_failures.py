@@ -5,11 +5,21 @@ from random import Random
 import pytest
 
 from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import Announced, Bundle, Probe, PulledOwn, PullOwn
+from smartpubsub.protocols.scoutsubs.parts import (
+    WHOLE,
+    Announce,
+    Announced,
+    Bundle,
+    Probe,
+    PulledOwn,
+    PullOwn,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Received, Send, Started
+from smartpubsub.seam import Received, Send, Started, Told
 from smartpubsub.sim.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, contacts_around
 
@@ -279,6 +289,19 @@ def test_whoever_has_no_place_yet_says_at_once_that_it_keeps_nothing() -> None:
     effects = core.handle(Received(other.peer, Bundle((Probe(1), PullOwn()))), SECOND)
 
     assert effects == [Send(other.peer, Bundle((PulledOwn(()),)))]
+
+
+def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -> None:
+    own, client = contacts_around("surf", 2, 1)
+    kademlia = Kademlia(own, Settings(), Random(1))
+    core = ScoutSubs(ScoutSettings(), kademlia, StandInSigning(own.peer), Random(2))
+    core.handle(Started(1), 0)
+    core.handle(Told(Joined(0)), 0)
+    wanted = Announce("surf", 1, 1, WHOLE, (Predicate.parse("surf"),), (), None, (), False)
+
+    effects = core.handle(Received(client.peer, Bundle((wanted,))), SECOND)
+
+    assert Send(client.peer, Bundle((Announced("surf", 1, 1, 1, False, None),))) in effects
 
 
 def test_what_a_publisher_says_after_a_restart_is_not_taken_for_what_it_said_before() -> None:

@@ -66,7 +66,7 @@ class Office:
         self.heard_us: dict[Peer, int] = {}
         """When somebody was last heard from."""
         self.has_company = False
-        """Whether anybody else is known to have been there."""
+        """Whether another node is known to have been there."""
         self._suspects: dict[Peer, int] = {}
         """Who did not answer, and until when it is avoided."""
         self._silent: dict[Peer, int] = {}
@@ -145,7 +145,7 @@ class Office:
 
     def hear(self, peer: Peer) -> None:
         """Somebody has said something, so it is there."""
-        self.has_company = True
+        self._look_around()
         self.heard_us[peer] = self.now
         if self._suspects.pop(peer, None) is not None:
             for tree in list(self.trees.values()):
@@ -194,9 +194,13 @@ class Office:
     @property
     def is_cut_off(self) -> bool:
         """Whether a node that finds no backups ought to have some: it is not alone in the world."""
-        # Who is put out of the table one after the other was there all the same.
-        self.has_company = self.has_company or len(self.kademlia.table) > 0
+        self._look_around()
         return self.settings.backups > 0 and self.has_company
+
+    def _look_around(self) -> None:
+        # Who is put out of the table one after the other was there all the same. A client is never
+        # in it, and is no company: it keeps nothing.
+        self.has_company = self.has_company or len(self.kademlia.table) > 0
 
     def forget(self) -> None:
         """Forget of peers what does not matter any more."""
