@@ -9,9 +9,17 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.pipeline.session import SessionOptions, spark_session
 
+# Tables of tests are tiny, so what takes time is to plan, to compile and to start tasks.
+QUICK = (
+    ("spark.sql.shuffle.partitions", "1"),
+    ("spark.sql.codegen.wholeStage", "false"),
+    ("spark.sql.adaptive.enabled", "false"),
+    ("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+)
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session, which commands that are run in this process use too."""
-    with spark_session(SessionOptions(memory_mb=1024)) as session:
+    with spark_session(SessionOptions(memory_mb=1024, settings=QUICK)) as session:
         yield session

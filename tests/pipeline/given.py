@@ -9,9 +9,10 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from smartpubsub.matching import EVENTS_SCHEMA
+from smartpubsub.pipeline.columns import predicate_columns
 from smartpubsub.predicates import Predicate
 from smartpubsub.workloads.power_law import event_from, filter_from
-from tests.pipeline.columns import predicate_columns
 
 Pairs = list[tuple[int, int]]
 
@@ -56,3 +57,21 @@ def pairs_in(folder: Path) -> Pairs:
     """The pairs in a table of matches, in order."""
     columns = pq.read_table(folder, columns=["event_id", "subscription_id"]).to_pydict()
     return sorted(zip(columns["event_id"], columns["subscription_id"], strict=True))
+
+
+def records(count: int, *, authors: int, seed: int = 1) -> pa.Table:
+    """Records as ingest writes them."""
+    rng = Random(seed)
+    names = EVENTS_SCHEMA.names
+    events = predicate_columns(event_from(rng) for _ in range(count))
+    times = [1_190_000_000 + rng.randrange(10**7) for _ in range(count)]
+    return pa.table(
+        {
+            "event_id": pa.array(rng.sample(range(10**9), count), pa.int64()),
+            "time": pa.array([1_000_000 * t for t in times], pa.timestamp("us", "UTC")),
+            "author": [f"author-{rng.randrange(authors)}" for _ in range(count)],
+            **{name: events[name] for name in names},
+            "payload": pa.array([b"what it says"] * count, pa.binary()),
+            "source": ["given"] * count,
+        }
+    )

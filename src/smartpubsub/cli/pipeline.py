@@ -5,6 +5,10 @@ import click
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
+    "workload": LazyCommand(
+        "smartpubsub.cli.pipeline_workload:workload",
+        "Assign events to publishers and subscriptions to nodes.",
+    ),
     "match": LazyCommand(
         "smartpubsub.cli.pipeline_match:match",
         "Find every event with every subscription that it matches.",

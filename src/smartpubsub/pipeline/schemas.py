@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     DoubleType,
     IntegerType,
@@ -18,6 +19,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 
@@ -83,6 +85,21 @@ _WHEN = (
     Column("at_us", LongType(), "when, in microseconds from the beginning of the phase"),
 )
 
+RECORDS = Table(
+    name="records",
+    about="events as they were found in data, before anybody publishes them",
+    columns=(
+        Column("event_id", LongType(), "a number that no other event has"),
+        Column("time", TimestampType(), "when it happened", is_nullable=True),
+        Column("author", StringType(), "whose it is; a hash of the name", is_nullable=True),
+        Column("topics", ArrayType(StringType()), "its topics"),
+        Column("ranges", _RANGES, "its numbers, as ranges of which both ends are the number"),
+        Column("text", StringType(), "what it says, for `classify`", is_nullable=True),
+        Column("label", StringType(), "what it is about, if that is known", is_nullable=True),
+        Column("payload", BinaryType(), "what it carries", is_nullable=True),
+        Column("source", StringType(), "the file that it comes from"),
+    ),
+)
 EVENTS = Table(
     name="events",
     about="what is published; one row for each publication, equal or not",
@@ -104,6 +121,33 @@ SUBSCRIPTIONS = Table(
         *_WHEN,
     ),
 )
+NODES = Table(
+    name="nodes",
+    about="the nodes of a workload",
+    columns=(
+        Column("number", LongType(), "the node's number, from 0"),
+        Column("node", StringType(), "its name"),
+    ),
+)
+ACTIONS = Table(
+    name="actions",
+    about="what else happens in a workload: crashes, restarts, topics, ends of subscriptions",
+    columns=(
+        Column("action", StringType(), "what happens, as workload files call it"),
+        Column("node", StringType(), "the node to which it happens"),
+        Column("text", StringType(), "the predicate or topic that it is about", is_nullable=True),
+        Column("ordered", BooleanType(), "whether a topic keeps its order", is_nullable=True),
+        *_WHEN,
+    ),
+)
+PUBLISHERS = Table(
+    name="publishers",
+    about="which node publishes what an author writes",
+    columns=(
+        Column("author", StringType(), "the author, as in `records`"),
+        Column("node", StringType(), "the node"),
+    ),
+)
 MATCHES = Table(
     name="matches",
     about="every event with every subscription that it matches",
@@ -113,5 +157,5 @@ MATCHES = Table(
     ),
 )
 
-TABLES = (EVENTS, SUBSCRIPTIONS, MATCHES)
+TABLES = (RECORDS, PUBLISHERS, EVENTS, SUBSCRIPTIONS, NODES, ACTIONS, MATCHES)
 """All tables, in the order in which data passes through them."""

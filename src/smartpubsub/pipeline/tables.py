@@ -75,10 +75,10 @@ def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place:
     return frame.select(*selected)
 
 
-def write_table(frame: DataFrame, path: str, table: Table) -> None:
-    """Write a table whole, in place of the one that is there."""
+def write_table(frame: DataFrame, path: str, table: Table, *, is_more: bool = False) -> None:
+    """Write a table whole, in place of the one that is there; or more of it."""
     with told_plainly():
-        frame.select(*table.names).write.mode("overwrite").parquet(path)
+        frame.select(*table.names).write.mode("append" if is_more else "overwrite").parquet(path)
 
 
 def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> None:

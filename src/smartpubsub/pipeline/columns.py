@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from smartpubsub.matching import EVENTS_SCHEMA
+from smartpubsub.matching.tables import events_of
+from smartpubsub.pipeline.schemas import Table
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.numbers import Exact, Number
 
@@ -37,6 +41,22 @@ def predicate_columns(predicates: Iterable[Predicate]) -> dict[str, pa.Array]:
         "topics": pa.array(topics, EVENTS_SCHEMA.field("topics").type),
         "ranges": pa.array(ranges, EVENTS_SCHEMA.field("ranges").type),
     }
+
+
+def written(frame: DataFrame, table: Table) -> DataFrame:
+    """The same table with `predicate` written where it is null."""
+    return frame.mapInArrow(_write, table.schema).select(*table.names)
+
+
+def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        place = batch.schema.get_field_index("predicate")
+        rows = pa.Table.from_batches([batch])
+        is_missing = pc.is_null(rows.column("predicate"))
+        parts = rows.filter(is_missing).select(EVENTS_SCHEMA.names)
+        texts = pa.array(map(str, events_of(parts)), pa.string())
+        column = pc.replace_with_mask(batch.column(place), is_missing.combine_chunks(), texts)
+        yield batch.set_column(place, batch.schema.field(place), column)
 
 
 def _closed(bound: Number) -> Number | None:

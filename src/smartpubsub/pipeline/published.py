@@ -1,0 +1,32 @@
+"""Workloads whose distributions were published, made again by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from smartpubsub.workloads import scenario
+from smartpubsub.workloads.actions import Workload
+
+
+class _Published(NamedTuple):
+    scenario: str
+    nodes: int
+
+
+PUBLISHED: Mapping[str, _Published] = MappingProxyType(
+    {
+        # A year of comments, of which the numbers for each topic are known.
+        "reddit-2007": _Published("reddit", 100),
+        # Six groups of subscribers and one event from each publisher.
+        "smartpubsub-60": _Published("normal", 60),
+    }
+)
+"""The scenario and the number of nodes of each."""
+
+
+def published_workload(name: str, *, nodes: int | None = None, seed: int = 1) -> Workload:
+    """A published workload, for its own number of nodes or another one."""
+    made = PUBLISHED[name]
+    return scenario(made.scenario, keys=range(nodes or made.nodes), seed=seed)

@@ -1,0 +1,61 @@
+"""Folders that hold the tables of a workload, one folder for each."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from smartpubsub.pipeline.errors import told_plainly
+from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.schemas import ACTIONS, EVENTS, NODES, SUBSCRIPTIONS, Table
+from smartpubsub.pipeline.tables import check_output, read_table, write_table
+from smartpubsub.pipeline.workload_tables import tables_of, workload_of
+from smartpubsub.workloads.actions import Workload
+
+ROWS_AT_ONCE = 500_000
+"""How much is handed to Spark in one piece."""
+ALWAYS_THERE = (EVENTS, SUBSCRIPTIONS)
+MAYBE_THERE = (NODES, ACTIONS)
+
+
+def folder_of(folder: str, table: Table) -> str:
+    """Where a table of a workload lies."""
+    return f"{folder.rstrip('/')}/{table.name}"
+
+
+def check_workload_output(spark: SparkSession, folder: str) -> None:
+    """Raise an error if writing a workload here would destroy something else."""
+    for table in (*ALWAYS_THERE, *MAYBE_THERE):
+        check_output(spark, folder_of(folder, table))
+
+
+def write_workload_folder(spark: SparkSession, workload: Workload, folder: str) -> dict[str, int]:
+    """Write a workload's tables; how many rows each has."""
+    tables = tables_of(workload)
+    for table in (*ALWAYS_THERE, *MAYBE_THERE):
+        _write_in_pieces(spark, tables[table.name], folder_of(folder, table), table)
+    return {table.name: len(tables[table.name]) for table in ALWAYS_THERE}
+
+
+def read_workload_folder(spark: SparkSession, folder: str) -> Workload:
+    """Read the tables that lie in a folder as a workload."""
+    require(Folder(spark, folder), "a workload file, or a folder with the tables of a workload")
+    tables = {}
+    for table in (*ALWAYS_THERE, *MAYBE_THERE):
+        path = folder_of(folder, table)
+        if table in ALWAYS_THERE or Folder(spark, path).exists():
+            tables[table.name] = collected(read_table(spark, path, table))
+    return workload_of(tables)
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """All rows of a DataFrame."""
+    with told_plainly():
+        return frame.toArrow()
+
+
+def _write_in_pieces(spark: SparkSession, rows: pa.Table, path: str, table: Table) -> None:
+    for start in range(0, max(len(rows), 1), ROWS_AT_ONCE):
+        with told_plainly():
+            piece = spark.createDataFrame(rows.slice(start, ROWS_AT_ONCE), schema=table.schema)
+        write_table(piece, path, table, is_more=start > 0)
