@@ -49,7 +49,7 @@ SAID: dict[str, Part] = {
     ),
     "`Announced`, received and in force": parts.Announced("surf", 1, 5, 5, False, None),
     "`Announced`, go to `q`": parts.Announced("surf", 1, 0, 0, False, CONTACT),
-    "`Raise` after number 299, one link": parts.Raise(EVENT, "surf", 299, 1, False, False),
+    "`Raise` after number 299, one link": parts.Raise(EVENT, "surf", 299, 1, False, False, 0),
     "`Admitted`": parts.Admitted(ID, "surf", ""),
     "`Admitted`, but refused: `no`": parts.Admitted(ID, "surf", "no"),
     "`Completed`": parts.Completed(ID, "surf"),
@@ -64,9 +64,9 @@ SAID: dict[str, Part] = {
         "surf", True, 7, True, (CHILD,), ()
     ),
     "`CopyTree`, version 8, `q` is gone": parts.CopyTree("surf", False, 8, False, (), (b"q",)),
-    "`TreeCopied`, version 7": parts.TreeCopied("surf", 7),
-    "`Record`, two links": parts.Record(EVENT, "surf", 2, False),
-    "`Recorded`": parts.Recorded(ID, "surf"),
+    "`TreeCopied`, version 7": parts.TreeCopied("surf", 7, False),
+    "`Record`, two links": parts.Record(EVENT, "surf", 2, False, 0),
+    "`Recorded`": parts.Recorded(ID, "surf", False),
     "`Done`": parts.Done(ID, "surf"),
     "`Pull`": parts.Pull("surf"),
     "`Pulled`: a copy of the children of `peer`, which is `q`": parts.Pulled(

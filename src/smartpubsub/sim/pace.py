@@ -7,7 +7,7 @@ need it: in a small one the times of the scenarios are slow enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil, sqrt
+from math import ceil, log, sqrt
 from types import MappingProxyType
 
 from smartpubsub.kademlia.settings import SECOND, Settings
@@ -34,8 +34,9 @@ def floodsub_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG00
 def scoutsubs_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG001
     """What the hottest link carries at most: a rendezvous with all the children that it takes."""
     settings = ScoutSettings()
-    children = min(hottest_degree(nodes, k), settings.fan_out_max or nodes)
-    return (children + settings.backups) * EVENT_BYTES
+    # Whoever is closer to the key than all children is taken too, which gets rare.
+    children = (settings.fan_out_max or nodes) + log(nodes)
+    return (min(hottest_degree(nodes, k), children) + settings.backups) * EVENT_BYTES
 
 
 def gossipsub_bytes(nodes: int, publishers: int, k: int) -> float:

@@ -33,7 +33,7 @@ children = st.builds(
     some_contacts,
 )
 some_children = st.lists(children, max_size=2).map(tuple)
-records = st.builds(parts.Record, publications, attributes, hops, flags)
+records = st.builds(parts.Record, publications, attributes, hops, flags, numbers)
 trees = st.tuples(attributes, some_children)
 
 some_parts = st.one_of(
@@ -50,7 +50,7 @@ some_parts = st.one_of(
         flags,
     ),
     st.builds(parts.Announced, attributes, numbers, numbers, numbers, flags, st.none() | contacts),
-    st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags),
+    st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags, numbers),
     st.builds(parts.Admitted, ids, attributes, st.text(max_size=40)),
     st.builds(parts.Completed, ids, attributes),
     st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_nobody),
@@ -68,9 +68,9 @@ some_parts = st.one_of(
         some_children,
         st.lists(peers, max_size=3).map(tuple),
     ),
-    st.builds(parts.TreeCopied, attributes, numbers),
+    st.builds(parts.TreeCopied, attributes, numbers, flags),
     records,
-    st.builds(parts.Recorded, ids, attributes),
+    st.builds(parts.Recorded, ids, attributes, flags),
     st.builds(parts.Done, ids, attributes),
     st.builds(parts.Pull, attributes),
     st.builds(

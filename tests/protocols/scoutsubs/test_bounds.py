@@ -92,6 +92,9 @@ def test_an_event_is_not_acknowledged_if_a_backup_has_no_room_for_it() -> None:
     assert len(published) >= 2
     for id in published:
         assert len(forest.holders(id)) >= 3
+    refused = {refusal.id for refusal in forest.refusals()}
+    assert refused == set(ids) - set(published)
+    assert_within_bounds(forest)
 
 
 @pytest.mark.parametrize("seen_count_max", [10])
@@ -196,6 +199,47 @@ def test_a_node_with_too_many_trees_acknowledges_no_subscription_in_others() -> 
                 forest.run(5 * SECOND)
                 if not any(refusal.id == id for refusal in forest.refusals()):
                     assert forest.receivers(id) == [number]
+
+
+def test_a_backup_without_room_is_waited_for_and_not_suspected() -> None:
+    """What it has no room for is not acknowledged until it has."""
+    forest = Forest(8, ScoutSettings(backups=1, renew_us=2 * MINUTE))
+    forest.scouts(1).office.settings = replace(forest.settings, tree_count_max=0)
+    number = forest.subscribe(7, "surf")
+    forest.run(30 * SECOND)
+    assert not forest.is_in_force(7, number)
+    assert not forest.scouts(0).office.is_suspect(forest.contacts[1].peer)
+    assert forest.keepers(0) == []
+
+    forest.scouts(1).office.settings = forest.settings
+    forest.run(2 * MINUTE)
+    assert forest.is_in_force(7, number)
+    assert forest.keepers(0) == [1]
+
+
+def test_a_copy_whose_owner_takes_its_leave_unheard_is_forgotten() -> None:
+    settings = ScoutSettings(backups=1, renew_us=2 * MINUTE)
+    forest = Forest(8, settings)
+    number = forest.subscribed(7, "surf")
+    forest.run(20 * settings.renew_us)
+    assert forest.keepers(0) == [1]  # As long as it is wanted.
+
+    forest.cut(0, 1, 2 * SECOND)
+    forest.unsubscribe(7, number)
+    forest.run(4 * settings.renew_us)
+    assert forest.keepers(0) == []
+
+
+def test_events_that_wait_on_their_way_up_are_limited() -> None:
+    forest = Forest(8, SMALL)
+    forest.crash(0)
+    for _ in range(5):
+        for number in (4, 5, 6, 7):
+            forest.publish(number, "surf")
+            forest.run(100 * MS)
+            assert_within_bounds(forest)
+    forest.run(3 * MINUTE)
+    assert_within_bounds(forest)
 
 
 def test_a_subscription_that_was_refused_can_be_ended() -> None:

@@ -182,7 +182,7 @@ def test_two_nodes_that_take_each_other_for_a_child_do_not_send_an_event_to_and_
     zero = forest.tree(1).parent
     assert zero is not None
     copies = forest.tree(0).copies(zero, 0, [zero.peer])
-    forest.tree(1).restore(copies[0], forest.clock(1))
+    forest.tree(1).restore(copies[0], forest.clock(1), 9)
     forest.cut_off(5, MINUTE)
     forest.said.clear()
     id = forest.publish(3, "surf")
@@ -223,7 +223,7 @@ def test_an_event_that_somebody_else_signed_goes_nowhere() -> None:
     forged = Publication.of(id, surf, b"", signature)
     scouts = forest.scouts(0)
     scouts.office.admitting.on_raise(
-        forest.contacts[3].peer, Raise(forged, "surf", 0, 1, False, False)
+        forest.contacts[3].peer, Raise(forged, "surf", 0, 1, False, False, 0)
     )
     forest.scouts(5).office.spreading.on_notify(
         forest.contacts[3].peer, Notify(forged, "surf", 1, False, b"")

@@ -83,7 +83,7 @@ def test_a_record_of_a_forged_event_is_refused() -> None:
     forest.run(30 * SECOND)
     id = EventId(forest.contacts[5].peer, 0, 1)
     forged = Publication.of(id, Predicate.parse("surf/n=666"), b"", b"x" * 64)
-    bundle = Bundle((Record(forged, "surf", 1, False),))
+    bundle = Bundle((Record(forged, "surf", 1, False, 0),))
     forest.do(1, forest.core(1).handle(Received(forest.contacts[4].peer, bundle), forest.clock(1)))
     forest.crash(0)
     forest.run(2 * MINUTE)
@@ -160,7 +160,7 @@ def test_many_large_events_go_in_several_bundles() -> None:
             payload,
             b"",
         )
-        forest.scouts(3).office.say(forest.contacts[0].peer, Record(event, "surf", 1, False))
+        forest.scouts(3).office.say(forest.contacts[0].peer, Record(event, "surf", 1, False, 0))
     forest.scouts(3).office.flush()
     for effect in forest.scouts(3).office.taken():
         if isinstance(effect, Send) and isinstance(effect.message, Bundle):

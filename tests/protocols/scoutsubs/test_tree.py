@@ -109,11 +109,11 @@ def test_a_copy_of_a_child_replaces_what_is_older_and_nothing_newer() -> None:
     older = child.copy()
     child.version = 2
     tree.change_child(child, [Predicate.parse("surf/price[0,5]")], ())
-    assert not tree.restore(older, 0)
+    assert not tree.restore(older, 0, 9)
     assert len(child.filters) == 2
 
     newer = older._replace(incarnation=1, version=1)
-    assert tree.restore(newer, 0)
+    assert tree.restore(newer, 0, 9)
     assert list(map(str, tree.members())) == ["surf/bali"]
 
 

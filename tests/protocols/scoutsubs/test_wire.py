@@ -202,7 +202,7 @@ def raised(text: str = "surf", payload: bytes = b"", publisher: bytes = b"p") ->
     event = Publication.of(
         EventId(publisher, 0, 1), Predicate.parse(text, attributes_max=9), payload, b""
     )
-    return parts.Raise(event, "a", 0, 1, False, False)
+    return parts.Raise(event, "a", 0, 1, False, False, 0)
 
 
 def copied(children: int, gone: int = 0) -> Part:
@@ -253,7 +253,7 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         ([copied(children=3)], "lists of more than 4 entries together"),
         ([parts.PulledOwn((("a", ()),) * 5)], "lists of more than 4 entries together"),
         (
-            [parts.Pulled("a", False, NOBODY, (), (parts.Record(EVENT, "a", 0, False),) * 5)],
+            [parts.Pulled("a", False, NOBODY, (), (parts.Record(EVENT, "a", 0, False, 0),) * 5)],
             "lists",
         ),
     ],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened
+from smartpubsub.protocols.scoutsubs.opened import MS, EventKey, Opened
 from smartpubsub.protocols.scoutsubs.parts import (
     NOBODY,
     Admitted,
@@ -35,14 +35,6 @@ class _Before(NamedTuple):
     number: int
 
 
-class _Kept(NamedTuple):
-    """An event that is kept for a rendezvous, and since when."""
-
-    record: Record
-    owner: Peer
-    since_us: int
-
-
 class Admitting:
     """Events on their way up, those in the node's care, and those it keeps for others."""
 
@@ -56,7 +48,6 @@ class Admitting:
         """Events that were waited for in vain, and are not waited for again."""
         self._publishers: Seen[tuple[Peer, str]] = Seen(settings.seen_us, settings.seen_count_max)
         """Whose events of which attributes have been admitted here."""
-        self._kept: dict[EventKey, _Kept] = {}
         self._held: dict[str, list[tuple[Raise, Peer | None]]] = {}
         """Events that wait until it is known who the rendezvous is."""
         self._doubtful: dict[Peer, list[tuple[Raise, Peer | None]]] = {}
@@ -88,7 +79,8 @@ class Admitting:
         elif hop is None:
             self._hold(part, came_from)
         elif part.is_retry and not office.is_fresh(hop.peer):
-            self._doubtful.setdefault(hop.peer, []).append((part, came_from))
+            if self._has_room_to_wait():
+                self._doubtful.setdefault(hop.peer, []).append((part, came_from))
             office.probing.probe(hop.peer)
             return hop.peer
         else:
@@ -98,12 +90,22 @@ class Admitting:
             return hop.peer
         return None
 
+    @property
+    def waiting_count(self) -> int:
+        """How many events wait for something on their way up."""
+        waiting = [*self._held.values(), *self._doubtful.values()]
+        return len(self._early) + sum(map(len, waiting))
+
+    def _has_room_to_wait(self) -> bool:
+        """Whether one more event can wait; one that cannot is raised again by its publisher."""
+        if self.waiting_count < self._office.settings.record_count_max:
+            return True
+        self._office.refusals["waiting events"] += 1
+        return False
+
     def _hold(self, part: Raise, came_from: Peer | None) -> None:
-        held = self._held.setdefault(part.attribute, [])
-        if len(held) < self._office.settings.record_count_max:
-            held.append((part, came_from))
-        else:
-            self._office.refusals["held events"] += 1
+        if self._has_room_to_wait():
+            self._held.setdefault(part.attribute, []).append((part, came_from))
 
     def on_heard(self, peer: Peer) -> None:
         """Somebody is there, or is known not to be: go on with what has waited for that."""
@@ -132,7 +134,10 @@ class Admitting:
                 self._complete(id, part.attribute)
         elif not office.signing.is_signed(part.event):
             office.refusals["signature"] += 1
-        elif office.spreading.open_count >= office.settings.record_count_max:
+        elif self._began_us(part.age_ms) <= office.now - 2 * office.settings.renew_us:
+            office.refusals["old events"] += 1
+            self._answer(id, part.attribute, "it was under way for too long; publish it again")
+        elif office.spreading.is_full:
             office.refusals["events"] += 1
             self._answer(id, part.attribute, "the rendezvous has too many open events; try later")
         elif self._has_to_wait(part):
@@ -148,7 +153,7 @@ class Admitting:
     def _wait_for_previous(self, part: Raise) -> None:
         id = part.event.id
         before = _Before(part.attribute, id.publisher, id.incarnation, part.previous)
-        if before not in self._early:
+        if before not in self._early and self._has_room_to_wait():
             self._early[before] = part
             office = self._office
             wait_us = office.settings.hold_us_max
@@ -181,20 +186,26 @@ class Admitting:
         tree.used_us = office.now
         self._admitted.add((event.id, part.attribute), office.now)
         self._publishers.add((event.id.publisher, part.attribute), office.now)
-        tree.recent.append(part._replace(previous=0, is_retry=True))
+        began_us = self._began_us(part.age_ms)
+        tree.recent.append((part._replace(previous=0, is_retry=True), began_us))
         # In unreliable variants a child that passes an event up has sent it down already.
         is_below = not office.settings.is_reliable and came_from in tree.children
         excluded = came_from if is_below and came_from else NOBODY
         opened = office.spreading.spread(tree, event, part.hops, None, excluded)
         if office.settings.is_reliable:
-            self._care_for(opened, wants_all=part.wants_all)
+            self._care_for(opened, part)
         else:
             self._answer(event.id, part.attribute)
 
-    def _care_for(self, opened: Opened, *, wants_all: bool) -> None:
+    def _began_us(self, age_ms: int) -> int:
+        """When an event was published that is so old."""
+        return self._office.now - age_ms * MS
+
+    def _care_for(self, opened: Opened, part: Raise | Record) -> None:
         """Have an event recorded, and acknowledge it after that."""
         office = self._office
-        opened.wants_all = wants_all
+        opened.wants_all = part.wants_all
+        opened.began_us = self._began_us(part.age_ms)
         self._record(opened)
         office.spreading.keep_at_root(opened)
         self._acknowledge_if_recorded(opened)
@@ -205,7 +216,7 @@ class Admitting:
         for backup in office.closest(opened.attribute.encode(), office.settings.backups):
             if backup.peer not in opened.recording and backup.peer not in opened.recorded:
                 opened.recording[backup.peer] = None
-                office.say(backup.peer, opened.record())
+                office.say(backup.peer, opened.record(office.now))
         is_alone = not opened.recording and not opened.recorded
         opened.is_at_risk = is_alone and office.is_cut_off
 
@@ -217,13 +228,20 @@ class Admitting:
             self._office.say(id.publisher, part)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
-        """A backup keeps an event."""
+        """A backup keeps an event, or cannot."""
         opened = self._office.spreading.at_root((part.id, part.attribute))
-        if opened is not None and peer in opened.recording:
-            del opened.recording[peer]
+        if opened is None or peer not in opened.recording:
+            return
+        del opened.recording[peer]
+        if not part.is_full:
             opened.recorded[peer] = None
             opened.is_at_risk = False
-            self._acknowledge_if_recorded(opened)
+        elif not opened.is_acknowledged:  # Otherwise it is asked again before long.
+            opened.is_acknowledged = True
+            self._office.refusals["records"] += 1
+            reason = "a backup of the rendezvous has too many open events; try later"
+            self._answer(part.id, part.attribute, reason)
+        self._acknowledge_if_recorded(opened)
 
     def _acknowledge_if_recorded(self, opened: Opened) -> None:
         if not opened.recording and not opened.is_at_risk:
@@ -236,55 +254,37 @@ class Admitting:
         """Everybody has confirmed an event."""
         office = self._office
         id, attribute = opened.event.id, opened.attribute
-        tree = office.trees.get(attribute)
-        for backup in office.closest(tree.name, office.settings.backups) if tree else ():
-            office.say(backup.peer, Done(id, attribute))
+        keeping = dict.fromkeys(opened.recorded)
+        for backup in office.closest(attribute.encode(), office.settings.backups):
+            keeping[backup.peer] = None
+        for peer in keeping:
+            office.say(peer, Done(id, attribute))
         if opened.wants_all:
             self._complete(id, attribute)
 
     def _complete(self, id: EventId, attribute: str) -> None:
         office = self._office
         if id.publisher == office.own.peer:
-            office.raising.on_completed(Completed(id, attribute))
+            office.raising.on_completed(id.publisher, Completed(id, attribute))
         else:
             office.say(id.publisher, Completed(id, attribute))
 
-    # --- as a backup ---
-
-    def on_record(self, peer: Peer, part: Record) -> None:
-        """A rendezvous wants an event kept."""
-        office = self._office
-        key = (part.event.id, part.attribute)
-        is_full = key not in self._kept and len(self._kept) >= office.settings.record_count_max
-        if is_full or not office.signing.is_signed(part.event):
-            office.refusals["records" if is_full else "signature"] += 1
-            return
-        self._kept[key] = _Kept(part, peer, office.now)
-        office.say(peer, Recorded(*key))
-
-    def on_done(self, part: Done) -> None:
-        """Everybody has an event, so it needs not be kept."""
-        self._kept.pop((part.id, part.attribute), None)
-
     def records_of(self, attribute: str) -> tuple[Record, ...]:
         """The events of an attribute that this node knows to be open."""
-        kept = [kept.record for (_, name), kept in self._kept.items() if name == attribute]
-        own = [opened.record() for opened in self._office.spreading.all_at_root(attribute)]
-        return (*own, *kept)
+        office = self._office
+        own = [opened.record(office.now) for opened in office.spreading.all_at_root(attribute)]
+        return (*own, *office.keeping.records_of(attribute))
 
     # --- taking each other's place ---
 
     def on_silent(self, peer: Peer) -> None:
-        """Somebody is gone: it records nothing, and others take what it had in its care."""
+        """Somebody is gone, and records nothing."""
         for opened in self._office.spreading.all_at_root():
             was_recording = opened.recording.pop(peer, 0) is None
             if opened.recorded.pop(peer, 0) is None or was_recording:
                 self._record(opened)
                 self._acknowledge_if_recorded(opened)
         self.on_heard(peer)
-        for kept in list(self._kept.values()):
-            if kept.owner == peer:
-                self._office.tree(kept.record.attribute)
 
     def on_restarted(self, peer: Peer) -> None:
         """Somebody has started anew and has forgotten what it kept."""
@@ -294,19 +294,26 @@ class Admitting:
 
     def take_over(self, tree: Tree, records: tuple[Record, ...]) -> None:
         """Bring to an end what a former rendezvous had begun."""
+        office = self._office
+        oldest = office.now - 2 * office.settings.renew_us
         for part in records:
             key = (part.event.id, part.attribute)
-            self._kept.pop(key, None)
-            if not self._office.signing.is_signed(part.event):
-                self._office.refusals["signature"] += 1
-            elif self._admitted.add(key, self._office.now):
-                opened = self._office.spreading.spread(
+            if office.spreading.is_full:
+                office.refusals["events"] += 1
+                continue  # It stays where it is kept, and there may be room later.
+            office.keeping.forget(key)
+            if self._began_us(part.age_ms) <= oldest:
+                continue  # Whoever has not got it by now has lapsed.
+            if not office.signing.is_signed(part.event):
+                office.refusals["signature"] += 1
+            elif self._admitted.add(key, office.now):
+                opened = office.spreading.spread(
                     tree, part.event, part.hops, None, NOBODY, is_resend=True
                 )
-                self._care_for(opened, wants_all=part.wants_all)
+                self._care_for(opened, part)
 
     def tick(self) -> None:
-        """Once in a while: forget what was kept for too long, see who cares for the rest."""
+        """Once in a while: see whether what is in this node's care is safe."""
         office = self._office
         for opened in office.spreading.all_at_root():
             if opened.is_at_risk:
@@ -315,12 +322,6 @@ class Admitting:
             else:
                 self._record(opened)
                 self._acknowledge_if_recorded(opened)
-        oldest = office.now - 2 * office.settings.renew_us
-        for key, kept in list(self._kept.items()):
-            if kept.since_us < oldest:
-                del self._kept[key]
-            elif office.is_silent(kept.owner):
-                self._hand_on(key, kept)
 
     def on_proved(self, tree: Tree) -> None:
         """The node is the rendezvous, so what could not be recorded can be now, if anywhere."""
@@ -335,8 +336,11 @@ class Admitting:
         It gets what was admitted here lately, also what those that this node knows of have: it may
         know of others, and whoever gets an event again delivers it once.
         """
-        for part in tree.recent:
-            self.pass_up(part, None)
+        oldest = self._office.now - 2 * self._office.settings.renew_us
+        for part, began_us in tree.recent:
+            if began_us > oldest:
+                age_ms = (self._office.now - began_us) // MS
+                self.pass_up(part._replace(age_ms=age_ms), None)
         tree.recent.clear()
         for opened in self._office.spreading.all_at_root(tree.attribute):
             if not opened.is_acknowledged:
@@ -344,19 +348,3 @@ class Admitting:
             opened.is_acknowledged = True  # Which is the other's business from here on.
             opened.is_at_risk = False
             self._office.spreading.conclude(opened)
-
-    def _hand_on(self, key: EventKey, kept: _Kept) -> None:
-        """Whoever had an event in its care is gone: somebody else has to have it."""
-        record = kept.record
-        tree = self._office.trees.get(record.attribute)
-        if tree is not None and tree.role is Role.ROOT:
-            self.take_over(tree, (record,))
-            return
-        part = Raise(record.event, record.attribute, 0, record.hops, True, record.wants_all)
-        to = self.pass_up(part, None)
-        if to is not None:
-            self._kept[key] = kept._replace(owner=to)
-
-    def owners(self) -> list[Peer]:
-        """Those for whom events are kept."""
-        return list(dict.fromkeys(kept.owner for kept in self._kept.values()))

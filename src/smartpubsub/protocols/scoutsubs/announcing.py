@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Subscription, SubscriptionState, Unsubscribed
+from smartpubsub.protocols.scoutsubs.children import has_room, shortcut, somebody_else
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced
 from smartpubsub.protocols.scoutsubs.settings import Mapping
-from smartpubsub.protocols.scoutsubs.tree import Child, Role, Tree, Wait
+from smartpubsub.protocols.scoutsubs.tree import Child, Owner, Role, Tree, Wait
 from smartpubsub.seam import Peer
 
 NO_ROOM = 0
@@ -86,7 +87,7 @@ class Announcing:
         if known is None:
             return SubscriptionState.PENDING  # The node has no place in the overlay yet.
         tree = office.trees[known[1]]
-        if not any(wait.who == number for wait in tree.waiting) and tree.is_in_force:
+        if number not in tree.waiting and tree.is_in_force:
             return SubscriptionState.IN_FORCE
         if tree.in_force_us and office.now - tree.in_force_us > 2 * office.settings.renew_us:
             return SubscriptionState.LAPSED
@@ -265,12 +266,12 @@ class Announcing:
     def _apply(self, tree: Tree, contact: Contact, part: Announce) -> None:
         office = self._office
         child = tree.children.get(contact.peer)
-        if not self._has_room(tree, child, contact.peer, part):
+        if not has_room(office, tree, child, contact.peer, part):
             office.refusals["filters"] += 1
             self._answer(contact.peer, part, version=NO_ROOM, in_force=0)
             return
         if child is None:
-            elsewhere = None if part.is_retry else self._somebody_else(tree, contact)
+            elsewhere = None if part.is_retry else somebody_else(office, tree, contact)
             if elsewhere is not None:
                 office.say(
                     contact.peer,
@@ -282,6 +283,8 @@ class Announcing:
         removed = list(part.removed)
         if part.base == WHOLE:
             wanted = dict.fromkeys(part.added)
+            if not wanted and child.filters:
+                tree.let_go(child, office.now)
             removed = [predicate for predicate in child.filters if predicate not in wanted]
         if part.incarnation != child.incarnation:
             child.outstanding = 0
@@ -291,27 +294,12 @@ class Announcing:
             office.now,
         )
         child.backups = part.backups
-        child.direct = part.direct if office.settings.redirects else None
+        child.direct = shortcut(office, tree, contact, part)
         tree.change_child(child, part.added, removed)
         office.copying.touch(tree, contact.peer)
         self._changed(tree, contact.peer, part.version)
         office.spreading.on_return(tree, child)
         office.seeking.on_announced_below(tree, contact.peer)
-
-    def _has_room(self, tree: Tree, child: Child | None, peer: Peer, part: Announce) -> bool:
-        settings, holdings = self._office.settings, self._office.holdings
-        if child is None and len(tree.children) >= settings.child_count_max:
-            return False
-        there = len(child.filters) if child is not None else 0
-        after = len(part.added)
-        if child is not None and part.base != WHOLE:
-            gone = sum(predicate in child.filters for predicate in dict.fromkeys(part.removed))
-            after += there - gone
-        is_more = after > there  # What makes room is never refused.
-        if is_more and holdings.filters_of(peer) - there + after > settings.filter_count_max:
-            return False
-        is_new = not there and after > 0
-        return not is_new or holdings.trees_of(peer) < settings.attribute_count_per_peer_max
 
     def forget_child(self, tree: Tree, peer: Peer) -> None:
         """A child has not renewed what it has announced, so that has lapsed."""
@@ -319,38 +307,17 @@ class Announcing:
         self._office.copying.touch(tree, peer)
         self._changed(tree, peer, 0)
 
-    def _somebody_else(self, tree: Tree, newcomer: Contact) -> Contact | None:
-        """A child that a newcomer can go to, if there are enough children already.
-
-        So no node has much more to send than others, however popular an attribute is. The child has
-        to be closer to the key than the newcomer, as all parents are.
-        """
-        fan_out_max = self._office.settings.fan_out_max
-        if not fan_out_max:
-            return None
-        live = tree.live_children()
-        if len(live) < fan_out_max:
-            return None
-        distance = newcomer.key ^ tree.key
-        closer = [
-            child.contact
-            for child in live
-            if child.contact.key ^ tree.key < distance
-            and not self._office.is_suspect(child.contact.peer)
-        ]
-        return closer[newcomer.key % len(closer)] if closer else None
-
     def _changed(self, tree: Tree, who: Peer | int, told_version: int) -> None:
         """Something below has changed: whoever it was is told when that is in force."""
         tree.used_us = self._office.now
         self._office.offering.on_changed()
         self._office.advance(tree)
         # Of an owner only the last change is told, since it implies those before.
-        tree.waiting = [wait for wait in tree.waiting if wait.who != who]
-        tree.waiting.append(Wait(who, told_version, tree.version, tree.copy_version))
+        tree.waiting.pop(who, None)
+        tree.waiting[who] = Wait(told_version, tree.version, tree.copy_version)
         self.announce(tree)
         self.settle(tree)
-        if isinstance(who, bytes) and any(wait.who == who for wait in tree.waiting):
+        if isinstance(who, bytes) and who in tree.waiting:
             self._tell(tree, who, told_version, in_force=0)
 
     # --- what is in force ---
@@ -362,16 +329,17 @@ class Announcing:
         if tree.role is Role.ROOT:
             tree.in_force = tree.version
         copied = self._office.copying.copied_version(tree)
-        left = []
-        for wait in tree.waiting:
-            if tree.in_force >= wait.version and copied >= wait.copy_version:
-                if isinstance(wait.who, int):
-                    self._tell_application(wait.who)
-                else:
-                    self._tell(tree, wait.who, wait.told_version, in_force=wait.told_version)
+        told: list[Owner] = []
+        for who, wait in tree.waiting.items():
+            if tree.in_force < wait.version or copied < wait.copy_version:
+                break  # All others wait for more than that.
+            told.append(who)
+            if isinstance(who, int):
+                self._tell_application(who)
             else:
-                left.append(wait)
-        tree.waiting = left
+                self._tell(tree, who, wait.told_version, in_force=wait.told_version)
+        for who in told:
+            del tree.waiting[who]
 
     def _tell_application(self, number: int) -> None:
         ending = self._ending.pop(number, None)
@@ -387,9 +355,8 @@ class Announcing:
             self._office.say(peer, answer)
 
     def _answer_known(self, tree: Tree, child: Child) -> None:
-        waits = [wait.told_version for wait in tree.waiting if wait.who == child.contact.peer]
-        in_force = 0 if waits else child.version
-        self._tell(tree, child.contact.peer, child.version, in_force=in_force)
+        peer = child.contact.peer
+        self._tell(tree, peer, child.version, in_force=0 if peer in tree.waiting else child.version)
 
     def _answer(
         self, peer: Peer, part: Announce, *, version: int, in_force: int, wants_whole: bool = False

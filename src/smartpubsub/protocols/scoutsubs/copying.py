@@ -170,6 +170,12 @@ class Copying:
         stream = self._streams.get(part.attribute, {}).get(peer)
         if tree is None or stream is None:
             return
+        if part.is_full:
+            # Which is no reason to do without it; there may be room later.
+            stream.tries = 0
+            later_us = self._office.now + self._office.settings.check_us_max
+            self._office.set_timer(("copy", part.attribute, peer), later_us)
+            return
         if part.version == NOTHING:
             self._fill_again(tree, stream)
             return
@@ -200,21 +206,35 @@ class Copying:
         key = (peer, part.attribute)
         kept = self.kept.get(key)
         if kept is None and not part.is_whole:
-            office.say(peer, TreeCopied(part.attribute, NOTHING))
+            office.say(peer, TreeCopied(part.attribute, NOTHING, False))
             return
+        is_full = False
         # What is older comes late and has been said already.
         if kept is None or part.version > kept.version:
-            self._keep(key, kept, part)
-        if key in self.kept or not part.children:
-            office.say(peer, TreeCopied(part.attribute, part.version))
+            is_full = not self._has_room(kept, part)
+            if is_full:
+                office.refusals["copies"] += 1
+            else:
+                self._keep(key, kept, part)
+        elif part.version == kept.version:
+            kept.heard_us = office.now
+        office.say(peer, TreeCopied(part.attribute, part.version, is_full))
+
+    def _has_room(self, kept: TreeCopy | None, part: CopyTree) -> bool:
+        settings = self._office.settings
+        if kept is None and part.children and len(self.kept) >= settings.tree_count_max:
+            return False
+        known = {} if kept is None or part.is_whole else kept.children
+        new = dict.fromkeys(child.contact.peer for child in part.children)
+        # One more than a tree has children, for the owner's own filters.
+        count = len(known) + sum(peer not in known for peer in new)
+        is_small = all(len(child.filters) <= settings.filter_count_max for child in part.children)
+        return is_small and count <= settings.child_count_max + 1
 
     def _keep(self, key: tuple[Peer, str], kept: TreeCopy | None, part: CopyTree) -> None:
         office = self._office
         if part.is_whole and not part.children:
             self.kept.pop(key, None)
-            return
-        if kept is None and len(self.kept) >= office.settings.tree_count_max:
-            office.refusals["copies"] += 1
             return
         if kept is None or part.is_whole:
             kept = self.kept[key] = TreeCopy(part.is_root, office.now, part.version)
@@ -250,10 +270,18 @@ class Copying:
         for tree in list(office.trees.values()):
             self.refresh(tree)
             office.announcing.update(tree)
-        oldest = office.now - 2 * office.settings.renew_us
+        # One renewal may get lost, and what the owner's children want lapses after 2t.
+        oldest = office.now - 3 * office.settings.renew_us
         for key, kept in list(self.kept.items()):
-            if max(kept.heard_us, office.heard_us.get(key[0], 0)) < oldest:
+            if kept.heard_us < oldest:
                 del self.kept[key]
+
+    def renew(self, tree: Tree) -> None:
+        """Say again that copies are wanted, so that they are not forgotten."""
+        for peer, stream in self._streams.get(tree.attribute, {}).items():
+            if not stream.is_under_way:
+                part = CopyTree(tree.attribute, stream.is_root, stream.copied, False, (), ())
+                self._office.say(peer, part)
 
     def backups(self) -> list[Peer]:
         """Everybody who keeps a copy for this node."""
@@ -302,7 +330,8 @@ class Copying:
             if tree is not None:
                 for copy in children:
                     if copy.contact.peer != self._office.own.peer:
-                        tree.restore(copy, self._office.now)
+                        child_count_max = self._office.settings.child_count_max
+                        tree.restore(copy, self._office.now, child_count_max)
         if not self._own_asked:
             self.stop_recovering()
 

@@ -14,6 +14,7 @@ from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
     Inspection,
+    Refused,
     Subscription,
     SubscriptionState,
     Summary,
@@ -23,11 +24,12 @@ from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
 from smartpubsub.protocols.scoutsubs.copying import Copying
+from smartpubsub.protocols.scoutsubs.keeping import Keeping
 from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import Bundle
 from smartpubsub.protocols.scoutsubs.probing import Probing
-from smartpubsub.protocols.scoutsubs.raising import Raising
+from smartpubsub.protocols.scoutsubs.raising import LAST_KNOWN_MAX, Raising
 from smartpubsub.protocols.scoutsubs.seeking import Seeking
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spreading import Spreading
@@ -49,6 +51,7 @@ class ScoutSubs:
         office.copying = Copying(office)
         office.raising = Raising(office)
         office.admitting = Admitting(office)
+        office.keeping = Keeping(office)
         office.spreading = Spreading(office)
         office.offering = Offering(office)
         office.probing = Probing(office)
@@ -61,7 +64,7 @@ class ScoutSubs:
             parts.Announced: lambda c, p: office.announcing.on_announced(c.peer, p),
             parts.Raise: lambda c, p: office.admitting.on_raise(c.peer, p),
             parts.Admitted: lambda c, p: office.raising.on_admitted(c.peer, p),
-            parts.Completed: lambda _, p: office.raising.on_completed(p),
+            parts.Completed: lambda c, p: office.raising.on_completed(c.peer, p),
             parts.Notify: lambda c, p: office.offering.on_notify(c.peer, p),
             parts.Offer: lambda c, p: office.offering.on_offer(c.peer, p),
             parts.Want: lambda c, p: office.offering.on_want(c.peer, p),
@@ -72,7 +75,7 @@ class ScoutSubs:
             parts.TreeCopied: lambda c, p: office.copying.on_copied(c.peer, p),
             parts.Record: self._on_record,
             parts.Recorded: lambda c, p: office.admitting.on_recorded(c.peer, p),
-            parts.Done: lambda _, p: office.admitting.on_done(p),
+            parts.Done: office.keeping.on_done,
             parts.Pull: office.seeking.on_pull,
             parts.Pulled: office.seeking.on_pulled,
             parts.PullOwn: lambda c, _: office.copying.on_pull_own(c.peer),
@@ -124,8 +127,11 @@ class ScoutSubs:
         publish = partial(self.office.raising.publish, publication, wants_all=wants_all)
         if self._has_joined:
             publish()
-        else:
+        elif len(self._early_events) < self.office.settings.record_count_max:
             self._early_events.append(publish)  # Not for a subscription that ends meanwhile.
+        else:
+            reason = "too many events wait for the node to join; publish later"
+            self.office.deliver(Refused(publication.id, reason))
         return self.office.taken()
 
     def _when_joined(self, action: Callable[[], None]) -> None:
@@ -178,7 +184,7 @@ class ScoutSubs:
 
     def _on_record(self, contact: Contact, part: parts.Record) -> None:
         self.office.seeking.on_rival(contact, part.attribute)
-        self.office.admitting.on_record(contact.peer, part)
+        self.office.keeping.on_record(contact.peer, part)
 
     def _on_joined(self, known: int) -> None:
         if known:
@@ -211,12 +217,14 @@ class ScoutSubs:
                 office.seeking.verify(tree)
             if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
                 office.announcing.renew(tree)
+                office.copying.renew(tree)
         office.forget()
         office.forget_trees()
         office.announcing.tick()
         office.copying.tick()
         office.raising.tick()
         office.admitting.tick()
+        office.keeping.tick()
         office.spreading.tick()
         office.offering.tick()
         office.probing.tick()
@@ -248,10 +256,21 @@ class ScoutSubs:
     def tally(self) -> Tally:
         """How much there is of what has limits, and what was refused."""
         office, settings = self.office, self.office.settings
+        trees, copies = office.trees.values(), office.copying.kept.values()
+        children = [len(tree.children) for tree in trees]
+        copied = [len(copy.children) for copy in copies]
+        waiting, records = office.admitting.waiting_count, settings.record_count_max
         bounds = (
-            Bound("trees", len(office.trees), settings.tree_count_max),
-            Bound("copies", len(office.copying.kept), settings.tree_count_max),
+            Bound("trees", len(trees), settings.tree_count_max),
+            Bound("children in a tree", max(children, default=0), settings.child_count_max),
+            Bound("copies", len(copies), settings.tree_count_max),
+            Bound("children in a copy", max(copied, default=0), settings.child_count_max + 1),
             Bound("offered events", office.offering.held_count, HELD_COUNT_MAX),
-            Bound("open events", office.spreading.open_count, settings.record_count_max),
+            Bound("open events", office.spreading.open_count, records),
+            Bound("events kept for others", len(office.keeping), records),
+            Bound("events that wait on their way up", waiting, records),
+            Bound("events that are not yet admitted", len(office.raising), records),
+            Bound("attributes published to", office.raising.last_count, LAST_KNOWN_MAX),
+            Bound("events before joining", len(self._early_events), records),
         )
         return Tally(bounds, office.refusals)

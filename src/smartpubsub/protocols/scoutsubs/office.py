@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.admitting import Admitting
     from smartpubsub.protocols.scoutsubs.announcing import Announcing
     from smartpubsub.protocols.scoutsubs.copying import Copying
+    from smartpubsub.protocols.scoutsubs.keeping import Keeping
     from smartpubsub.protocols.scoutsubs.offering import Offering
     from smartpubsub.protocols.scoutsubs.probing import Probing
     from smartpubsub.protocols.scoutsubs.raising import Raising
@@ -43,6 +44,7 @@ class Office:
     copying: Copying
     raising: Raising
     admitting: Admitting
+    keeping: Keeping
     spreading: Spreading
     offering: Offering
     probing: Probing

@@ -13,6 +13,9 @@ from smartpubsub.seam import Peer
 EventKey: TypeAlias = tuple[EventId, str]
 """An event, and the attribute that a copy of it travels for."""
 
+MS = 1_000
+"""A millisecond in microseconds."""
+
 
 @dataclass(slots=True)
 class Target:
@@ -34,6 +37,8 @@ class Opened:
     on_behalf: Peer
     targets: dict[Peer, Target]
     sent_us: int
+    began_us: int
+    """When it was published, by this node's clock; whoever takes it over begins nothing anew."""
     wants_all: bool = False
     """Whether the publisher wants to know when everybody has it."""
     recording: dict[Peer, None] = field(default_factory=dict)
@@ -52,6 +57,7 @@ class Opened:
         """What it is filed under."""
         return self.event.id, self.attribute
 
-    def record(self) -> Record:
+    def record(self, now: int) -> Record:
         """What backups keep of it."""
-        return Record(self.event, self.attribute, self.hops, self.wants_all)
+        age_ms = (now - self.began_us) // MS
+        return Record(self.event, self.attribute, self.hops, self.wants_all, age_ms)

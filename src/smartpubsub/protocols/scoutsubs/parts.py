@@ -60,6 +60,8 @@ class Raise(NamedTuple):
     is_retry: bool
     wants_all: bool
     """Whether the publisher wants to know when everybody has it."""
+    age_ms: int
+    """How long ago it was published, since nobody brings an event to an end for ever."""
 
 
 class Admitted(NamedTuple):
@@ -152,10 +154,11 @@ class CopyTree(NamedTuple):
 
 
 class TreeCopied(NamedTuple):
-    """A backup has a copy up to a version."""
+    """A backup has a copy up to a version, or has no room for it."""
 
     attribute: str
     version: int
+    is_full: bool
 
 
 class Record(NamedTuple):
@@ -165,13 +168,15 @@ class Record(NamedTuple):
     attribute: str
     hops: int
     wants_all: bool
+    age_ms: int
 
 
 class Recorded(NamedTuple):
-    """A backup keeps an event."""
+    """A backup keeps an event, or has no room for it."""
 
     id: EventId
     attribute: str
+    is_full: bool
 
 
 class Done(NamedTuple):

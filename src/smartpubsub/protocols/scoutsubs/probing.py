@@ -82,6 +82,7 @@ class Probing:
         for attribute in office.copying.roots_kept(peer):
             office.tree(attribute)
         office.admitting.on_silent(peer)
+        office.keeping.on_silent(peer)
         office.spreading.on_silent(peer)
         office.raising.on_silent(peer)
 
@@ -99,7 +100,7 @@ class Probing:
         office = self._office
         parents = [tree.parent.peer for tree in office.trees.values() if tree.parent is not None]
         backups = dict.fromkeys(office.copying.backups())
-        owners = [*office.copying.owners(), *office.admitting.owners()]
+        owners = [*office.copying.owners(), *office.keeping.owners()]
         matters = dict.fromkeys([*parents, *backups, *owners])
         for peer in matters:
             is_silent = office.heard_us.get(peer, -1) <= office.now - office.settings.probe_us

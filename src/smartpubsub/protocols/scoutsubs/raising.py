@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.opened import MS
 from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Raise
 from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
+LAST_KNOWN_MAX = 10_000
+"""Of how many attributes it is remembered which event came last, the others' order is not kept."""
 BACKOFF_MAX = 6
 """The wait for an admission doubles so often at most."""
 
@@ -30,6 +33,7 @@ class _Copy:
     wants_all: bool
     began_us: int
     sent_to: Peer | None = None
+    admitted_by: Peer | None = None
     tries: int = 1
 
 
@@ -50,6 +54,11 @@ class Raising:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def last_count(self) -> int:
+        """Of how many attributes it is remembered which event came last."""
+        return len(self._last)
+
     def publish(self, event: Publication, *, wants_all: bool) -> None:
         """Raise an event to all its rendezvous."""
         office = self._office
@@ -63,15 +72,22 @@ class Raising:
         for attribute in list(attributes):
             previous = self._last.get(attribute, 0)
             copy = _Copy(event, attribute, previous, office.now, wants_all, office.now)
-            self._last[attribute] = event.id.number
+            self._remember_last(attribute, event.id.number)
             self._open[event.id, attribute] = copy
             if wants_all:
                 self._incomplete.setdefault(event.id, {})[attribute] = copy
             self._raise(copy, is_retry=False)
 
+    def _remember_last(self, attribute: str, number: int) -> None:
+        self._last.pop(attribute, None)
+        self._last[attribute] = number
+        if len(self._last) > LAST_KNOWN_MAX:
+            del self._last[next(iter(self._last))]
+
     def _raise(self, copy: _Copy, *, is_retry: bool) -> None:
         office = self._office
-        part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all)
+        age_ms = (office.now - copy.began_us) // MS
+        part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all, age_ms)
         copy.sent_to = self._roots.get(copy.attribute) if office.settings.is_reliable else None
         if copy.sent_to is not None:
             office.say(copy.sent_to, part)
@@ -91,6 +107,10 @@ class Raising:
         if copy is None:
             return
         office = self._office
+        if office.now - copy.began_us > 2 * office.settings.renew_us:
+            reason = f"the rendezvous of {attribute} was not reached for too long; publish it again"
+            self.on_admitted(office.own.peer, Admitted(id, attribute, reason))
+            return
         copy.tries += 1
         self._roots.pop(attribute, None)
         if copy.sent_to is not None and office.heard_us.get(copy.sent_to, -1) < copy.sent_us:
@@ -101,6 +121,9 @@ class Raising:
     def on_admitted(self, peer: Peer, part: Admitted) -> None:
         """A rendezvous has admitted an event, or refused it."""
         office = self._office
+        receipted = self._incomplete.get(part.id, {}).get(part.attribute)
+        if receipted is not None:
+            receipted.admitted_by = peer  # Also if that is another one than before.
         copy = self._open.pop((part.id, part.attribute), None)
         if copy is None:
             return
@@ -120,14 +143,16 @@ class Raising:
             del self._attributes[part.id]
             office.deliver(Published(part.id))
 
-    def on_completed(self, part: Completed) -> None:
-        """Everybody has an event who was to get it by way of an attribute."""
-        left = self._incomplete.get(part.id)
-        if left is not None:
-            left.pop(part.attribute, None)
-            if not left:
-                del self._incomplete[part.id]
-                self._office.deliver(Confirmed(part.id))
+    def on_completed(self, peer: Peer, part: Completed) -> None:
+        """Everybody has an event who was to get it by way of an attribute, says its rendezvous."""
+        left = self._incomplete.get(part.id, {})
+        copy = left.get(part.attribute)
+        if copy is None or copy.admitted_by != peer:
+            return
+        del left[part.attribute]
+        if not left:
+            del self._incomplete[part.id]
+            self._office.deliver(Confirmed(part.id))
 
     def tick(self) -> None:
         """Once in a while: ask for receipts that may have got lost, as long as they can come."""

@@ -238,7 +238,9 @@ class Seeking:
         those below it are reached by way of its backups until they have found another parent.
         """
         peer = copy.contact.peer
-        if peer == self._office.own.peer or not tree.restore(copy, self._office.now):
+        office = self._office
+        child_count_max = office.settings.child_count_max
+        if peer == office.own.peer or not tree.restore(copy, office.now, child_count_max):
             return False
         self._office.say(peer, Adopt(tree.attribute, owner))
         return True

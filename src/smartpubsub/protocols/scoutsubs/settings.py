@@ -30,9 +30,9 @@ class ScoutSettings:
     backups: int = 2
     """How many others keep a copy of what a node keeps: f."""
 
-    fan_out_max: int = 100
+    fan_out_max: int = 4
     """How many children a node takes in a tree before it sends newcomers on to one of them; 0 for
-    any number."""
+    any number. Few, so that what a popular attribute takes is shared by all who want it."""
 
     renew_us: int = 15 * MINUTE
     """How often a node renews what it has announced: t. Unless renewed it lapses after 2t."""

@@ -113,8 +113,16 @@ def _confirm(part: parts.Confirm | parts.NoCopy) -> int:
     return size + field_bytes(len(on_behalf)) if on_behalf else size
 
 
-def _about_event(part: parts.Completed | parts.Recorded | parts.Done | parts.Want) -> int:
+def _about_event(part: parts.Completed | parts.Done | parts.Want) -> int:
     return _id(part.id) + _text(part.attribute)
+
+
+def _recorded(part: parts.Recorded) -> int:
+    return _id(part.id) + _text(part.attribute) + _flag(part.is_full)
+
+
+def _tree_copied(part: parts.TreeCopied) -> int:
+    return _text(part.attribute) + _number(part.version) + _flag(part.is_full)
 
 
 def _admitted(part: parts.Admitted) -> int:
@@ -137,6 +145,7 @@ def _raise(part: parts.Raise) -> int:
         + _number(part.hops)
         + _flag(part.is_retry)
         + _flag(part.wants_all)
+        + _number(part.age_ms)
     )
 
 
@@ -182,6 +191,7 @@ def _record(part: parts.Record) -> int:
         + _text(part.attribute)
         + _number(part.hops)
         + _flag(part.wants_all)
+        + _number(part.age_ms)
     )
 
 
@@ -209,11 +219,11 @@ _SIZES: dict[type, Callable[[Any], int]] = {
     parts.Probe: lambda part: _number(part.number),
     parts.Alive: lambda part: _number(part.number) + _number(part.incarnation),
     parts.Record: _record,
-    parts.Recorded: _about_event,
+    parts.Recorded: _recorded,
     parts.Done: _about_event,
     parts.Completed: _about_event,
     parts.CopyTree: _copy_tree,
-    parts.TreeCopied: lambda part: _text(part.attribute) + _number(part.version),
+    parts.TreeCopied: _tree_copied,
     parts.NoCopy: _confirm,
     parts.Pull: lambda part: _text(part.attribute),
     parts.Pulled: _pulled,

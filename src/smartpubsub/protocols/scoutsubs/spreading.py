@@ -7,12 +7,15 @@ on the way does the same, and tries the backups of children that do not answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
-from smartpubsub.protocols.scoutsubs.tree import Child, Tree
+from smartpubsub.protocols.scoutsubs.tree import Child, Former, Tree
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
@@ -38,6 +41,11 @@ class Spreading:
     def open_count(self) -> int:
         """How many events are not confirmed."""
         return len(self._open)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events can be taken until some are confirmed."""
+        return self.open_count >= self._office.settings.record_count_max
 
     def at_root(self, key: EventKey) -> Opened | None:
         """An event that is in the care of this node."""
@@ -75,15 +83,21 @@ class Spreading:
             opened.upstream = peer
             if part.is_resend and office.now - opened.again_us >= office.patience_us:
                 self._send_again(opened)
+        elif part.on_behalf == NOBODY and (
+            part.attribute not in office.trees or key in self._delivered
+        ):
+            self._confirm(peer, key, NOBODY)
+        elif self.is_full:
+            office.refusals["events"] += 1  # What is not confirmed comes again.
         elif not office.signing.is_signed(part.event):
             office.refusals["signature"] += 1
         elif part.on_behalf != NOBODY:
             self._stand_in(peer, part)
-        elif part.attribute in office.trees and key not in self._delivered:
-            tree = office.trees[part.attribute]
-            self.spread(tree, part.event, part.hops, peer, NOBODY)
         else:
-            self._confirm(peer, key, NOBODY)
+            tree = office.trees[part.attribute]
+            late_us = 2 * (office.settings.renew_us if part.is_resend else office.patience_us)
+            former = tree.former_interested(part.event.predicate, office.now - late_us)
+            self.spread(tree, part.event, part.hops, peer, NOBODY, former=former)
 
     def spread(
         self,
@@ -94,8 +108,9 @@ class Spreading:
         excluded: Peer,
         *,
         is_resend: bool = False,
+        former: Mapping[Peer, Former] = MappingProxyType({}),
     ) -> Opened:
-        """Deliver an event here and send it to all interested children."""
+        """Deliver an event here and send it to all interested children, present and former."""
         office = self._office
         own, children = tree.interested(event.predicate)
         if self._delivered.add((event.id, tree.attribute), office.now) and own:
@@ -103,9 +118,11 @@ class Spreading:
         targets = {
             peer: Target(tree.children[peer].backups) for peer in children if peer != excluded
         }
-        opened = Opened(event, tree.attribute, hops, upstream, NOBODY, targets, office.now)
-        for peer in targets:
-            if is_resend or office.is_silent(peer):
+        now = office.now
+        opened = Opened(event, tree.attribute, hops, upstream, NOBODY, targets, now, now)
+        targets |= {peer: Target(child.backups) for peer, child in former.items()}
+        for peer in list(targets):
+            if is_resend or office.is_silent(peer) or peer in former:
                 self._send_to(opened, peer)
             else:
                 self._send_first(opened, tree.children[peer])
@@ -134,8 +151,9 @@ class Spreading:
             if any(wanted.matches(part.event.predicate) for wanted in child.filters)
         ]
         targets = {child.contact.peer: Target(child.backups) for child in wanting}
+        now = office.now
         opened = Opened(
-            part.event, part.attribute, part.hops, peer, part.on_behalf, targets, office.now
+            part.event, part.attribute, part.hops, peer, part.on_behalf, targets, now, now
         )
         self._keep(opened)
         self._send_again(opened)
@@ -215,10 +233,9 @@ class Spreading:
 
     def on_confirm(self, peer: Peer, part: Confirm) -> None:
         """Somebody has an event, and so have all below it."""
-        confirmed = part.on_behalf or peer
         for opened in list(self._open.get((part.id, part.attribute), {}).values()):
             tree = self._office.trees.get(opened.attribute)
-            child = self._confirmed_child(opened, tree, confirmed)
+            child = self._confirmed_child(opened, tree, peer, part.on_behalf)
             if child is None:
                 continue
             if opened.upstream is None and not opened.tries:
@@ -229,14 +246,23 @@ class Spreading:
                 self._one_less_outstanding(tree.children[child], tree.attribute)
             self.conclude(opened)
 
-    def _confirmed_child(self, opened: Opened, tree: Tree | None, confirmed: Peer) -> Peer | None:
-        """The child that a confirmation stands for: itself, or one that was passed by."""
-        if confirmed in opened.targets:
-            return confirmed
-        for peer in opened.targets:
-            child = tree.children.get(peer) if tree else None
-            if child is not None and child.path == confirmed:
-                return peer
+    def _confirmed_child(
+        self, opened: Opened, tree: Tree | None, peer: Peer, on_behalf: Peer
+    ) -> Peer | None:
+        """The child that a confirmation stands for: itself, one that was passed by, or one that
+
+        the sender stands in for, if it is one of those that were asked to.
+        """
+        if on_behalf != NOBODY:
+            target = opened.targets.get(on_behalf)
+            asked = (*target.backups, self._office.own) if target is not None else ()
+            return on_behalf if any(contact.peer == peer for contact in asked) else None
+        if peer in opened.targets:
+            return peer
+        for target_peer in opened.targets:
+            child = tree.children.get(target_peer) if tree else None
+            if child is not None and child.path == peer:
+                return target_peer
         return None
 
     def _one_less_outstanding(self, child: Child, attribute: str) -> None:
@@ -287,14 +313,14 @@ class Spreading:
             return
         office = self._office
         opened.tries += 1
-        if office.now - opened.sent_us > 2 * office.settings.renew_us:
+        if office.now - opened.began_us > 2 * office.settings.renew_us:
             opened.targets.clear()  # Whoever has not come back by now has lapsed.
             opened.recording.clear()
-            opened.is_at_risk = False
+            opened.is_at_risk = opened.wants_all = False
             self.conclude(opened)
             return
         for peer in opened.recording:
-            office.say(peer, opened.record())
+            office.say(peer, opened.record(office.now))
             office.probing.probe(peer)
         self._send_again(opened)
         self._wait(opened)

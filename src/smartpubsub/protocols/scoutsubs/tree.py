@@ -81,10 +81,20 @@ class Child:
         )
 
 
-class Wait(NamedTuple):
-    """Somebody to be told when a version is in force above, and a copy held by all backups."""
+class Former(NamedTuple):
+    """A child that has moved to another parent, as it was then.
 
-    who: Owner
+    An event of before may still be on its way here for it, or be sent again after it got lost.
+    """
+
+    filters: tuple[Predicate, ...]
+    backups: tuple[Contact, ...]
+    left_us: int
+
+
+class Wait(NamedTuple):
+    """What has to be in force above, and held by all backups, before somebody is told."""
+
     told_version: int
     """The child's version, which is what it is told."""
     version: int
@@ -108,6 +118,7 @@ class Interested(NamedTuple):
 
 CHANGES_KEPT = 64
 RECENT_COUNT_MAX = 200
+FORMER_COUNT_MAX = 1_000
 
 
 class Tree:
@@ -126,6 +137,8 @@ class Tree:
         self.role = Role.SEEKING
         self.parent: Contact | None = None
         self.children: dict[Peer, Child] = {}
+        self.former: dict[Peer, Former] = {}
+        """Children that have moved away, those that did so first before the others."""
         self.own: dict[int, tuple[Predicate, int]] = {}
         self.version = version
         """Of what is shown above."""
@@ -138,15 +151,17 @@ class Tree:
         """When all of it was last known to be in force."""
         self.copy_version = copy_version
         """Of the children, as backups keep them."""
-        self.waiting: list[Wait] = []
+        self.waiting: dict[Owner, Wait] = {}
+        """By whom it is for, in the order of versions."""
         self.direct: Contact | None = None
         """The shortcut that is offered to the parent."""
         self.backups: tuple[Contact, ...] = ()
         """Who keeps a copy, as the parent is told."""
         self.is_handing_over = False
         """Whether it was the root until now and what is above is not yet in force."""
-        self.recent: deque[Raise] = deque(maxlen=RECENT_COUNT_MAX)
-        """What was admitted here last, for another rendezvous that may have to have it too."""
+        self.recent: deque[tuple[Raise, int]] = deque(maxlen=RECENT_COUNT_MAX)
+        """What was admitted here last, and when it was published, for another rendezvous that may
+        have to have it too."""
         self.used_us = 0
         """When anything was last wanted of it."""
         self._version_before = version
@@ -260,18 +275,38 @@ class Tree:
                 found.append(ChildCopy(own, incarnation, self.version, wanted, None, ()))
         return found
 
-    def restore(self, copy: ChildCopy, now: int) -> bool:
-        """Take a child from a copy, unless something newer is known of it."""
+    def restore(self, copy: ChildCopy, now: int, child_count_max: int) -> bool:
+        """Take a child from a copy, unless there is no room or something newer is known of it."""
         peer = copy.contact.peer
         known = self.children.get(peer)
         if known is not None:
             if (known.incarnation, known.version) >= (copy.incarnation, copy.version):
                 return False
             self.drop_child(peer)
+        elif len(self.children) >= child_count_max:
+            return False
         child = Child(copy.contact, copy.incarnation, copy.version, now, backups=copy.backups)
         self.children[peer] = child
         self.change_child(child, copy.filters, ())
         return True
+
+    def let_go(self, child: Child, now: int) -> None:
+        """Remember a child that has moved to another parent."""
+        peer = child.contact.peer
+        self.former.pop(peer, None)
+        self.former[peer] = Former(tuple(child.filters), child.backups, now)
+        if len(self.former) > FORMER_COUNT_MAX:
+            del self.former[next(iter(self.former))]
+
+    def former_interested(self, event: Predicate, since_us: int) -> dict[Peer, Former]:
+        """Those of the children that have moved away since a time who want an event."""
+        return {
+            peer: former
+            for peer, former in self.former.items()
+            if former.left_us >= since_us
+            and not (peer in self.children and self.children[peer].filters)
+            and any(wanted.matches(event) for wanted in former.filters)
+        }
 
     def drop_child(self, peer: Peer) -> None:
         """Forget a child and all its filters."""

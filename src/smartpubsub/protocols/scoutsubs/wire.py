@@ -230,11 +230,13 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     "attribute": _attribute,
     "predicate": lambda text, taken: read_predicate(text, taken.limits.events),
     "refusal": _refusal,
-    **dict.fromkeys(("incarnation", "version", "in_force", "previous", "number"), _number),
+    **dict.fromkeys(
+        ("incarnation", "version", "in_force", "previous", "number", "age_ms"), _number
+    ),
     "hops": _hops,
     "base": lambda number, taken: _number(number, taken) - 1,
     **dict.fromkeys(("is_retry", "wants_whole", "wants_all", "is_resend"), _flag),
-    **dict.fromkeys(("is_root", "is_whole", "was_root"), _flag),
+    **dict.fromkeys(("is_root", "is_whole", "was_root", "is_full"), _flag),
     **dict.fromkeys(("on_behalf", "owner", "instead_of"), _peer),
     "gone": _peers,
     "contact": _contact,

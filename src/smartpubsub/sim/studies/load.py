@@ -16,8 +16,8 @@ from smartpubsub.sim.studies.observed import Watch, completed, nobody
 from smartpubsub.workloads import scenario
 
 SCENARIO = "power-law"
-FAN_OUTS = (0, ScoutSettings().fan_out_max, 16)
-"""How many children a node takes in a tree: any number, as many as usual, few."""
+FAN_OUTS = (0, 16, ScoutSettings().fan_out_max)
+"""How many children a node takes in a tree: any number, some, as many as usual."""
 
 
 @dataclass(frozen=True, kw_only=True)
