@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import trio
@@ -37,6 +38,7 @@ from smartpubsub.seam import (
     Started,
     Store,
     TimerFired,
+    Unknown,
 )
 from tests.node.hosts import LOOPBACK, Memory, eventually, run
 
@@ -406,5 +408,35 @@ def test_a_host_can_be_cancelled_at_any_time(after_s: float) -> None:
         assert scope.cancelled_caught
         with pytest.raises(HostStoppedError):
             await recorder.do()
+
+    run(main)
+
+
+def test_what_is_sent_to_somebody_known_by_its_id_alone_waits_until_it_is_found() -> None:
+    async def main() -> None:
+        other = Recorder()
+
+        def find(event: Event, _: int) -> list[Effect]:
+            return [Connect(*other.own[::2])] if isinstance(event, Unknown) else []
+
+        async with running(recorder := Recorder(find), other):
+            message = Message(Kind.ADD_PROVIDER, b"a")
+            await recorder.do(Send(other.own.peer, message), Send(other.own.peer, message))
+            await eventually(lambda: len(other.of(Received)) == 2)
+
+        assert recorder.of(Unknown) == [Unknown(other.own.peer)]
+        assert recorder.host.counts.dropped == 0
+
+    run(main)
+
+
+def test_what_is_sent_to_somebody_who_is_not_found_is_dropped_and_counted() -> None:
+    async def main() -> None:
+        settings = replace(QUICK, find_s=0.01)
+        async with running(recorder := Recorder(settings=settings)):
+            nobody = Identity.new().peer
+            await recorder.do(Send(nobody, Message(Kind.ADD_PROVIDER, b"a")))
+            await recorder.saw(Unknown(nobody), Disconnected(nobody))
+            await eventually(lambda: recorder.host.counts.dropped_unreachable == 1)
 
     run(main)

@@ -13,6 +13,7 @@ from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery, PubSub
 from smartpubsub.seam import (
     Ask,
+    Connected,
     Deliver,
     Disconnected,
     Effect,
@@ -23,6 +24,7 @@ from smartpubsub.seam import (
     Store,
     TimerFired,
     Told,
+    Unknown,
 )
 from smartpubsub.sim.faults import Partition
 from smartpubsub.sim.signing import StandInSigning
@@ -219,6 +221,44 @@ class Diary:
     def handle(self, event: Event, now: int) -> list[Effect]:
         self.told.append(event)
         return [Deliver(("written at", now))] if isinstance(event, Received) else []
+
+
+def events_told_to(core: NodeCore, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """From now on all events that reach a node's protocol, which does nothing about them."""
+    told: list[Event] = []
+
+    def note(event: Event, _: int) -> list[Effect]:
+        told.append(event)
+        return []
+
+    monkeypatch.setattr(core.pubsub, "handle", note)
+    return told
+
+
+def test_somebody_known_by_its_id_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = joined(flooding(), count=60)
+    core = nodes.core(0)
+    known = core.kademlia.table.contacts()
+    stranger = next(n for n in nodes.numbers[1:] if contact(n) not in known)
+    told = events_told_to(core, monkeypatch)
+
+    nodes.do(0, core.handle(Unknown(contact(stranger).peer), nodes.clock(0)))
+    nodes.run(10 * SECOND)
+
+    assert told == [Connected(contact(stranger).peer)]
+
+
+def test_nobody_is_connected_to_for_somebody_who_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = joined(flooding())
+    core = nodes.core(0)
+    told = events_told_to(core, monkeypatch)
+
+    nodes.do(0, core.handle(Unknown(contact(999).peer), nodes.clock(0)))
+    nodes.run(10 * SECOND)
+
+    assert told == []
 
 
 def test_a_resident_gets_what_is_its_own_and_what_concerns_all() -> None:

@@ -17,6 +17,7 @@ ROOMS_FROM_BELOW = (
     "workloads",
     "sim",
     "node",
+    "testbed",
     "gateway",
     "pipeline",
     "bench",

@@ -30,6 +30,9 @@ COMMANDS = {
         "smartpubsub.cli.pipeline:pipeline",
         "Work on tables of events and subscriptions, with Spark.",
     ),
+    "testbed": LazyCommand(
+        "smartpubsub.cli.testbed:testbed", "Run the protocols on real nodes of this machine."
+    ),
     "bench": LazyCommand("smartpubsub.cli.bench:bench", "Measure SmartPubSub next to its peers."),
 }
 

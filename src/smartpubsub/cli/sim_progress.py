@@ -23,9 +23,12 @@ class StderrProgress(Progress):
     It is a context manager, so that the line is gone when the run is over.
     """
 
-    def __init__(self, title: str = "", passed: str = "simulated") -> None:
+    def __init__(
+        self, title: str = "", *, passed: str = "simulated", tells_stages: bool = False
+    ) -> None:
         self._title = title
         self._passed = passed
+        self._tells_stages = tells_stages
         self._stage = ""
         self._is_terminal = sys.stderr.isatty()
         self._every_s = SHOW_EVERY_S if self._is_terminal else TELL_EVERY_S
@@ -47,6 +50,8 @@ class StderrProgress(Progress):
     def say(self, stage: str) -> None:
         """A new stage begins."""
         self._stage = stage
+        if self._tells_stages and not self._is_terminal:
+            click.echo(f"{self._title}{stage}", err=True)
 
     def tick(self, world: Watched) -> None:
         """Show how far the run has got, unless that was done just now."""

@@ -12,30 +12,19 @@ from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_progress import StderrProgress
 from smartpubsub.cli.sim_protocols import note_what_is_ignored, protocol_option, variant_option
 from smartpubsub.cli.sim_text import result_text
+from smartpubsub.cli.trace_options import trace_options
 from smartpubsub.sim import result as results
 from smartpubsub.sim.options import SimOptions
 from smartpubsub.sim.result import Result
 from smartpubsub.sim.trace import Trace
-from smartpubsub.sim.trace_files import TRACE_FORMATS, TraceFolder
+from smartpubsub.sim.trace_files import TraceFolder
 
 
 @click.command()
 @protocol_option
 @variant_option
 @sim_options
-@click.option(
-    "--trace",
-    "folder",
-    type=click.Path(path_type=Path),
-    help="A new folder, to write there all that happens.",
-)
-@click.option(
-    "--trace-format",
-    type=click.Choice([*TRACE_FORMATS]),
-    default="parquet",
-    show_default=True,
-    help="In which form.",
-)
+@trace_options
 @json_option
 @click.pass_context
 def run(

@@ -13,8 +13,17 @@ VIOLATIONS_SHOWN = 5
 
 
 def result_text(result: Result) -> str:
-    """A result in a few lines."""
+    """The result of a simulated run in a few lines."""
     found: dict[str, Any] = result.document()
+    took = (
+        f"{found['wall_s']:,} s for {found['simulated_s']:,} simulated,"
+        f" {found['peak_rss_mb']:,} MB at most"
+    )
+    return lines_of(found, took, result.violations)
+
+
+def lines_of(found: dict[str, Any], took: str, violations: Sequence[Violation]) -> str:
+    """A result in a few lines, wherever it is from."""
     lines = [
         ("ran", _what_ran(found)),
         ("events", f"{found['injected']:,} injected, {found['published']:,} acknowledged"),
@@ -32,11 +41,7 @@ def result_text(result: Result) -> str:
         ("hops", f"mean {found['hops']['mean']:,}, max {found['hops']['max']:,}"),
         ("subscribing", _latency(found["subscription_latency_ms"])),
         ("sent", f"{found['messages']:,} messages, {found['bytes']:,} bytes"),
-        (
-            "took",
-            f"{found['wall_s']:,} s for {found['simulated_s']:,} simulated,"
-            f" {found['peak_rss_mb']:,} MB at most",
-        ),
+        ("took", took),
         ("digest", found["trace_digest"]),
     ]
     if found["pace_ms"]:
@@ -46,7 +51,7 @@ def result_text(result: Result) -> str:
     if found["interrupted"]:
         lines.append(("interrupted", "this is what there was until then"))
     text = "\n".join(f"{name:<14}{value}" for name, value in lines)
-    return "\n".join([text, *violation_lines(result.violations)])
+    return "\n".join([text, *violation_lines(violations)])
 
 
 def _delivered(found: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 
+import trio
 from multiaddr import Multiaddr
 from multiaddr.exceptions import Error as MultiaddrError
 from multiaddr.protocols import P_P2P
@@ -27,6 +28,7 @@ class AddressBook:
         self._peer_count_max = peer_count_max
         self._address_count_max = address_count_max
         self._address_bytes_max = address_bytes_max
+        self._awaited: dict[Peer, trio.Event] = {}
         self._own: OrderedDict[Peer, tuple[bytes, ...]] = OrderedDict()
         self._hearsay: OrderedDict[Peer, tuple[bytes, ...]] = OrderedDict()
 
@@ -55,6 +57,11 @@ class AddressBook:
         own, hearsay = self._own.get(peer, ()), self._hearsay.get(peer, ())
         return own + tuple(address for address in hearsay if address not in own)
 
+    async def wait_for(self, peer: Peer) -> None:
+        """Until it is known where a peer is."""
+        if not self.of(peer):
+            await self._awaited.setdefault(peer, trio.Event()).wait()
+
     def _usable(self, addresses: Sequence[bytes]) -> tuple[bytes, ...]:
         short = [address for address in addresses if len(address) <= self._address_bytes_max]
         plain = [transport_address(address) for address in short[: 2 * self._address_count_max]]
@@ -67,6 +74,8 @@ class AddressBook:
         addresses: tuple[bytes, ...],
     ) -> None:
         kept[peer] = addresses[: self._address_count_max]
+        if peer in self._awaited:
+            self._awaited.pop(peer).set()
         kept.move_to_end(peer)
         if len(kept) > self._peer_count_max:
             kept.popitem(last=False)

@@ -32,7 +32,7 @@ from smartpubsub.node.streams import (
     end,
     shielded,
 )
-from smartpubsub.node.transport import make_swarm
+from smartpubsub.node.transport import MakeTcp, make_swarm
 from smartpubsub.seam import Peer
 
 PING = "/ipfs/ping/1.0.0"
@@ -56,6 +56,7 @@ class Connections:
         settings: HostSettings,
         on_connection: OnConnection,
         counts: Counts | None = None,
+        make_tcp: MakeTcp | None = None,
     ) -> None:
         self.peer = identity.peer
         self.addresses: tuple[bytes, ...] = ()
@@ -66,7 +67,7 @@ class Connections:
         self._keys = create_new_key_pair(identity.seed)
         self._told: dict[Peer, None] = {}
         """Those that are said to be connected."""
-        self._swarm = make_swarm(ID(identity.peer), self._keys, settings, self._counts)
+        self._swarm = make_swarm(ID(identity.peer), self._keys, settings, self._counts, make_tcp)
         self._swarm.register_notifee(_Notifee(self._on_made, self._on_gone))
         self._swarm.set_stream_handler(self._on_stream)
         self._select = Multiselect()

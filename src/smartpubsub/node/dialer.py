@@ -26,6 +26,7 @@ class Dialer:
         settings: HostSettings,
         counts: Counts,
         on_failure: Callable[[Peer], None],
+        on_unknown: Callable[[Peer], None],
     ) -> None:
         self._connections = connections
         self._book = book
@@ -33,6 +34,7 @@ class Dialer:
         self._settings = settings
         self._counts = counts
         self._on_failure = on_failure
+        self._on_unknown = on_unknown
         self._dialling: dict[Peer, trio.Event] = {}
         self._at_once = trio.CapacityLimiter(settings.dial_count_max)
 
@@ -81,6 +83,7 @@ class Dialer:
             raise UnreachableError("the peer could not be reached a moment ago")
         self._dialling[peer] = done = trio.Event()
         try:
+            await self._have_address(peer)
             async with self._at_once:
                 await self._try_addresses(peer)
             self._backoff.succeed(peer)
@@ -91,6 +94,13 @@ class Dialer:
         finally:
             del self._dialling[peer]
             done.set()
+
+    async def _have_address(self, peer: Peer) -> None:
+        """Give whoever can find peers the time to find this one."""
+        if not self._book.of(peer):
+            self._on_unknown(peer)
+            with trio.move_on_after(self._settings.find_s):
+                await self._book.wait_for(peer)
 
     async def _try_addresses(self, peer: Peer) -> None:
         addresses = self._book.of(peer)[: self._settings.address_tries_max]

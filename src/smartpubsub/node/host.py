@@ -28,6 +28,7 @@ from smartpubsub.node.inbox import Inbox
 from smartpubsub.node.lanes import Lanes
 from smartpubsub.node.streams import UnreachableError
 from smartpubsub.node.timers import MICROSECONDS, Clock, Timers
+from smartpubsub.node.transport import MakeTcp
 from smartpubsub.node.usage import Usage
 from smartpubsub.protocols.codecs import Codec
 from smartpubsub.seam import (
@@ -50,6 +51,7 @@ from smartpubsub.seam import (
     Started,
     Store,
     TimerFired,
+    Unknown,
 )
 
 T = TypeVar("T")
@@ -101,6 +103,7 @@ class Host:
         on_deliver: Callable[[object], None],
         settings: HostSettings | None = None,
         rng: Random | None = None,
+        make_tcp: MakeTcp | None = None,
     ) -> None:
         self.settings = settings = settings or HostSettings()
         self.counts = Counts()
@@ -117,7 +120,9 @@ class Host:
         self._on_deliver = on_deliver
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
-        self.connections = Connections(identity, settings, self._on_connection, self.counts)
+        self.connections = Connections(
+            identity, settings, self._on_connection, self.counts, make_tcp
+        )
         self._backoff = Backoff(
             settings.backoff_s_first,
             settings.backoff_s_max,
@@ -131,6 +136,7 @@ class Host:
             settings,
             self.counts,
             on_failure=lambda peer: self._inbox.put(Disconnected(peer)),
+            on_unknown=lambda peer: self._inbox.put(Unknown(peer)),
         )
         self._usage = Usage()
         self._inbound = Inbound(

@@ -20,6 +20,8 @@ class HostSettings:
     stream_count_per_protocol_max: int = 8
     """Of one peer."""
 
+    find_s: float = 10.0
+    """How long it may take to find out where a peer is."""
     dial_s: float = 10.0
     """How long one address is tried."""
     dial_count_max: int = 16

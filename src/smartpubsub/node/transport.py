@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import trio
 from libp2p.abc import IRawConnection
@@ -27,14 +27,23 @@ from smartpubsub.node.host_settings import HostSettings
 
 _KEEPALIVES = 3
 
+MakeTcp: TypeAlias = Callable[[float, int, Counts], "WatchedTcp"]
+"""What makes another TCP of the same arguments, for those who want more than to be connected."""
 
-def make_swarm(peer: ID, keys: KeyPair, settings: HostSettings, counts: Counts) -> Swarm:
+
+def make_swarm(
+    peer: ID,
+    keys: KeyPair,
+    settings: HostSettings,
+    counts: Counts,
+    make_tcp: MakeTcp | None = None,
+) -> Swarm:
     """A swarm that connects only when told to, and once for each time it is told."""
     patches.apply()
     store = PeerStore()
     store.add_key_pair(peer, keys)
     limit = settings.connection_count_max
-    tcp = WatchedTcp(settings.silence_s, limit, counts)
+    tcp = (make_tcp or WatchedTcp)(settings.silence_s, limit, counts)
     swarm = Swarm(
         peer,
         store,

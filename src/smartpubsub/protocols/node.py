@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
-from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.kademlia.wire import decode, encode
 from smartpubsub.predicates import Predicate
@@ -24,18 +24,21 @@ from smartpubsub.seam import (
     Answered,
     Asked,
     CancelTimer,
+    Connect,
     Core,
     Deliver,
     Effect,
     Event,
     Load,
     Loaded,
+    Peer,
     Received,
     SetTimer,
     Started,
     Store,
     TimerFired,
     Told,
+    Unknown,
 )
 
 _STORED = b"node/"
@@ -52,6 +55,8 @@ MEET_US = MINUTE
 """How often a node tries to meet peers that it remembers and does not know any more."""
 MEET_AT_ONCE = 3
 JOIN_AGAIN_US = 5 * SECOND
+LOOK_FOR_AT_ONCE_MAX = 64
+"""How many peers are looked for at once; for others it is tried again with the next message."""
 
 
 class NodeCore:
@@ -78,6 +83,8 @@ class NodeCore:
         self._has_loaded = False
         self._bootstrap: Sequence[Contact] | None = None
         """By way of whom to join once it is known whom the node remembers."""
+        self._looked_for: dict[int, Peer] = {}
+        """Who is to be found, by the number of the query that does."""
         self._is_lonely = False
         """Whether it has looked for its place and nobody has answered."""
         self._effects: list[Effect] = []
@@ -160,6 +167,8 @@ class NodeCore:
                 self._below(self.kademlia.handle(event, now), now)
                 self._effects += [Load(_STORED), SetTimer(("node", "meet"), now + MEET_US)]
                 self._tell_all(event, now)
+            case Unknown(peer):
+                self._look_for(peer, now)
             case Loaded(prefix, values) if prefix == _STORED:
                 self._on_loaded(values, now)
             case Loaded(prefix):
@@ -211,6 +220,9 @@ class NodeCore:
                 continue
             if isinstance(effect.item, Joined) and not self._on_joined(effect.item, now):
                 continue
+            if isinstance(effect.item, Found) and effect.item.number in self._looked_for:
+                self._on_found(effect.item)
+                continue
             self._tell_all(Told(effect.item), now)
 
     # --- peers ---
@@ -231,6 +243,19 @@ class NodeCore:
         for contact in self._strangers()[:MEET_AT_ONCE]:
             self._remembered[contact.peer] = self._remembered.pop(contact.peer)
             self._below(self.kademlia.meet(contact, now), now)
+
+    def _look_for(self, peer: Peer, now: int) -> None:
+        """Find out where somebody is whom others know by its id alone."""
+        if len(self._looked_for) < LOOK_FOR_AT_ONCE_MAX:
+            number, effects = self.kademlia.find_closest(peer, now)
+            self._looked_for[number] = peer
+            self._below(effects, now)
+
+    def _on_found(self, found: Found) -> None:
+        wanted = self._looked_for.pop(found.number)
+        for contact in found.closest:
+            if contact.peer == wanted:
+                self._effects.append(Connect(contact.peer, contact.addresses))
 
     def _strangers(self) -> list[Contact]:
         table = self.kademlia.table

@@ -44,6 +44,7 @@ from smartpubsub.seam.events import (
     Started,
     TimerFired,
     Told,
+    Unknown,
 )
 from smartpubsub.seam.states import drawing
 
@@ -80,5 +81,6 @@ __all__ = [
     "Timer",
     "TimerFired",
     "Told",
+    "Unknown",
     "drawing",
 ]

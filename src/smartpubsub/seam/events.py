@@ -72,6 +72,21 @@ class Disconnected(NamedTuple):
     peer: Peer
 
 
+class Unknown(NamedTuple):
+    """Something is to be sent to a peer, and nobody has said where it can be reached."""
+
+    peer: Peer
+
+
 Event: TypeAlias = (
-    Started | Received | Asked | Answered | TimerFired | Loaded | Told | Connected | Disconnected
+    Started
+    | Received
+    | Asked
+    | Answered
+    | TimerFired
+    | Loaded
+    | Told
+    | Connected
+    | Disconnected
+    | Unknown
 )

@@ -5,6 +5,7 @@ A fault is planned into a world and then happens by itself. Times are microsecon
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -140,12 +141,17 @@ class Churn:
     seed: int
 
     def plan(self, world: World) -> None:
+        for crash in self.crashes():
+            crash.plan(world)
+
+    def crashes(self) -> Iterator[Crash]:
+        """When who goes, and comes back."""
         for node in self.nodes:
             rng = stream(self.seed, "churn", node)
             at = self.at_us + round(rng.expovariate(1 / self.up_us_mean))
             while at < self.until_us:
                 back_at = at + round(rng.expovariate(1 / self.down_us_mean)) + 1
-                Crash(node=node, at_us=at, restart_at_us=back_at).plan(world)
+                yield Crash(node=node, at_us=at, restart_at_us=back_at)
                 at = back_at + round(rng.expovariate(1 / self.up_us_mean)) + 1
 
 

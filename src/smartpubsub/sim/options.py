@@ -1,16 +1,17 @@
-"""One simulated experiment as it can be written down: on a command line, or in a plan."""
+"""One experiment as it can be written down: on a command line, or in a plan."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.seam import Peer
 from smartpubsub.sim.crowd import peer_id
 from smartpubsub.sim.experiment import Experiment, FaultPlan
 from smartpubsub.sim.faults import Churn, Fault
@@ -30,6 +31,10 @@ FROM_FILE = "workload"
 """What a result calls the scenario of a workload file."""
 PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
 """Those that large networks are given time for, and how fast they are at most, in microseconds."""
+
+
+PeerOf: TypeAlias = Callable[[int, int], Peer]
+"""A seed and the number of a node to who the node is."""
 
 
 class OptionsError(SmartPubSubError, ValueError):
@@ -115,14 +120,14 @@ class SimOptions:
                 words.append(str(value))
         return shlex.join(words)
 
-    def load(self, protocols: Sequence[str]) -> Workload:
+    def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
         """The workload; in a large network one that all of these protocols can keep up with."""
         if self.workload:
-            return self._load_file(self.workload)
+            return self._load_file(self.workload, peer_of)
         nodes = NODES if self.nodes is None else self.nodes
         return scenario(
             self.scenario_name,
-            keys=self._keys(nodes),
+            keys=self._keys(nodes, peer_of),
             seed=self.seed,
             options=ScenarioOptions(
                 events=self.events,
@@ -143,18 +148,22 @@ class SimOptions:
         trace: Trace | None = None,
         progress: Progress | None = None,
     ) -> Experiment:
-        """A run of a protocol with the workload that was loaded."""
-        options = RunOptions(
+        """A run of a protocol with the workload that was loaded, in the simulated world."""
+        options = self.run_options(protocol, variant, workload)
+        faults = self.fault_plan(workload, options.nodes)
+        return Experiment(options, workload, faults, trace=trace, progress=progress)
+
+    def run_options(self, protocol: str, variant: str, workload: Workload) -> RunOptions:
+        """What a run of a protocol with the workload that was loaded is made of."""
+        return RunOptions(
             protocol=protocol,
             stack=StackOptions(variant=variant, backups=self.backups),
             nodes=len(workload.names) if self.nodes is None else self.nodes,
             seed=self.seed,
             network=self.network,
         )
-        faults = self._fault_plan(workload, options.nodes)
-        return Experiment(options, workload, faults, trace=trace, progress=progress)
 
-    def _load_file(self, path: Path) -> Workload:
+    def _load_file(self, path: Path, peer_of: PeerOf) -> Workload:
         workload = read_workload(path)
         names = len(workload.names)
         nodes = names if self.nodes is None else self.nodes
@@ -167,15 +176,15 @@ class SimOptions:
             return workload
         phases = with_crashes(
             workload.phases,
-            self._keys(nodes),
+            self._keys(nodes, peer_of),
             faults=self.crash_count,
             crash=self.crash,
             rng=stream(self.seed, "crashes"),
         )
         return replace(workload, phases=tuple(map(tuple, phases)))
 
-    def _keys(self, nodes: int) -> list[int]:
-        return [key_of(peer_id(self.seed, number)) for number in range(nodes)]
+    def _keys(self, nodes: int, peer_of: PeerOf) -> list[int]:
+        return [key_of(peer_of(self.seed, number)) for number in range(nodes)]
 
     def _pace_us(self, nodes: int, protocols: Sequence[str]) -> int | None:
         fastest_us = PACED_SCENARIOS.get(self.scenario_name)
@@ -191,7 +200,9 @@ class SimOptions:
         paces = [pace_us(protocol, nodes, publishers, self.network) for protocol in protocols]
         return max(fastest_us, *paces)
 
-    def _fault_plan(self, workload: Workload, nodes: int) -> FaultPlan:
+    def fault_plan(self, workload: Workload, nodes: int) -> FaultPlan:
+        """What goes wrong beside what the workload says."""
+
         def plan(began_us: int) -> Iterator[Fault]:
             if self.churn:
                 yield Churn(

@@ -80,8 +80,10 @@ class Traffic(NamedTuple):
 class Watched(Protocol):
     """A world as somebody sees it who watches a run."""
 
-    now: int
-    """How much time has passed in it, in microseconds."""
+    @property
+    def now(self) -> int:
+        """How much time has passed in it, in microseconds."""
+        ...
 
     @property
     def node_count(self) -> int:

@@ -248,7 +248,7 @@ class World:
             return False
         del host.timers[timer]
         if self._trace is not None:
-            self._trace.add(self.now, "timer", host.number, -1, _owner_of(timer), 0)
+            self._trace.add(self.now, "timer", host.number, -1, owner_of(timer), 0)
         return True
 
     def _miss(self, host: Host, event: Event) -> None:
@@ -363,6 +363,6 @@ class World:
         self._push(self.now + after, host, host.incarnation, answer)
 
 
-def _owner_of(timer: Timer) -> str:
+def owner_of(timer: Timer) -> str:
     """The name of the core that a timer belongs to, which it begins with."""
     return str(timer[0]) if isinstance(timer, tuple) else str(timer)

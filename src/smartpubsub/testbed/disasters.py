@@ -1,0 +1,72 @@
+"""What is made to go wrong with real nodes, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import trio
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.faults import Churn, Crash, Fault, Partition
+from smartpubsub.sim.journal import Split
+from smartpubsub.sim.observer import Observer
+from smartpubsub.testbed.cluster import Cluster
+from smartpubsub.testbed.messages import Cut
+from smartpubsub.workloads.actions import CrashNode, RestartNode, Workload
+
+
+class Disasters:
+    """Has faults happen to a cluster in their time."""
+
+    def __init__(self, cluster: Cluster, observer: Observer, now: Callable[[], int]) -> None:
+        self._cluster = cluster
+        self._observer = observer
+        self._now = now
+
+    def plan(self, fault: Fault, nursery: trio.Nursery) -> None:
+        """Have a fault happen."""
+        for crash in _crashes_in(fault):
+            nursery.start_soon(self._crash, crash)
+        if isinstance(fault, Partition):
+            nursery.start_soon(self._cut, fault)
+
+    async def _crash(self, crash: Crash) -> None:
+        await self._until(crash.at_us)
+        if self._cluster.is_up(crash.node):
+            await self._cluster.crash(crash.node, with_storage=crash.with_storage)
+        if crash.restart_at_us is not None:
+            await self._until(crash.restart_at_us)
+            if not self._cluster.is_up(crash.node):
+                await self._cluster.restart(crash.node)
+
+    async def _cut(self, split: Partition) -> None:
+        await self._until(split.at_us)
+        group = frozenset(split.group)
+        self._observer.journal.splits.append(Split(group, split.at_us, split.until_us))
+        await self._cluster.tell_all(Cut(group, split.one_way))
+        await self._until(split.until_us)
+        await self._cluster.tell_all(Cut(frozenset()))
+
+    async def _until(self, us: int) -> None:
+        await trio.sleep(max(0, us - self._now()) / SECOND)
+
+
+def nodes_that_crash(workload: Workload, faults: Iterable[Fault]) -> list[int]:
+    """Those that need a process that can be killed."""
+    crashing = [a.node for a in workload.actions() if isinstance(a, CrashNode | RestartNode)]
+    return crashing + [crash.node for fault in faults for crash in _crashes_in(fault)]
+
+
+def _crashes_in(fault: Fault) -> Iterator[Crash]:
+    match fault:
+        case Crash():
+            yield fault
+        case Churn():
+            yield from fault.crashes()
+        case Partition():
+            pass
+        case _:
+            raise SmartPubSubError(
+                f"{type(fault).__name__} is a fault that only the simulator can bring about"
+            )

@@ -1,0 +1,240 @@
+"""The conditions of a network, applied to a node's real connections.
+
+What a node writes leaves by one link at a fixed rate, whichever connection it is for, and comes out
+of the connection's other end a latency and some jitter later. A connection keeps its order, as TCP
+does, and nothing is lost on it for good: what the network loses is sent again after TCP's usual
+pause, and all that was written after it waits. Nothing passes a cut while it lasts; a connection
+that is cut for longer than a host is patient with silence breaks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import trio
+from libp2p.abc import IRawConnection
+from libp2p.custom_types import THandler
+from libp2p.io.abc import ReadWriteCloser
+from libp2p.io.exceptions import ConnectionClosedError
+from libp2p.transport.tcp.tcp import TCPListener
+from multiaddr import Multiaddr
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.node.counts import Counts
+from smartpubsub.node.transport import WatchedTcp
+from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.testbed.messages import Cut
+
+RESEND_S_MIN = 0.2
+"""The least time after which TCP sends again what was lost, here as in Linux."""
+SEGMENT_BYTES = 1_460
+"""What gets lost at a time."""
+BUFFER_BYTES = 256 << 10
+"""What a connection takes before its writer has to wait, as a socket's buffer does."""
+CLOSE_S = 1.0
+"""How long what was written before a connection is closed is waited for."""
+
+
+class Cuts:
+    """Between which nodes nothing passes at the moment; one of these for all nodes of a process."""
+
+    def __init__(self) -> None:
+        self.nodes_by_port: Mapping[int, int] = {}
+        """Who listens where."""
+        self._cut = Cut(frozenset())
+        self._changed = trio.Event()
+
+    def set(self, cut: Cut) -> None:
+        """Let nothing pass between a group and the rest."""
+        self._cut = cut
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    def is_cut(self, sender: int, receiver: int) -> bool:
+        """Whether what a node sends does not reach another."""
+        leaves = sender in self._cut.group
+        enters = receiver in self._cut.group
+        return leaves != enters and (leaves or not self._cut.one_way)
+
+    async def wait_for_passage(self, sender: int, receiver: int) -> None:
+        """Until what a node sends reaches another."""
+        while self.is_cut(sender, receiver):
+            await self._changed.wait()
+
+
+class Link:
+    """A node's way out, which all its connections share."""
+
+    def __init__(
+        self,
+        node: int,
+        options: NetworkOptions,
+        cuts: Cuts,
+        rng: Random,
+        spawn: Callable[..., None],
+    ) -> None:
+        self.node = node
+        self.cuts = cuts
+        self.spawn = spawn
+        """Has an async function run beside all else."""
+        self.round_trip_s = 2 * options.latency_us / SECOND
+        self._latency_s = options.latency_us / SECOND
+        self._jitter_s = options.jitter_us / SECOND
+        self._loss = options.loss
+        self._bytes_per_s = options.bandwidth_bytes_per_s
+        self._rng = rng
+        self._free_at = 0.0
+
+    def arrival(self, size: int, silence_s: float) -> float:
+        """When something that is sent now is there, on trio's clock."""
+        self._free_at = max(self._free_at, trio.current_time()) + size / self._bytes_per_s
+        jitter_s = self._rng.uniform(0, self._jitter_s) if self._jitter_s else 0.0
+        lost_s = self._resending_s(size, silence_s) if self._loss else 0.0
+        return self._free_at + self._latency_s + jitter_s + lost_s
+
+    def _resending_s(self, size: int, silence_s: float) -> float:
+        """What the segment that gets lost most often adds; at most when the connection breaks."""
+        longest_s = 0.0
+        for _ in range(-(-size // SEGMENT_BYTES)):
+            waited_s, pause_s = 0.0, max(RESEND_S_MIN, 2 * self.round_trip_s)
+            while self._rng.random() < self._loss and waited_s < silence_s:
+                waited_s += pause_s
+                pause_s *= 2
+            longest_s = max(longest_s, waited_s)
+        return longest_s
+
+
+class ShapedTcp(WatchedTcp):
+    """TCP whose connections have the conditions of a network."""
+
+    def __init__(
+        self, link: Link, silence_s: float, connection_count_max: int, counts: Counts
+    ) -> None:
+        super().__init__(silence_s, connection_count_max, counts)
+        self._link = link
+
+    async def dial(self, maddr: Multiaddr) -> IRawConnection:
+        """Connect to an address, which takes a round trip."""
+        link = self._link
+        peer = link.cuts.nodes_by_port.get(int(maddr.value_for_protocol("tcp") or 0))
+        if peer is not None:
+            await link.cuts.wait_for_passage(link.node, peer)
+            await link.cuts.wait_for_passage(peer, link.node)
+        if link.round_trip_s:
+            await trio.sleep(link.round_trip_s)
+        connection: Any = await super().dial(maddr)
+        connection.stream = ShapedStream(connection.stream, link, peer, self._silence_s)
+        return connection  # type: ignore[no-any-return]
+
+    def create_listener(self, handler_function: THandler) -> TCPListener:
+        """Something that listens and has each connection handled."""
+
+        async def shape_and_handle(stream: Any) -> None:
+            await handler_function(ShapedStream(stream, self._link, None, self._silence_s))
+
+        return super().create_listener(shape_and_handle)
+
+
+class ShapedStream(ReadWriteCloser):
+    """A node's end of a connection.
+
+    Only who dialled knows at first who is at the other end, and so applies cuts both ways.
+    """
+
+    def __init__(
+        self, stream: ReadWriteCloser, link: Link, peer: int | None, silence_s: float
+    ) -> None:
+        self._stream = stream
+        self._link = link
+        self._peer = peer
+        self._silence_s = silence_s
+        self._under_way: deque[tuple[float, bytes]] = deque()
+        """What was written, and when it arrives."""
+        self._under_way_bytes = 0
+        self._last_at = 0.0
+        self._is_closing = False
+        self._is_over = False
+        self._wake = trio.Event()
+        self._has_room = trio.Event()
+        link.spawn(self._carry)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; they arrive in the order of writing."""
+        while self._under_way_bytes > BUFFER_BYTES and not self._is_over:
+            await self._has_room.wait()
+        if self._is_over:
+            raise ConnectionClosedError("the connection has ended", transport="tcp")
+        at = max(self._last_at, self._link.arrival(len(data), self._silence_s))
+        self._last_at = at
+        self._under_way.append((at, data))
+        self._under_way_bytes += len(data)
+        self._wake.set()
+
+    async def read(self, n: int | None = None) -> bytes:
+        """Some bytes, as soon as there are any."""
+        some = await self._stream.read(n)
+        if self._peer is not None and self._link.cuts.is_cut(self._peer, self._link.node):
+            with trio.move_on_after(self._silence_s) as patience:
+                await self._link.cuts.wait_for_passage(self._peer, self._link.node)
+            if patience.cancelled_caught:
+                await self._end()
+                raise ConnectionClosedError("the other end is silent", transport="tcp")
+        return some
+
+    async def close(self) -> None:
+        """End, when what was written has arrived or does not for too long."""
+        self._is_closing = True
+        self._wake.set()
+        with trio.move_on_after(CLOSE_S):
+            while not self._is_over:
+                await self._has_room.wait()
+        await self._end()
+
+    def get_remote_address(self) -> tuple[str, int] | None:
+        """Where the other end is."""
+        return self._stream.get_remote_address()
+
+    async def _carry(self) -> None:
+        """Let what was written arrive when it is to."""
+        try:
+            while await self._has_something():
+                await trio.sleep_until(self._under_way[0][0])
+                if self._peer is not None:
+                    with trio.fail_after(self._silence_s):
+                        await self._link.cuts.wait_for_passage(self._link.node, self._peer)
+                await self._stream.write(self._arrived())
+        except (ConnectionClosedError, trio.TooSlowError, OSError):
+            pass
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._end()
+
+    async def _has_something(self) -> bool:
+        while not self._under_way and not self._is_closing:
+            self._wake = trio.Event()
+            await self._wake.wait()
+        return bool(self._under_way)
+
+    def _arrived(self) -> bytes:
+        """All that is there by now."""
+        pieces: list[bytes] = []
+        now = trio.current_time()
+        while self._under_way and (not pieces or self._under_way[0][0] <= now):
+            pieces.append(self._under_way.popleft()[1])
+        data = b"".join(pieces)
+        self._under_way_bytes -= len(data)
+        self._tell_room()
+        return data
+
+    def _tell_room(self) -> None:
+        has_room, self._has_room = self._has_room, trio.Event()
+        has_room.set()
+
+    async def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._tell_room()
+            await self._stream.close()

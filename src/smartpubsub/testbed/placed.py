@@ -1,0 +1,144 @@
+"""A real node in a worker: host, storage and core, and notes of what they do."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache, partial
+
+import trio
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.node.counts import Counts
+from smartpubsub.node.host import Host
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.node.storage import SqliteStorage
+from smartpubsub.protocols.codecs import codecs_of
+from smartpubsub.seam import Effect, Peer
+from smartpubsub.sim.calls import call
+from smartpubsub.sim.running import make_core
+from smartpubsub.sim.stacks import STACKS
+from smartpubsub.sim.streams import stream
+from smartpubsub.testbed.link import Cuts, Link, ShapedTcp
+from smartpubsub.testbed.messages import Act, Done, Join, Passed, Seen, Setup, StartNode, Told, Up
+from smartpubsub.testbed.notebook import Notebook
+from smartpubsub.testbed.traced import TracedCore
+
+_DROPPED = tuple(field.name for field in fields(Counts) if field.name.startswith("dropped_"))
+
+
+def identity_of(seed: int, node: int) -> Identity:
+    """Who a node is: somebody else for every seed, and the same for the same."""
+    return Identity.of(hashlib.sha256(b"testbed/%d/%d" % (seed, node)).digest())
+
+
+@lru_cache(maxsize=1 << 16)
+def peer_of(seed: int, node: int) -> Peer:
+    """The peer id of a node."""
+    return identity_of(seed, node).peer
+
+
+class PlacedNode:
+    """A node that runs in this process."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        command: StartNode,
+        notebook: Notebook,
+        nodes_by_peer: Mapping[Peer, int],
+        cuts: Cuts,
+    ) -> None:
+        self.number = command.node
+        self._setup = setup
+        self._start = command.start
+        self._port = command.port
+        self._notebook = notebook
+        self._nodes_by_peer = nodes_by_peer
+        self._cuts = cuts
+        self._identity = identity_of(setup.options.seed, self.number)
+        self._core: TracedCore
+        self._host: Host
+        self._dropped_before = dict.fromkeys(_DROPPED, 0)
+        self._to_do: deque[Join | Act] = deque()
+        self._has_to_do = trio.Event()
+        self._is_ready = False
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        options = self._setup.options
+        with SqliteStorage(self._setup.folder_of(self.number)) as storage:
+            async with trio.open_nursery() as nursery:
+                rng = stream(options.seed, "link", self.number, self._start)
+                link = Link(self.number, options.network, self._cuts, rng, nursery.start_soon)
+                self._host = Host(
+                    self._identity,
+                    self._make_core,
+                    codecs_of(options.protocol),
+                    storage,
+                    on_deliver=self._on_deliver,
+                    make_tcp=partial(ShapedTcp, link),
+                )
+                await nursery.start(self._host.run, [f"/ip4/127.0.0.1/tcp/{self._port}"])
+                self._is_ready = True
+                nursery.start_soon(self._do_all)
+
+    def _make_core(self, own: Contact) -> TracedCore:
+        options = self._setup.options
+        core = make_core(options, own, Ed25519Signing(self._identity), self._start)
+        stack = STACKS[options.protocol]
+        self._core = TracedCore(core, self.number, self._notebook, self._nodes_by_peer, stack)
+        # Noted before the core does anything, since all that it does comes after it.
+        self._notebook.add(self.number, Up(self._start, own))
+        return self._core
+
+    def _on_deliver(self, item: object) -> None:
+        self._notebook.add(self.number, Told(self._start, item))
+        if not self._setup.is_shared:  # It may be killed the next moment.
+            self._notebook.tell()
+
+    # --- what it is to do ---
+
+    def do(self, command: Join | Act) -> None:
+        """Have something done, after what was to be done before."""
+        self._to_do.append(command)
+        self._has_to_do.set()
+
+    async def _do_all(self) -> None:
+        while True:
+            while not self._to_do:
+                self._has_to_do = trio.Event()
+                await self._has_to_do.wait()
+            command = self._to_do.popleft()
+            await self._host.do(partial(self._done, command))
+
+    def _done(self, command: Join | Act, now: int) -> list[Effect]:
+        core = self._core.core
+        if isinstance(command, Join):
+            return self._core.noted(core.join(command.bootstrap, now))
+        asked, effects = call(core, command.action, now)
+        if asked is not None:
+            self._notebook.add(self.number, asked)
+        self._notebook.add(self.number, Done(command.number))
+        return self._core.noted(effects)
+
+    # --- what is seen of it ---
+
+    def inspect(self) -> None:
+        """Note what a look into the node shows."""
+        if self._is_ready:
+            self._notebook.add(self.number, Seen(self._core.core.pubsub.inspect()))
+
+    def note_drops(self) -> None:
+        """Note what the host could not send since this was last asked for."""
+        if not self._is_ready:
+            return
+        for reason in _DROPPED:
+            count: int = getattr(self._host.counts, reason)
+            for _ in range(count - self._dropped_before[reason]):
+                kind = reason.removeprefix("dropped_")
+                self._notebook.add(self.number, Passed("drop", -1, kind, 0))
+            self._dropped_before[reason] = count

@@ -1,0 +1,267 @@
+"""One experiment on real nodes: the same course as in the simulated world, in real time.
+
+Times are microseconds since the run began, on the clock that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import trio
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.node.lone_errors import lone_errors
+from smartpubsub.seam import Peer
+from smartpubsub.sim.experiment import FaultPlan, nothing_fails
+from smartpubsub.sim.observer import Observer
+from smartpubsub.sim.running import (
+    LINGER_US,
+    PHASE_GAP_US,
+    PHASE_US_MAX,
+    QUIET_US_MAX,
+    SETTLE_US,
+    Progress,
+    RunOptions,
+    Traffic,
+    check_size,
+)
+from smartpubsub.sim.streams import stream
+from smartpubsub.sim.trace import Trace
+from smartpubsub.testbed.cluster import Cluster, Member
+from smartpubsub.testbed.disasters import Disasters, nodes_that_crash
+from smartpubsub.testbed.ledger import Ledger
+from smartpubsub.testbed.messages import Act, End, Inspect, Join, Settle, Setup
+from smartpubsub.testbed.processes import launcher
+from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Workload
+
+JOIN_AT_ONCE = 8
+"""How many nodes join at a time; more would only wait for each other."""
+JOIN_US_MAX = 10 * MINUTE
+POLL_S = 0.02
+END_S_MAX = 10.0
+"""How long the last reports are waited for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Which processes there are."""
+
+    workers: int = 2
+    """How many share the nodes that do not crash."""
+    isolate: bool = False
+    """Whether each node has a process for itself."""
+
+    def places(self, nodes: int, alone: Iterable[int]) -> list[list[int]]:
+        """The nodes of each process, of which some are to be alone."""
+        apart = range(nodes) if self.isolate else sorted(set(alone))
+        together = [node for node in range(nodes) if node not in apart]
+        shared = [together[start :: self.workers] for start in range(self.workers)]
+        return [*filter(None, shared), *([node] for node in apart)]
+
+
+class RealRun:
+    """A run, from the start of the first process to the end of the last."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        workload: Workload,
+        faults: FaultPlan = nothing_fails,
+        *,
+        layout: Layout | None = None,
+        trace: Trace | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        check_size(options, workload)
+        self.options = options
+        self.workload = workload
+        self.layout = layout or Layout()
+        self.observer = Observer(trace or Trace())
+        self._ledger = Ledger(self.observer, options.nodes)
+        self.inspections = self._ledger.inspections
+        self.members: Sequence[Member] = ()
+        """The processes that there were, and what they used."""
+        self.began_us = 0
+        self.was_interrupted = False
+        self._fault_plan = faults
+        self._progress = progress or Progress()
+        self._base_ns = time.monotonic_ns()
+        self._actions = count(1)
+        self._has_faults = bool(options.network.loss)
+        self._cluster: Cluster
+        self._disasters: Disasters
+
+    # --- what is to be known of it ---
+
+    @property
+    def now(self) -> int:
+        """How much time has passed since the run began, in microseconds."""
+        return (time.monotonic_ns() - self._base_ns) // 1_000
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return self.options.nodes
+
+    @property
+    def sent_count(self) -> int:
+        """How many messages they have sent."""
+        return self._ledger.sent_count
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether anything was made to fail, messages that the network loses included."""
+        return self._has_faults or bool(self.observer.journal.downs)
+
+    @property
+    def peers(self) -> Sequence[Peer]:
+        """Who the nodes are, in the order of their numbers."""
+        return self.options.peers
+
+    def traffic(self) -> list[Traffic]:
+        """What each node has sent and received since the workload began."""
+        return self._ledger.traffic
+
+    # --- the course of a run ---
+
+    def run(self) -> None:
+        """Let everything happen; Ctrl-C ends it early."""
+        with launcher() as launching, lone_errors():
+            setup = Setup(options=self.options, folder=launching.folder, base_ns=self._base_ns)
+
+            async def main() -> None:
+                async with trio.open_nursery() as nursery:
+                    self._cluster = Cluster(launching, setup, self._ledger.enter, nursery)
+                    self._disasters = Disasters(self._cluster, self.observer, lambda: self.now)
+                    self.members = self._cluster.members
+                    try:
+                        with trio.CancelScope() as course:
+                            nursery.start_soon(self._watch_for_interrupt, course)
+                            await self._go(nursery)
+                        await self._end()
+                    finally:
+                        self._cluster.close()
+                    nursery.cancel_scope.cancel()
+
+            trio.run(main)
+        self.observer.journal.ended_us = self.now
+
+    async def _watch_for_interrupt(self, course: trio.CancelScope) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                self.was_interrupted = True
+                course.cancel()
+                return
+
+    async def _go(self, nursery: trio.Nursery) -> None:
+        await self._assemble()
+        for fault in self._fault_plan(self.began_us):
+            self._has_faults = True
+            self._disasters.plan(fault, nursery)
+        for number, phase in enumerate(self.workload.phases, 1):
+            if number > 1:
+                await self._sleep(PHASE_GAP_US)
+            self._progress.say(f"phase {number} of {len(self.workload.phases)}")
+            await self._run_phase(phase)
+        await self._run_until_quiet()
+
+    async def _assemble(self) -> None:
+        self._progress.say("starting")
+        alone = nodes_that_crash(self.workload, self._fault_plan(0))
+        await self._cluster.start(self.layout.places(self.options.nodes, alone))
+        await self._wait(lambda: len(self._ledger.contacts) == self.options.nodes, JOIN_US_MAX)
+        await self._cluster.tell_ports()
+        self._progress.say("joining")
+        await self._join_all()
+        await self._cluster.tell_all(Settle())
+        await self._sleep(SETTLE_US)
+        self.began_us = self._ledger.counts_since_us = self.now
+
+    async def _join_all(self) -> None:
+        rng = stream(self.options.seed, "bootstrap")
+        count = self.options.nodes
+        await self._cluster.tell(Join(0, ()))
+        joining = 1
+        while joining < count:
+            # Nobody joins through somebody who is not in the network.
+            there = list(self._ledger.joined)
+            may_join = min(count, len(there) + min(len(there), JOIN_AT_ONCE))
+            for node in range(joining, may_join):
+                await self._cluster.tell(Join(node, (self._ledger.contacts[rng.choice(there)],)))
+            joining = max(joining, may_join)
+            await trio.sleep(POLL_S)
+            self._progress.tick(self)
+        if not await self._wait(lambda: len(self._ledger.joined) == count, JOIN_US_MAX):
+            raise SmartPubSubError(
+                f"only {len(self._ledger.joined)} of {count} nodes have joined after"
+                f" {JOIN_US_MAX // MINUTE} minutes; is the network too bad?"
+            )
+
+    async def _run_phase(self, phase: Iterable[Action]) -> None:
+        start_us = self.now
+        for action in phase:
+            await self._sleep(start_us + action.at_us - self.now)
+            await self._act(action)
+        await self._wait(lambda: not self._is_something_open(), PHASE_US_MAX)
+
+    def _is_something_open(self) -> bool:
+        return bool(self._ledger.to_do) or self.observer.has_open_calls
+
+    async def _run_until_quiet(self) -> None:
+        self._progress.say("waiting for the network to be quiet")
+        deadline = self.now + QUIET_US_MAX
+        while True:
+            await self._wait(lambda: not self._is_something_owed(), deadline - self.now)
+            await self._sleep(LINGER_US)
+            # Meanwhile somebody who is owed something may have come back.
+            if not self._is_something_owed() or self.now >= deadline:
+                return
+
+    def _is_something_owed(self) -> bool:
+        return self.observer.owes(self._cluster.is_up)
+
+    async def _end(self) -> None:
+        """Have the nodes looked into, and the processes tell what is left to tell."""
+        with trio.move_on_after(END_S_MAX):
+            up = sum(map(self._cluster.is_up, range(self.options.nodes)))
+            await self._cluster.tell_all(Inspect())
+            while len(self.inspections) < up:
+                await trio.sleep(POLL_S)
+        self._cluster.expect_end()
+        await self._cluster.tell_all(End())
+
+    async def _sleep(self, us: int) -> None:
+        await self._wait(lambda: False, us)
+
+    async def _wait(self, condition: Callable[[], bool], us_max: int) -> bool:
+        """Until a condition holds, but not for ever; whether it holds."""
+        deadline = self.now + us_max
+        while not condition():
+            left_s = (deadline - self.now) / SECOND
+            if left_s <= 0:
+                return False
+            await trio.sleep(min(POLL_S, left_s))
+            self._progress.tick(self)
+        return True
+
+    # --- what is done ---
+
+    async def _act(self, action: Action) -> None:
+        cluster = self._cluster
+        match action:
+            case RestartNode(_, node):
+                if not cluster.is_up(node):
+                    await cluster.restart(node)
+            case _ if not cluster.is_up(action.node):
+                pass  # Nobody is there who could ask for anything, or crash.
+            case CrashNode(_, node):
+                await cluster.crash(node)
+            case _:
+                number = next(self._actions)
+                self._ledger.to_do[number] = None
+                await cluster.tell(Act(number, action))

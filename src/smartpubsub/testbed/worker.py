@@ -1,0 +1,114 @@
+"""A process of a testbed: a loop that many nodes run on, or a single one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+
+import trio
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.testbed.channel import Channel, ClosedError
+from smartpubsub.testbed.link import Cuts
+from smartpubsub.testbed.messages import (
+    Act,
+    Command,
+    Cut,
+    End,
+    Failed,
+    Inspect,
+    Join,
+    Know,
+    Settle,
+    Setup,
+    StartNode,
+)
+from smartpubsub.testbed.notebook import Notebook
+from smartpubsub.testbed.placed import PlacedNode, peer_of
+
+REPORT_S = 0.05
+DROPS_EVERY = 20
+"""How many reports come for each in which drops are noted."""
+GC_THRESHOLDS = (100_000, 50, 1_000)
+"""With the usual ones the collector walks all connections of all nodes several times a second."""
+
+
+def work(end: socket.socket, setup: Setup) -> None:
+    """Do what the coordinator says until it says that this is all, or is gone."""
+    gc.set_threshold(*GC_THRESHOLDS)
+    trio.run(_Worker(end, setup).run)
+
+
+class _Worker:
+    def __init__(self, end: socket.socket, setup: Setup) -> None:
+        self._end = end
+        self._setup = setup
+        self._notebook = Notebook(setup, end)
+        self._nodes: dict[int, PlacedNode] = {}
+        self._nodes_by_peer = {
+            peer_of(setup.options.seed, node): node for node in range(setup.options.nodes)
+        }
+        self._nursery: trio.Nursery
+
+    async def run(self) -> None:
+        channel, self._cuts = Channel(self._end), Cuts()
+        self._notebook.tell()  # The first report says what the process takes without nodes.
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._report)
+            try:
+                while True:
+                    self._do(await channel.receive())
+            except ClosedError:
+                # Nobody wants to know any more, and connections need no farewell.
+                os._exit(1)
+
+    async def _report(self) -> None:
+        number = 0
+        while True:
+            await trio.sleep(REPORT_S)
+            number += 1
+            if number % DROPS_EVERY == 0:
+                self._note_drops()
+            self._notebook.tell()
+
+    def _note_drops(self) -> None:
+        for node in self._nodes.values():
+            node.note_drops()
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case StartNode():
+                node = PlacedNode(
+                    self._setup, command, self._notebook, self._nodes_by_peer, self._cuts
+                )
+                self._nodes[node.number] = node
+                self._nursery.start_soon(self._run, node)
+            case Join(node=number):
+                self._nodes[number].do(command)
+            case Act(action=action):
+                self._nodes[action.node].do(command)
+            case Know(nodes_by_port):
+                self._cuts.nodes_by_port = nodes_by_port
+            case Cut():
+                self._cuts.set(command)
+            case Settle():
+                gc.collect()
+                gc.freeze()
+            case Inspect():
+                for node in self._nodes.values():
+                    node.inspect()
+                self._notebook.tell()
+            case End():
+                self._note_drops()
+                self._notebook.tell()
+                os._exit(0)
+
+    async def _run(self, node: PlacedNode) -> None:
+        try:
+            await node.run()
+            reason = "it has ended by itself"
+        except* SmartPubSubError as errors:
+            reason = str(errors.exceptions[0])
+        self._notebook.add(node.number, Failed(reason))
+        self._notebook.tell()
