@@ -110,7 +110,8 @@ export class Client {
         throw new TooCloseError(`this client is too close to ${tree.attribute}; take another key`)
       }
       const answered = `announced ${tree.attribute} ${tree.parent}`
-      const answer = await this.#ask(tree.parent, this.#announcement(tree), answered, isThere)
+      const announce = await this.#signedFor(tree.parent, this.#announcement(tree))
+      const answer = await this.#ask(tree.parent, { announce }, answered, isThere)
       if (answer && !answer.go_to) return
       tree.parent = answer ? await this.#meet(answer.go_to) : undefined
     }
@@ -172,10 +173,23 @@ export class Client {
     for (;;) {
       const frame = await frames.read().catch(() => null)
       if (frame === null) return
-      for (const part of wire.Bundle.decode(frame.subarray()).parts) {
+      const { parts } = wire.Bundle.decode(frame.subarray())
+      const written = wire.Bundle.asWritten(frame.subarray()).parts
+      for (const [place, part] of (parts ?? []).entries()) {
+        if (!await this.#isSigned(connection.remotePeer, written[place])) continue
         await this.#take(connection.remotePeer.toString(), part).catch(error => this.onProblem(error))
       }
     }
+  }
+
+  // Whether what has to be signed is so by whoever says it.
+  async #isSigned (peer, said) {
+    const { signature, ...part } = said[said.part] ?? {}
+    const content = {
+      announced: () => saidBytes({ announced: part }, idBytes(this.#node.peerId)),
+      admitted: () => heldBytes(part)
+    }[said.part]
+    return content === undefined || (signature !== undefined && peer.publicKey.verify(content(), signature))
   }
 
   async #take (peer, said) {
@@ -202,7 +216,8 @@ export class Client {
       const { predicate, payload } = wire.Content.decode(message.data)
       this.onEvent({ publisher: publisher.toString(), predicate, payload })
     }
-    await this.#say(peer, { confirm: { id, attribute, on_behalf } })
+    const confirm = on_behalf.length ? { id, attribute, on_behalf } : { id, attribute }
+    await this.#say(peer, { confirm: await this.#signedFor(peer, { confirm }) })
   }
 
   #adopt (peer, { attribute, instead_of }) {
@@ -214,6 +229,12 @@ export class Client {
   }
 
   // --- saying and asking ---
+
+  // The only thing that a part has, with the signature for its receiver.
+  async #signedFor (peer, part) {
+    const content = saidBytes(part, idBytes(peerIdFromString(peer)))
+    return { ...Object.values(part)[0], signature: await this.#key.sign(content) }
+  }
 
   async #say (peer, part) {
     let { stream, frames } = this.#streams.get(peer) ?? {}
@@ -292,4 +313,16 @@ export class Client {
 function signedBytes ({ from, data, seqno, topic }) {
   const message = wire.Event.encode({ from, data, seqno, topic })
   return Buffer.concat([utf8.encode('libp2p-pubsub:'), message])
+}
+
+// What is signed of a part that is said to one peer.
+function saidBytes (part, receiver) {
+  const length = Buffer.from([receiver.length]) // A varint of one byte, as ids of peers are short.
+  return Buffer.concat([utf8.encode('smartpubsub-said:'), length, receiver, wire.Part.encode(part)])
+}
+
+// What is signed by whoever keeps an event, or says why it does not.
+function heldBytes ({ id, attribute, refusal }) {
+  const admitted = refusal ? { id, attribute, refusal } : { id, attribute }
+  return Buffer.concat([utf8.encode('smartpubsub-held:'), wire.Part.encode({ admitted })])
 }

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
+from smartpubsub.node.receipts import Receipt
 from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
 
 Captured = pytest.CaptureFixture[str]
@@ -49,6 +50,7 @@ def test_an_event_goes_from_one_node_to_another(
         "pub", "rain/mm=2", "bring boots", "--data", b.folder, "--wait", "all", "--json"
     )
 
+    assert Receipt.read(json.loads(receipt)).verify()
     code, output, _ = sub.ended()
     assert code == 0
     assert json.loads(output) == {

@@ -13,7 +13,7 @@ import trio
 
 from smartpubsub import Node, PredicateError
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
-from smartpubsub.node.calls import Receipt, Wait
+from smartpubsub.node.calls import Wait
 from smartpubsub.node.connections import ListenError
 from smartpubsub.node.errors import (
     NodeClosedError,
@@ -68,7 +68,7 @@ def test_an_event_reaches_those_who_want_it(tmp_path: Path) -> None:
             await b.publish("price=17", b"another", wait=Wait.ALL)
 
             event = await anext(near)
-            assert receipt == Receipt(event.id, Wait.ALL)
+            assert (receipt.id, receipt.waited_for) == (event.id, Wait.ALL)
             assert event.publisher == b.peer_id
             assert str(event.predicate) == "surf/price=15"
             assert event.payload == b"an offer"

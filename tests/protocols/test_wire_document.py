@@ -22,6 +22,7 @@ from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs import wire as scout_wire
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
+from smartpubsub.protocols.scoutsubs.vouching import held_bytes, said_bytes
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits
 from smartpubsub.sim.stacks import STACKS
 
@@ -32,6 +33,8 @@ SURF = Predicate.parse("surf")
 EVENT = Publication.of(ID, SURF, b"hi", b"sig")
 ADDRESS = bytes.fromhex("047f000001060fa1")
 CONTACT = Contact.of(b"q", (ADDRESS,))
+SIGNATURE = b"sig"
+CONFIRM = parts.Confirm(ID, "surf", NOBODY, SIGNATURE)
 CHILD = parts.ChildCopy(CONTACT, 1, 5, (SURF,), None, ())
 
 QUESTION = Message(Kind.FIND_NODE, b"surf")
@@ -42,20 +45,22 @@ CONTROL = Control((ID,), (ID,), graft=True, prune_s=60)
 
 SAID: dict[str, Part] = {
     "`Announce` of version 5, everything, `surf`": parts.Announce(
-        "surf", 1, 5, WHOLE, (SURF,), (), None, (), False
+        "surf", 1, 5, WHOLE, (SURF,), (), None, (), False, SIGNATURE
     ),
     "`Announce` of version 5, a change to version 4, shortcut and backup `q`": parts.Announce(
-        "surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False
+        "surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False, SIGNATURE
     ),
-    "`Announced`, received and in force": parts.Announced("surf", 1, 5, 5, False, None),
-    "`Announced`, go to `q`": parts.Announced("surf", 1, 0, 0, False, CONTACT),
+    "`Announced`, received and in force": parts.Announced("surf", 1, 5, 5, False, None, SIGNATURE),
+    "`Announced`, go to `q`": parts.Announced("surf", 1, 0, 0, False, CONTACT, SIGNATURE),
     "`Raise` after number 299, one link": parts.Raise(EVENT, "surf", 299, 1, False, False, 0),
-    "`Admitted`": parts.Admitted(ID, "surf", ""),
-    "`Admitted`, but refused: `no`": parts.Admitted(ID, "surf", "no"),
-    "`Completed`": parts.Completed(ID, "surf"),
+    "`Admitted`, and the backup `q` keeps it too": parts.Admitted(
+        ID, "surf", "", SIGNATURE, (parts.Holder(b"q", SIGNATURE),)
+    ),
+    "`Admitted`, but refused: `no`": parts.Admitted(ID, "surf", "no", SIGNATURE),
+    "`Completed`": parts.Completed(ID, "surf", SIGNATURE),
     "`Notify`, three links": parts.Notify(EVENT, "surf", 3, False, NOBODY),
     "`Notify`, again, on behalf of `q`": parts.Notify(EVENT, "surf", 3, True, b"q"),
-    "`Confirm`": parts.Confirm(ID, "surf", NOBODY),
+    "`Confirm`": CONFIRM,
     "`Elsewhere`, `surf`": parts.Elsewhere("surf", (SURF,)),
     "`Offer`": parts.Offer(ID, "surf", SURF),
     "`Want`": parts.Want(ID, "surf"),
@@ -66,7 +71,7 @@ SAID: dict[str, Part] = {
     "`CopyTree`, version 8, `q` is gone": parts.CopyTree("surf", False, 8, False, (), (b"q",)),
     "`TreeCopied`, version 7": parts.TreeCopied("surf", 7, False),
     "`Record`, two links": parts.Record(EVENT, "surf", 2, False, 0),
-    "`Recorded`": parts.Recorded(ID, "surf", False),
+    "`Recorded`": parts.Recorded(ID, "surf", False, SIGNATURE),
     "`Done`": parts.Done(ID, "surf"),
     "`Pull`": parts.Pull("surf"),
     "`Pulled`: a copy of the children of `peer`, which is `q`": parts.Pulled(
@@ -78,7 +83,7 @@ SAID: dict[str, Part] = {
     "`Probe` with number 300": parts.Probe(300),
     "`Alive` in answer to that": parts.Alive(300, 1),
 }
-TWO_PARTS = Bundle((parts.Confirm(ID, "surf", NOBODY), parts.Probe(300)))
+TWO_PARTS = Bundle((CONFIRM, parts.Probe(300)))
 
 VECTORS = {
     "the predicate and the payload": ContentBuffer(
@@ -93,6 +98,9 @@ VECTORS = {
     "pubsub: the event, seven links": rpc_wire.encode(Rpc(publish=(Copy(EVENT, 7),))),
     "pubsub: IHAVE, IWANT, GRAFT, and PRUNE for a minute": rpc_wire.encode(Rpc(control=CONTROL)),
     **{name: scout_wire.encode(Bundle((part,))) for name, part in SAID.items()},
+    "what is signed of that `Confirm` for `q`": said_bytes(CONFIRM, b"q"),
+    "what is signed by whoever keeps the event": held_bytes(ID, "surf"),
+    "what is signed by whoever refuses it: `no`": held_bytes(ID, "surf", "no"),
     "`Confirm` and `Probe` in one bundle": scout_wire.encode(TWO_PARTS),
 }
 """By what the document calls them."""

@@ -34,7 +34,7 @@ def pub(event_text: str, payload_text: str, data: str | None, wait: str, as_json
     """Publish an event.
 
     EVENT says what it is, and DATA is what it carries; - reads that from standard input. Prints the
-    event's id.
+    event's id; with --json the receipt, with the signatures of those who keep the event.
 
     \b
     Examples:

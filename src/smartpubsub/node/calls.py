@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 
 import trio
@@ -22,14 +21,6 @@ class Wait(Enum):
     """Until the network has the event in its care."""
     ALL = "all"
     """Until everybody who wants it has confirmed it."""
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What is known of a published event."""
-
-    id: str
-    waited_for: Wait
 
 
 class Call:

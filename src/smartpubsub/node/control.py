@@ -188,7 +188,7 @@ class _Client:
     async def _publish(self, request: Request) -> None:
         wanted = request.fields
         receipt = await self.node.publish(wanted["event"], wanted["payload"], wait=wanted["wait"])
-        await self._say(request.id, ok={"id": receipt.id, "waited_for": receipt.waited_for.value})
+        await self._say(request.id, ok=receipt.document())
 
     async def _unsubscribe(self, request: Request) -> None:
         number = request.fields["subscription"]

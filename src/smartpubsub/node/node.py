@@ -24,7 +24,7 @@ from smartpubsub.node.arrivals import (
     Wish,
     must_be_open,
 )
-from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Receipt, Wait
+from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeConfig, load_config, usable
 from smartpubsub.node.contacts import text_of
@@ -34,6 +34,7 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.metrics import NodeMetrics
 from smartpubsub.node.metrics_server import MetricsServer
 from smartpubsub.node.publishing import Publishing
+from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.predicates import Predicate, as_predicate
 

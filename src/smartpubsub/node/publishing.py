@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from smartpubsub.node.calls import Call, Receipt, Wait
+from smartpubsub.node.calls import Call, Wait
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError, NotPromisedError
+from smartpubsub.node.receipts import Receipt
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
+from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.seam import Effect
 
@@ -20,6 +21,8 @@ class Publishing:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._held: dict[EventId, tuple[Held, ...]] = {}
+        """Who keeps the events that are waited for."""
         engine.on_deliver.append(self._on_deliver)
 
     async def publish(
@@ -42,6 +45,7 @@ class Publishing:
             ids.append(id)
             if wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, id, call)
+                self._held[id] = ()
             return None, effects
 
         try:
@@ -49,15 +53,18 @@ class Publishing:
                 await host.call(publish)
                 if wait is not Wait.NOTHING:
                     await call.done.wait()
+            return Receipt(ids[0], wait, self._held.get(ids[0], ()))
         finally:
             for id in ids:
                 engine.calls.forget(wait.value, id)
-        return Receipt(str(ids[0]), wait)
+                self._held.pop(id, None)
 
     def _on_deliver(self, item: object) -> None:
         calls = self._engine.calls
         match item:
-            case Published(id):
+            case Published(id, held):
+                if id in self._held:
+                    self._held[id] = held
                 calls.acknowledge(Wait.RENDEZVOUS.value, id)
             case Confirmed(id):
                 calls.acknowledge(Wait.ALL.value, id)

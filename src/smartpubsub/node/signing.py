@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
@@ -12,6 +13,7 @@ from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 from smartpubsub.protocols.rpc_wire import signing_bytes
+from smartpubsub.seam import Peer
 
 VERIFIED_COUNT_MAX = 10_000
 
@@ -31,20 +33,35 @@ class Ed25519Signing:
     def is_signed(self, publication: Publication) -> bool:
         """Whether an event's signature is its publisher's."""
         id, predicate, payload, signature, _ = publication
-        key = public_key_in(id.publisher)
-        if key is None or len(signature) != SIGNATURE_BYTES:
-            return False
         content = signing_bytes(id, predicate, payload)
         # All that is signed counts, or else a copy with other content would pass under the same id.
         digest = hashlib.sha256(signature + content).digest()
         if digest in self._verified:
             self._verified.move_to_end(digest)
             return True
-        try:
-            VerifyKey(key).verify(content, signature)
-        except BadSignatureError:
+        if not is_signature(id.publisher, content, signature):
             return False
         self._verified[digest] = None
         if len(self._verified) > self._verified_count_max:
             self._verified.popitem(last=False)
         return True
+
+    def vouch(self, content: Callable[[], bytes]) -> bytes:
+        """This node's signature for something else that it says."""
+        return self._key.sign(content()).signature
+
+    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+        """Whether a signature is a peer's, for what it says."""
+        return is_signature(peer, content(), signature)
+
+
+def is_signature(peer: Peer, content: bytes, signature: bytes) -> bool:
+    """Whether a peer has signed something, by the key that its id is made of."""
+    key = public_key_in(peer)
+    if key is None or len(signature) != SIGNATURE_BYTES:
+        return False
+    try:
+        VerifyKey(key).verify(content, signature)
+    except BadSignatureError:
+        return False
+    return True

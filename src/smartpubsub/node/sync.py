@@ -16,8 +16,8 @@ from typing import Any
 import trio
 
 from smartpubsub.node.arrivals import Event, Subscription
-from smartpubsub.node.calls import Receipt
 from smartpubsub.node.errors import NotInTimeError
+from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.threads import NodeThread
 from smartpubsub.predicates import Predicate
 

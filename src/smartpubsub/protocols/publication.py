@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from smartpubsub.kademlia.keys import field_bytes
@@ -66,4 +67,12 @@ class Signing(Protocol):
 
     def is_signed(self, publication: Publication) -> bool:
         """Whether an event's signature is its publisher's."""
+        ...
+
+    def vouch(self, content: Callable[[], bytes]) -> bytes:
+        """This peer's signature for something else that it says."""
+        ...
+
+    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+        """Whether a signature is a peer's, for what it says."""
         ...

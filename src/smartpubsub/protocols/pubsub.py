@@ -40,10 +40,20 @@ class Unsubscribed(NamedTuple):
     subscription: Subscription
 
 
+class Held(NamedTuple):
+    """Somebody keeps an event for the sake of one of its attributes, and has signed that."""
+
+    attribute: str
+    peer: Peer
+    signature: bytes
+
+
 class Published(NamedTuple):
     """An event is in the care of the network: whoever acknowledges may crash."""
 
     id: EventId
+    held: tuple[Held, ...] = ()
+    """By whom, where the protocol can tell."""
 
 
 class Confirmed(NamedTuple):

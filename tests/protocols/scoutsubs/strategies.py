@@ -22,6 +22,8 @@ peers_or_nobody = st.just(NOBODY) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)
+signatures = st.sampled_from([0, 1, 64]).map(lambda length: b"s" * length)
+some_holders = st.lists(st.builds(parts.Holder, peers, signatures), max_size=3).map(tuple)
 some_predicates = st.lists(said().map(predicate), max_size=3).map(tuple)
 children = st.builds(
     parts.ChildCopy,
@@ -48,13 +50,23 @@ some_parts = st.one_of(
         st.none() | contacts,
         some_contacts,
         flags,
+        signatures,
     ),
-    st.builds(parts.Announced, attributes, numbers, numbers, numbers, flags, st.none() | contacts),
+    st.builds(
+        parts.Announced,
+        attributes,
+        numbers,
+        numbers,
+        numbers,
+        flags,
+        st.none() | contacts,
+        signatures,
+    ),
     st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags, numbers),
-    st.builds(parts.Admitted, ids, attributes, st.text(max_size=40)),
-    st.builds(parts.Completed, ids, attributes),
+    st.builds(parts.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
+    st.builds(parts.Completed, ids, attributes, signatures),
     st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_nobody),
-    st.builds(parts.Confirm, ids, attributes, peers_or_nobody),
+    st.builds(parts.Confirm, ids, attributes, peers_or_nobody, signatures),
     st.builds(parts.Elsewhere, attributes, some_predicates),
     st.builds(parts.Offer, ids, attributes, said().map(predicate)),
     st.builds(parts.Want, ids, attributes),
@@ -70,7 +82,7 @@ some_parts = st.one_of(
     ),
     st.builds(parts.TreeCopied, attributes, numbers, flags),
     records,
-    st.builds(parts.Recorded, ids, attributes, flags),
+    st.builds(parts.Recorded, ids, attributes, flags, signatures),
     st.builds(parts.Done, ids, attributes),
     st.builds(parts.Pull, attributes),
     st.builds(

@@ -297,11 +297,14 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
     core = ScoutSubs(ScoutSettings(), kademlia, StandInSigning(own.peer), Random(2))
     core.handle(Started(1), 0)
     core.handle(Told(Joined(0)), 0)
-    wanted = Announce("surf", 1, 1, WHOLE, (Predicate.parse("surf"),), (), None, (), False)
+    by_client, by_node = (StandInSigning(peer).vouch(bytes) for peer in (client.peer, own.peer))
+    surf = (Predicate.parse("surf"),)
+    wanted = Announce("surf", 1, 1, WHOLE, surf, (), None, (), False, by_client)
 
     effects = core.handle(Received(client.peer, Bundle((wanted,))), SECOND)
 
-    assert Send(client.peer, Bundle((Announced("surf", 1, 1, 1, False, None),))) in effects
+    in_force = Announced("surf", 1, 1, 1, False, None, by_node)
+    assert Send(client.peer, Bundle((in_force,))) in effects
 
 
 def test_what_a_publisher_says_after_a_restart_is_not_taken_for_what_it_said_before() -> None:

@@ -17,6 +17,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Admitted,
     Completed,
     Done,
+    Holder,
     Raise,
     Record,
     Recorded,
@@ -220,12 +221,20 @@ class Admitting:
         is_alone = not opened.recording and not opened.recorded
         opened.is_at_risk = is_alone and office.is_cut_off
 
-    def _answer(self, id: EventId, attribute: str, refusal: str = "") -> None:
-        part = Admitted(id, attribute, refusal)
-        if id.publisher == self._office.own.peer:
-            self._office.raising.on_admitted(id.publisher, part)
+    def _answer(
+        self,
+        id: EventId,
+        attribute: str,
+        refusal: str = "",
+        holders: tuple[Holder, ...] = (),
+    ) -> None:
+        office = self._office
+        part = Admitted(id, attribute, refusal, holders=holders)
+        if id.publisher == office.own.peer:
+            signed = office.vouching.signed(part, id.publisher)
+            office.raising.on_admitted(id.publisher, signed)
         else:
-            self._office.say(id.publisher, part)
+            office.say(id.publisher, part)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
         """A backup keeps an event, or cannot."""
@@ -235,6 +244,7 @@ class Admitting:
         del opened.recording[peer]
         if not part.is_full:
             opened.recorded[peer] = None
+            opened.holders[peer] = part.signature
             opened.is_at_risk = False
         elif not opened.is_acknowledged:  # Otherwise it is asked again before long.
             opened.is_acknowledged = True
@@ -247,7 +257,8 @@ class Admitting:
         if not opened.recording and not opened.is_at_risk:
             if not opened.is_acknowledged:
                 opened.is_acknowledged = True
-                self._answer(opened.event.id, opened.attribute)
+                holders = tuple(Holder(*item) for item in opened.holders.items())
+                self._answer(opened.event.id, opened.attribute, holders=holders)
             self._office.spreading.conclude(opened)
 
     def on_complete(self, opened: Opened) -> None:

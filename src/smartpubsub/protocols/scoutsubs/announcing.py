@@ -159,6 +159,7 @@ class Announcing:
     def on_announced(self, peer: Peer, part: Announced) -> None:
         """A parent has answered."""
         if part.incarnation != self._office.incarnation:
+            self._office.refusals["replay"] += 1
             return
         self._leaving.pop((part.attribute, peer), None)
         tree = self._office.trees.get(part.attribute)
@@ -252,6 +253,7 @@ class Announcing:
             office.seeking.doubt(tree)
         child = tree.children.get(contact.peer)
         if child is not None and part.incarnation < child.incarnation:
+            office.refusals["replay"] += 1
             return
         known = child is not None and part.incarnation == child.incarnation
         if child is not None and known and part.version <= child.version:

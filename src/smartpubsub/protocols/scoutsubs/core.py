@@ -175,7 +175,11 @@ class ScoutSubs:
         contact = Contact.of(peer, addresses)
         self.office.admitting.on_heard(peer)
         for part in said:
-            self._on_part[type(part)](contact, part)
+            heard = self.office.vouching.checked(part, peer)
+            if heard is None:
+                self.office.refusals["signature"] += 1
+            else:
+                self._on_part[type(heard)](contact, heard)
 
     def _on_copy(self, contact: Contact, part: parts.CopyTree) -> None:
         if part.is_root:

@@ -13,6 +13,7 @@ from smartpubsub.protocols.scoutsubs.holdings import Holdings
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Part
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.tree import Tree
+from smartpubsub.protocols.scoutsubs.vouching import Vouching
 from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Office:
         self.signing = signing
         self.rng = rng
         self.own = kademlia.own
+        self.vouching = Vouching(self.own.peer, signing)
         self.incarnation = 0
         self.now = 0
         self.is_ready = False
@@ -92,7 +94,7 @@ class Office:
 
     def say(self, peer: Peer, part: Part) -> None:
         """Say something to a peer, together with what else is said to it in this moment."""
-        self._queues.setdefault(peer, []).append(part)
+        self._queues.setdefault(peer, []).append(self.vouching.signed(part, peer))
 
     def deliver(self, item: object) -> None:
         """Tell the application something."""

@@ -45,6 +45,8 @@ class Opened:
     """Backups that have not said that they keep it."""
     recorded: dict[Peer, None] = field(default_factory=dict)
     """Those that have."""
+    holders: dict[Peer, bytes] = field(default_factory=dict)
+    """Their signatures for that."""
     is_at_risk: bool = False
     """Whether there ought to be backups and none can be reached."""
     is_acknowledged: bool = False

@@ -12,6 +12,8 @@ from smartpubsub.seam import Peer
 NOBODY = b""
 WHOLE = -1
 """As the base of a change: there is none, this is everything."""
+UNSIGNED = b""
+"""What is signed is so when it is said (`vouching.py`)."""
 
 
 # --- filters, upward ---
@@ -32,6 +34,7 @@ class Announce(NamedTuple):
     """Who keeps a copy of the child's own children; none if it has none."""
     is_retry: bool
     """The child could not reach whoever lies closer to the rendezvous."""
+    signature: bytes = UNSIGNED
 
 
 class Announced(NamedTuple):
@@ -44,6 +47,7 @@ class Announced(NamedTuple):
     wants_whole: bool
     go_to: Contact | None
     """Who to announce to instead, since the parent has children enough."""
+    signature: bytes = UNSIGNED
 
 
 # --- events, up and down ---
@@ -64,12 +68,22 @@ class Raise(NamedTuple):
     """How long ago it was published, since nobody brings an event to an end for ever."""
 
 
+class Holder(NamedTuple):
+    """Somebody who keeps an event, and its signature for that."""
+
+    peer: Peer
+    signature: bytes
+
+
 class Admitted(NamedTuple):
     """The rendezvous has taken an event into its care, or says why not."""
 
     id: EventId
     attribute: str
     refusal: str
+    signature: bytes = UNSIGNED
+    holders: tuple[Holder, ...] = ()
+    """The backups that keep it too."""
 
 
 class Completed(NamedTuple):
@@ -77,6 +91,7 @@ class Completed(NamedTuple):
 
     id: EventId
     attribute: str
+    signature: bytes = UNSIGNED
 
 
 class Notify(NamedTuple):
@@ -96,6 +111,7 @@ class Confirm(NamedTuple):
     id: EventId
     attribute: str
     on_behalf: Peer
+    signature: bytes = UNSIGNED
 
 
 class Offer(NamedTuple):
@@ -177,6 +193,7 @@ class Recorded(NamedTuple):
     id: EventId
     attribute: str
     is_full: bool
+    signature: bytes = UNSIGNED
 
 
 class Done(NamedTuple):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
+from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS
-from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Raise
+from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Holder, Raise
 from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
@@ -45,6 +45,8 @@ class Raising:
         self._open: dict[tuple[EventId, str], _Copy] = {}
         self._attributes: dict[EventId, dict[str, None]] = {}
         """Which are still waited for."""
+        self._held: dict[EventId, list[Held]] = {}
+        """Who has said so far that it keeps events that are not admitted everywhere."""
         self._incomplete: dict[EventId, dict[str, _Copy]] = {}
         """Of events whose publisher wants to know: by which attributes not all have it."""
         self._last: dict[str, int] = {}
@@ -135,13 +137,17 @@ class Raising:
             return
         if part.refusal:
             del self._attributes[part.id]
+            self._held.pop(part.id, None)
             self._incomplete.pop(part.id, None)
             office.deliver(Refused(part.id, part.refusal))
             return
+        held = self._held.setdefault(part.id, [])
+        for holder in (Holder(peer, part.signature), *part.holders):
+            held.append(Held(part.attribute, *holder))
         left.pop(part.attribute, None)
         if not left:
             del self._attributes[part.id]
-            office.deliver(Published(part.id))
+            office.deliver(Published(part.id, tuple(self._held.pop(part.id))))
 
     def on_completed(self, peer: Peer, part: Completed) -> None:
         """Everybody has an event who was to get it by way of an attribute, says its rendezvous."""
@@ -182,6 +188,7 @@ class Raising:
             if copy.sent_us < oldest:
                 del self._open[id, attribute]
                 self._attributes.pop(id, None)
+                self._held.pop(id, None)
 
     def on_silent(self, peer: Peer) -> None:
         """Somebody is gone, and is nobody's rendezvous any more."""

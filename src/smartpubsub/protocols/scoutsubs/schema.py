@@ -52,6 +52,7 @@ _ANNOUNCE_FIELDS = [
     field("direct", 7, "message Peer"),
     field("backups", 8, "message Peer", repeated=True),
     field("is_retry", 9, "bool"),
+    field("signature", 10, "bytes"),
 ]
 
 _CHILD_FIELDS = [
@@ -108,6 +109,7 @@ _FILE = FileDescriptorProto(
             field("in_force", 4, "uint64"),
             field("wants_whole", 5, "bool"),
             field("go_to", 6, "message Peer"),
+            field("signature", 7, "bytes"),
         ),
         _with_event(
             "Raise",
@@ -117,15 +119,21 @@ _FILE = FileDescriptorProto(
             field("wants_all", 6, "bool"),
             field("age_ms", 7, "uint64"),
         ),
-        _about_event("Admitted", field("refusal", 3, "string")),
-        _about_event("Completed"),
+        _message("Holder", field("peer", 1, "bytes"), field("signature", 2, "bytes")),
+        _about_event(
+            "Admitted",
+            field("refusal", 3, "string"),
+            field("signature", 4, "bytes"),
+            field("holders", 5, "message Holder", repeated=True),
+        ),
+        _about_event("Completed", field("signature", 3, "bytes")),
         _with_event(
             "Notify",
             field("hops", 3, "uint64"),
             field("is_resend", 4, "bool"),
             field("on_behalf", 5, "bytes"),
         ),
-        _about_event("Confirm", field("on_behalf", 3, "bytes")),
+        _about_event("Confirm", field("on_behalf", 3, "bytes"), field("signature", 4, "bytes")),
         _about_event("Offer", field("predicate", 3, "string")),
         _about_event("Want"),
         _message(
@@ -156,7 +164,7 @@ _FILE = FileDescriptorProto(
             field("wants_all", 4, "bool"),
             field("age_ms", 5, "uint64"),
         ),
-        _about_event("Recorded", field("is_full", 3, "bool")),
+        _about_event("Recorded", field("is_full", 3, "bool"), field("signature", 4, "bytes")),
         _about_event("Done"),
         _message("Pull", field("attribute", 1, "string")),
         _message(
@@ -180,8 +188,8 @@ _FILE = FileDescriptorProto(
     ],
 )
 
-(BundleBuffer,) = message_classes(_FILE, "Bundle")
-"""A bundle in protobuf."""
+BundleBuffer, PartBuffer = message_classes(_FILE, "Bundle", "Part")
+"""In protobuf."""
 
 PART_NAMES = {each.type_name: each.name for each in _PART_FIELDS}
 """What a part is called in a bundle, by its type's name."""

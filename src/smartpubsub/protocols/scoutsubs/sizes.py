@@ -107,18 +107,27 @@ def _notify(part: parts.Notify) -> int:
     return size + field_bytes(len(on_behalf)) if on_behalf else size
 
 
-def _confirm(part: parts.Confirm | parts.NoCopy) -> int:
-    id, attribute, on_behalf = part
-    size = _id(id) + _text(attribute)
+def _confirm(part: parts.Confirm) -> int:
+    id, attribute, on_behalf, signature = part
+    size = _id(id) + _text(attribute) + _bytes(signature)
     return size + field_bytes(len(on_behalf)) if on_behalf else size
 
 
-def _about_event(part: parts.Completed | parts.Done | parts.Want) -> int:
+def _no_copy(part: parts.NoCopy) -> int:
+    return _id(part.id) + _text(part.attribute) + _bytes(part.on_behalf)
+
+
+def _about_event(part: parts.Done | parts.Want) -> int:
     return _id(part.id) + _text(part.attribute)
 
 
+def _completed(part: parts.Completed) -> int:
+    return _id(part.id) + _text(part.attribute) + _bytes(part.signature)
+
+
 def _recorded(part: parts.Recorded) -> int:
-    return _id(part.id) + _text(part.attribute) + _flag(part.is_full)
+    flag = _flag(part.is_full)
+    return _id(part.id) + _text(part.attribute) + flag + _bytes(part.signature)
 
 
 def _tree_copied(part: parts.TreeCopied) -> int:
@@ -126,7 +135,13 @@ def _tree_copied(part: parts.TreeCopied) -> int:
 
 
 def _admitted(part: parts.Admitted) -> int:
-    return _id(part.id) + _text(part.attribute) + _text(part.refusal)
+    return (
+        _id(part.id)
+        + _text(part.attribute)
+        + _text(part.refusal)
+        + _bytes(part.signature)
+        + sum(field_bytes(_bytes(peer) + _bytes(signed)) for peer, signed in part.holders)
+    )
 
 
 def _offer(part: parts.Offer) -> int:
@@ -160,6 +175,7 @@ def _announce(part: parts.Announce) -> int:
         + _contact(part.direct)
         + _contacts(part.backups)
         + _flag(part.is_retry)
+        + _bytes(part.signature)
     )
 
 
@@ -171,6 +187,7 @@ def _announced(part: parts.Announced) -> int:
         + _number(part.in_force)
         + _flag(part.wants_whole)
         + _contact(part.go_to)
+        + _bytes(part.signature)
     )
 
 
@@ -221,10 +238,10 @@ _SIZES: dict[type, Callable[[Any], int]] = {
     parts.Record: _record,
     parts.Recorded: _recorded,
     parts.Done: _about_event,
-    parts.Completed: _about_event,
+    parts.Completed: _completed,
     parts.CopyTree: _copy_tree,
     parts.TreeCopied: _tree_copied,
-    parts.NoCopy: _confirm,
+    parts.NoCopy: _no_copy,
     parts.Pull: lambda part: _text(part.attribute),
     parts.Pulled: _pulled,
     parts.PullOwn: lambda _: 0,

@@ -15,14 +15,14 @@ from smartpubsub.kademlia.protobuf import WireError, framed, limit, parsed, unfr
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId
 from smartpubsub.protocols.rpc_wire import RpcLimits, event_bytes, read_event, read_predicate
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Part, Record
-from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer
+from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record
+from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer, PartBuffer
 from smartpubsub.seam import Peer
 
-__all__ = ["BundleLimits", "WireError", "decode", "encode"]
+__all__ = ["BundleLimits", "WireError", "decode", "encode", "part_bytes"]
 
 _NUMBER_MAX = (1 << 63) - 1
 HOPS_MAX = 1 << 16
@@ -54,6 +54,14 @@ def encode(bundle: Bundle) -> bytes:
     for part in bundle.parts:
         buffer.parts.add(**{PART_NAMES[type(part).__name__]: _written(part)})
     return framed(buffer.SerializeToString())
+
+
+def part_bytes(part: Part) -> bytes:
+    """One part, as it stands in a bundle."""
+    written: bytes = PartBuffer(
+        **{PART_NAMES[type(part).__name__]: _written(part)}
+    ).SerializeToString()
+    return written
 
 
 def decode(data: bytes, limits: BundleLimits) -> Bundle:
@@ -111,6 +119,7 @@ _WRITE: dict[str, Callable[[Any], object]] = {
     "backups": _contacts_written,
     "children": _each_written,
     "records": _each_written,
+    "holders": _each_written,
     "trees": _trees_written,
 }
 """By the names of fields, which mean the same in all parts; others are written as they are."""
@@ -185,6 +194,16 @@ def _peer(peer: Peer, taken: _Taken) -> Peer:
     return peer
 
 
+def _signature(signature: bytes, _: _Taken) -> bytes:
+    limit("a signature", signature, SIGNATURE_BYTES)
+    return signature
+
+
+def _holders(buffers: Any, taken: _Taken) -> tuple[Holder, ...]:
+    limit("a list of holders", buffers, taken.limits.contacts.contact_count_max, "holders")
+    return _each_read(Holder, buffers, taken)
+
+
 def _peers(peers: Any, taken: _Taken) -> tuple[Peer, ...]:
     taken.add(peers)
     return tuple(_peer(peer, taken) for peer in peers)
@@ -239,6 +258,9 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     **dict.fromkeys(("is_root", "is_whole", "was_root", "is_full"), _flag),
     **dict.fromkeys(("on_behalf", "owner", "instead_of"), _peer),
     "gone": _peers,
+    "peer": _peer,
+    "signature": _signature,
+    "holders": _holders,
     "contact": _contact,
     "direct": _contact_if_any,
     "go_to": _contact_if_any,

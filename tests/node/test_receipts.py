@@ -1,0 +1,151 @@
+"""Who keeps an event has signed that, and a receipt proves it to anybody."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smartpubsub import Node, Predicate
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.node.calls import Wait
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.receipts import Receipt, ReceiptError
+from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.protocols.codecs import SCOUTSUBS
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Held
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Bundle
+from smartpubsub.protocols.scoutsubs.vouching import Vouching, held_bytes
+from smartpubsub.protocols.scoutsubs.wire import encode
+from tests.node.hosts import LOOPBACK, connections, eventually, run
+from tests.node.test_node import node_in, three_nodes
+
+ALICE, BOB = (Identity.of(bytes(31) + letter) for letter in (b"a", b"b"))
+ID = EventId(ALICE.peer, 3, 4)
+
+
+def receipt() -> Receipt:
+    content = held_bytes(ID, "surf")
+    signature = Ed25519Signing(BOB).vouch(lambda: content)
+    return Receipt(ID, Wait.RENDEZVOUS, (Held("surf", BOB.peer, signature),))
+
+
+def test_a_receipt_proves_itself() -> None:
+    assert receipt().verify()
+    assert not replace(receipt(), event_id=ID._replace(number=5)).verify()
+    for change in (
+        {"attribute": "rain"},
+        {"peer": ALICE.peer},
+        {"signature": bytes(64)},
+        {"signature": b""},
+    ):
+        [held] = receipt().held
+        assert not replace(receipt(), held=(held, held._replace(**change))).verify()
+    assert not replace(receipt(), held=()).verify()
+
+
+def test_a_receipt_can_be_written_down() -> None:
+    written = json.dumps(receipt().document())
+
+    assert Receipt.read(json.loads(written)) == receipt()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"publisher": 5},
+        {"publisher": "0"},
+        {"number": "many"},
+        {"held": None},
+        {"held": [{}]},
+        {"held": [{"attribute": "a", "peer": "1", "signature": "-"}]},
+        {"waited_for": "long"},
+    ],
+)
+def test_what_is_no_receipt_is_told(change: dict[str, Any]) -> None:
+    with pytest.raises(ReceiptError, match="the document is no receipt"):
+        Receipt.read(receipt().document() | change)
+
+
+@pytest.mark.parametrize("wait", [Wait.RENDEZVOUS, Wait.ALL])
+def test_a_publisher_gets_a_receipt_from_all_who_keep_an_event(tmp_path: Path, wait: Wait) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path) as nodes, nodes[2].subscribe("surf"):
+            receipt = await nodes[1].publish("surf/price=15", b"an offer", wait=wait)
+
+            assert receipt.verify()
+            everybody = {node.peer_id for node in nodes}
+            document = receipt.document()
+            # The rendezvous of each attribute and both others, which are its backups.
+            signers = {(held["attribute"], held["peer"]) for held in document["held"]}
+            assert signers == {(name, peer) for name in ("surf", "price") for peer in everybody}
+            assert len(document["held"]) == 6
+            assert document["publisher"] == nodes[1].peer_id
+            assert Receipt.read(document).verify()
+
+    run(main)
+
+
+def test_a_lone_node_signs_for_itself_and_who_waits_for_nothing_has_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            receipt = await node.publish("surf")
+            assert receipt.verify()
+            assert [held["peer"] for held in receipt.document()["held"]] == [node.peer_id]
+            assert not (await node.publish("surf", wait=Wait.NOTHING)).verify()
+
+    run(main)
+
+
+def test_between_real_nodes_what_is_forged_has_no_effect(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            Node(data=tmp_path, listen=[LOOPBACK]) as node,
+            connections(identity=BOB) as stranger,
+        ):
+            own = node._engine.host.own
+            scouts = node._engine.core.pubsub
+            assert isinstance(scouts, ScoutSubs)
+            name = next(n for n in map(str, range(100)) if is_closer(own.peer, stranger.peer, n))
+            said = Announce(name, 1, 1, WHOLE, (Predicate.parse(name),), (), None, (), False)
+            stranger_signs = Vouching(stranger.peer, Ed25519Signing(BOB))
+            await stranger.dial(own.peer, own.addresses[0])
+            stream = await stranger.open(own.peer, SCOUTSUBS)
+            for forged in (
+                said,
+                Vouching(ALICE.peer, Ed25519Signing(ALICE)).signed(said, own.peer),
+                stranger_signs.signed(said, ALICE.peer),
+                stranger_signs.signed(said, own.peer)._replace(version=2),
+            ):
+                await stream.write(encode(Bundle((forged,))))
+            await eventually(lambda: scouts.office.refusals["signature"] == 4)
+            assert name not in scouts.office.trees
+            assert 'reject_reason_total{reason="signature"} 4.0' in node.metrics().decode()
+
+            await stream.write(encode(Bundle((stranger_signs.signed(said, own.peer),))))
+            await eventually(lambda: name in scouts.office.trees)
+            assert list(scouts.office.trees[name].children) == [stranger.peer]
+            # What was of a life before is refused, and what is known changes nothing.
+            for again in (said._replace(incarnation=0, version=9), said):
+                signed = stranger_signs.signed(again._replace(added=()), own.peer)
+                await stream.write(encode(Bundle((signed,))))
+            await eventually(lambda: scouts.office.refusals["replay"] == 1)
+            await eventually(lambda: host_received(node) == 7)
+            assert len(scouts.office.trees[name].children[stranger.peer].filters) == 1
+
+    run(main)
+
+
+def host_received(node: Node) -> int:
+    return node._engine.host.counts.received_kinds["scoutsubs/announce"]
+
+
+def is_closer(peer: bytes, other: bytes, name: str) -> bool:
+    """Whether a peer lies closer to a name than another does."""
+    key = key_of(name.encode())
+    return key_of(peer) ^ key < key_of(other) ^ key
