@@ -183,7 +183,7 @@ class Announcing:
         if not tree.first_version <= part.version <= tree.version:
             return  # It answers a farewell of before, or what was never said.
         if under_way is not None and part.version >= under_way.version:
-            self._office.answered_after(self._office.now - under_way.sent_us)
+            self._office.answered_after(self._office.now - under_way.sent_us, under_way.tries)
             del self._under_way[part.attribute]
         tree.received = max(tree.received, part.version)
         tree.in_force = max(tree.in_force, part.in_force)

@@ -160,9 +160,9 @@ class Copying:
                 return
             tries = 1  # While the node seeks its place in the tree nobody is replaced.
         stream.dirty |= stream.on_the_way
-        stream.sent, first_sent_us = stream.copied, stream.sent_us
+        stream.sent = stream.copied
         self._send(tree, stream)
-        stream.tries, stream.sent_us = tries, first_sent_us
+        stream.tries = tries
 
     def on_copied(self, peer: Peer, part: TreeCopied) -> None:
         """A backup has a copy."""
@@ -181,7 +181,7 @@ class Copying:
             return
         if part.version != stream.sent:
             return
-        self._office.answered_after(self._office.now - stream.sent_us)
+        self._office.answered_after(self._office.now - stream.sent_us, stream.tries)
         stream.copied = part.version
         stream.on_the_way = {}
         self._office.cancel_timer(("copy", part.attribute, peer))

@@ -175,7 +175,7 @@ class Offering:
         if known is not None and name not in self._lines:
             self._office.spreading.on_notify(peer, _as_notify(part, known))
         elif self._held_count >= HELD_COUNT_MAX:
-            self._office.refusals["too many offered events"] += 1
+            self._office.refusals["offered events"] += 1
         elif name not in self._waiting.get(part.id, ()):
             self._waiting.setdefault(part.id, {})[name] = None
             held = _Held(peer, part)

@@ -217,10 +217,13 @@ class Office:
 
     # --- patience ---
 
-    def answered_after(self, us: int) -> None:
-        """Something was answered after a time."""
+    def answered_after(self, us: int, tries: int = 1) -> None:
+        """Something was answered after a time; slowness is believed sooner than haste."""
+        if tries > 1:
+            return  # Nobody knows which of them it answers.
+        us = min(max(us, 0), self.settings.patience_us_max)
         if self._has_measured:
-            self._answer_us += (us - self._answer_us) // 8
+            self._answer_us += (us - self._answer_us) // (2 if us > self._answer_us else 8)
         else:
             self._answer_us, self._has_measured = us, True
 

@@ -48,8 +48,9 @@ class Probing:
         """Somebody is there, in the same incarnation as before or in a new one."""
         probe = self._open.pop(peer, None)
         if probe is not None:
-            self._office.answered_after(self._office.now - probe.sent_us)
             self._office.cancel_timer(("probe", peer))
+        # Probes are numbered by the time, so also one that is answered late says how long it took.
+        self._office.answered_after(self._office.now - part.number)
         before = self._incarnations.get(peer)
         self._incarnations[peer] = part.incarnation
         if before is not None and before != part.incarnation:
