@@ -20,7 +20,7 @@ from trio.testing import MockClock
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node import patches
-from smartpubsub.node.connections import Connections, ListenError
+from smartpubsub.node.connections import PING, Connections, ListenError
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.node.streams import STREAM_ERRORS, Stream, UnreachableError
 from smartpubsub.seam import Peer
@@ -237,3 +237,38 @@ def test_d10_nothing_is_logged_unasked(
 
     assert capfd.readouterr() == ("", "")
     assert logging.getLogger().handlers == []
+
+
+def test_d11_windows_are_not_told_of_every_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    content = bytes(1 << 20)
+    received: list[int] = []
+    send = yamux.YamuxStream.send_window_update
+
+    async def note_and_send(
+        self: yamux.YamuxStream, increment: int, skip_lock: bool = False
+    ) -> None:
+        told.append(increment)
+        await send(self, increment, skip_lock)
+
+    async def read_all(_: Peer, stream: Stream) -> None:
+        while sum(received) < len(content):
+            received.append(len(await stream.read(1 << 16)))
+
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            server.serve(PROTOCOL, read_all)
+            await client.dial(server.peer, server.addresses[0])
+            monkeypatch.setattr(yamux.YamuxStream, "send_window_update", note_and_send)
+            stream = await client.open(server.peer, PING)
+            for _ in range(100):
+                await stream.write(bytes(32))
+                assert await stream.read(32) == bytes(32)
+            assert told == []
+            stream = await client.open(server.peer, PROTOCOL)
+            await stream.write(content)
+            await eventually(lambda: sum(received) == len(content))
+            assert 1 <= len(told) <= 16
+            assert sum(told) >= len(content) - yamux.DEFAULT_WINDOW_SIZE
+
+    run(main)

@@ -9,6 +9,10 @@ COMMANDS = {
         "smartpubsub.cli.bench_matching:matching",
         "Measure the matching engines next to databases.",
     ),
+    "node": LazyCommand(
+        "smartpubsub.cli.bench_node:node",
+        "Measure real nodes next to bare libp2p and other systems.",
+    ),
     "sim": LazyCommand(
         "smartpubsub.cli.bench_sim:sim", "Measure the simulator next to another one."
     ),

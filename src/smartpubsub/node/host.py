@@ -253,7 +253,6 @@ class Host:
             for request in self._requests:
                 request.done.set()
             self._requests.clear()
-            await trio.lowlevel.checkpoint()
 
     def _deadline(self) -> float:
         due_at = self._timers.next_at

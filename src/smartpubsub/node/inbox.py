@@ -35,7 +35,9 @@ class Inbox(Generic[T]):
 
     async def wait(self, deadline: float) -> None:
         """Until something is there, or it is a time on trio's clock."""
-        if not self._items:
+        if self._items:
+            await trio.lowlevel.checkpoint()  # So that others get their turn however much there is.
+        else:
             self._has_items = trio.Event()
             with trio.CancelScope(deadline=deadline):
                 await self._has_items.wait()

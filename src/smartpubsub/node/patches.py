@@ -62,6 +62,7 @@ def apply(installed: str | None = None) -> None:
         d8_windows_are_kept_to,
         d9_port_is_not_shared,
         d10_nothing_is_logged_unasked,
+        d11_windows_are_not_told_of_every_read,
     ):
         patch()
 
@@ -169,6 +170,18 @@ def d10_nothing_is_logged_unasked() -> None:
     """0.8.1 prints each failed dial to standard error, and sets up the root logger by itself."""
     logging.getLogger("libp2p").addHandler(logging.NullHandler())
     _replace(swarm_connection, "logging", logging.getLogger("libp2p.network.connection"))
+
+
+def d11_windows_are_not_told_of_every_read() -> None:
+    """0.8.1 sends a window update for each read, which doubles the frames of small messages."""
+
+    async def grow_when_half_is_used(self: Any, *, bytes_read: int = 0) -> None:  # noqa: ARG001
+        buffered = len(self.conn.stream_buffers.get(self.stream_id, b""))
+        if 2 * (self.recv_window + buffered) <= self.target_recv_window:
+            more = self._grow_to_delta(buffered) + self._apply_autotune_epoch(buffered)
+            await self.send_window_update(more)
+
+    _replace(yamux.YamuxStream, "_auto_tune_and_send_window_update", grow_when_half_is_used)
 
 
 def _data_header(stream: int, length: int) -> bytes:

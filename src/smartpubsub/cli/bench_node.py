@@ -1,0 +1,35 @@
+"""smartpubsub bench node."""
+
+import click
+
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.errors import SmartPubSubError
+
+
+@click.command()
+@json_option
+def node(as_json: bool) -> None:
+    """Measure real nodes next to bare libp2p and other systems.
+
+    Compares requests on one stream between two hosts with an echo on py-libp2p as it is, and events
+    that real nodes carry over three hops with Zenoh (the package eclipse-zenoh) and with NATS (the
+    package nats-py, and nats-server on the PATH) where they are installed. Everything is on
+    loopback; it takes less than a minute. The exit code is 0 whatever the ratios are.
+
+    \b
+    Examples:
+      smartpubsub bench node
+      smartpubsub bench node --json
+    """
+    try:
+        from smartpubsub.bench.node import run
+    except ModuleNotFoundError as error:
+        raise SmartPubSubError(
+            f"the benchmark needs {error.name}; install it with:"
+            " pip install 'smartpubsub[bench,node]'"
+        ) from None
+    report = run(lambda step: click.echo(step, err=True))
+    if as_json:
+        print_json(report.document())
+    else:
+        click.echo(report.text())
