@@ -14,6 +14,11 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols import rpc_wire
 from smartpubsub.protocols.codecs import codecs_of
+from smartpubsub.protocols.fastdelivery import parts as fast
+from smartpubsub.protocols.fastdelivery import wire as fast_wire
+from smartpubsub.protocols.fastdelivery.parts import Packet
+from smartpubsub.protocols.fastdelivery.schema import PacketBuffer
+from smartpubsub.protocols.fastdelivery.wire import PacketLimits
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.rpc_schema import ContentBuffer, RpcBuffer
@@ -83,6 +88,18 @@ SAID: dict[str, Part] = {
     "`Probe` with number 300": parts.Probe(300),
     "`Alive` in answer to that": parts.Alive(300, 1),
 }
+FAST_SAID: dict[str, Packet] = {
+    "FastDelivery: the event for a member, one link": Packet(
+        7, fast.Notify(SURF, EVENT, 1, is_resend=False)
+    ),
+    "FastDelivery: the member has it": Packet(7, fast.Got(is_wanted=True)),
+    "FastDelivery: the event for a helper, term 3": Packet(
+        8, fast.Relay(SURF, 3, EVENT, (), is_resend=False)
+    ),
+    "FastDelivery: `q` joins, capacity 5": Packet(
+        9, fast.Join(SURF, fast.Request(CONTACT, (SURF,), "here", 5, 1, b"sig"), b"")
+    ),
+}
 TWO_PARTS = Bundle((CONFIRM, parts.Probe(300)))
 
 VECTORS = {
@@ -102,6 +119,7 @@ VECTORS = {
     "what is signed by whoever keeps the event": held_bytes(ID, "surf"),
     "what is signed by whoever refuses it: `no`": held_bytes(ID, "surf", "no"),
     "`Confirm` and `Probe` in one bundle": scout_wire.encode(TWO_PARTS),
+    **{name: fast_wire.encode(packet) for name, packet in FAST_SAID.items()},
 }
 """By what the document calls them."""
 
@@ -120,6 +138,8 @@ def test_vectors_are_read_as_what_was_written() -> None:
         assert rpc_wire.decode(rpc_wire.encode(rpc), RpcLimits()) == rpc
     for bundle in (*(Bundle((part,)) for part in SAID.values()), TWO_PARTS):
         assert scout_wire.decode(scout_wire.encode(bundle), BundleLimits()) == bundle
+    for packet in FAST_SAID.values():
+        assert fast_wire.decode(fast_wire.encode(packet), PacketLimits()) == packet
 
 
 # --- declarations ---
@@ -175,6 +195,7 @@ def test_declarations_are_those_of_the_code() -> None:
     assert documented("kad-dht") == declared(MessageBuffer)
     assert documented("pubsub") == declared(RpcBuffer)
     assert documented("ScoutSubs") == declared(BundleBuffer)
+    assert documented("FastDelivery") == declared(PacketBuffer)
 
 
 def test_protocol_ids_are_those_of_the_code() -> None:
@@ -185,12 +206,15 @@ def test_protocol_ids_are_those_of_the_code() -> None:
 
 
 def test_limits_are_those_of_the_code() -> None:
-    kademlia, rpc, bundle = Settings(), RpcLimits(), BundleLimits()
+    kademlia, rpc, bundle, packet = Settings(), RpcLimits(), BundleLimits(), PacketLimits()
     addresses = f"{kademlia.address_count_max}, of {kademlia.address_bytes_max} bytes each"
     attributes = f"{rpc.attributes_max} attributes"
     limits = [
         ("a message of kad-dht", in_bytes(kademlia.message_bytes_max)),
         ("a bundle of ScoutSubs", in_bytes(bundle.bundle_bytes_max)),
+        ("a packet of FastDelivery", in_bytes(packet.packet_bytes_max)),
+        ("a region", in_bytes(packet.text_bytes_max)),
+        ("in a packet", f"{packet.entry_count_max:,} together"),
         ("a message of pubsub", in_bytes(rpc.message_bytes_max)),
         ("a payload", in_bytes(rpc.payload_bytes_max)),
         ("a peer id", in_bytes(kademlia.peer_bytes_max)),

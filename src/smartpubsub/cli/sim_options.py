@@ -105,6 +105,13 @@ _SIM_OPTIONS = (
         show_default=True,
         help="How many bytes a node can send in a second.",
     ),
+    click.option(
+        "--regions",
+        type=click.IntRange(0, NODES_MAX),
+        default=0,
+        help="Spread the nodes over so many regions, with 5 ms from one node to another inside and"
+        " 80 ms across, instead of --latency-ms.",
+    ),
 )
 
 

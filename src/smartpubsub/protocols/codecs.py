@@ -13,6 +13,10 @@ from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.fastdelivery import parts as fast
+from smartpubsub.protocols.fastdelivery import wire as fastdelivery_wire
+from smartpubsub.protocols.fastdelivery.parts import Packet
+from smartpubsub.protocols.fastdelivery.wire import PacketLimits
 from smartpubsub.protocols.rpc import Rpc
 from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs import parts
@@ -25,6 +29,7 @@ KADEMLIA = "/smartpubsub/kad/1.0.0"
 KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
 """The public network's, for a node that is to be part of it."""
 SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
+FASTDELIVERY = "/smartpubsub/fastdelivery/1.0.0"
 FLOODSUB = "/floodsub/1.0.0"
 GOSSIPSUB = "/meshsub/1.1.0"
 
@@ -153,11 +158,45 @@ def _those_known(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterat
     yield from backups
 
 
+def fastdelivery_codec(limits: PacketLimits | None = None) -> Codec:
+    """Of FastDelivery."""
+    taken = limits or PacketLimits()
+    return Codec(
+        message=Packet,
+        protocol=FASTDELIVERY,
+        encode=fastdelivery_wire.encode,
+        decode=lambda data: fastdelivery_wire.decode(data, taken),
+        message_bytes_max=taken.packet_bytes_max,
+        contacts=lambda packet: _contacts_in_packet(packet.part),
+        kinds=lambda packet: {f"fastdelivery/{type(packet.part).__name__.lower()}": 1},
+    )
+
+
+def _contacts_in_packet(part: fast.Question | fast.Answer) -> Iterator[Contact]:
+    match part:
+        case fast.Invite(notice) | fast.Advertise(notice=notice):
+            yield notice.contact
+        case fast.Listed(notices):
+            yield from (notice.contact for notice in notices)
+        case fast.Join(request=request) | fast.Search(watch=fast.Request() as request):
+            yield request.contact
+        case fast.Watchers(requests):
+            yield from (request.contact for request in requests)
+        case fast.CopyBoard(_, posted, watched):
+            yield from (entry.notice.contact for entry in posted)
+            yield from (entry.request.contact for entry in watched)
+        case fast.Delegate(charges=charges):
+            yield from (charge.contact for charge in charges)
+        case fast.Measure(landmarks):
+            yield from landmarks
+
+
 def codecs_of(protocol: str, limits: WireLimits | None = None) -> list[Codec]:
     """All that a node with a protocol speaks, by the name that users know the protocol by."""
     taken = limits or WireLimits()
     of_protocol: dict[str, Callable[[], Codec]] = {
         "scoutsubs": lambda: scoutsubs_codec(BundleLimits(events=taken.events)),
+        "fastdelivery": lambda: fastdelivery_codec(PacketLimits(events=taken.events)),
         "floodsub": lambda: rpc_codec(FLOODSUB, taken.events),
         "gossipsub": lambda: rpc_codec(GOSSIPSUB, taken.events),
     }

@@ -5,19 +5,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.seam import Effect
-from smartpubsub.workloads.actions import Action, Publish, Subscribe, Unsubscribe
+from smartpubsub.workloads.actions import (
+    Action,
+    CreateGroup,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
 
 
 class Call(NamedTuple):
     """Something that an application asked its node for."""
 
     what: str
-    """subscribe, unsubscribe or publish."""
-    key: int | EventId
-    """The subscription's number, or the event's id."""
+    """subscribe, unsubscribe, publish or group."""
+    key: int | EventId | Predicate
+    """The subscription's number, the event's id, or what the group is for."""
     predicate: Predicate
     size: int = 0
     """Bytes of the payload."""
@@ -38,4 +45,7 @@ def call(core: NodeCore, action: Action, now: int) -> tuple[Call | None, list[Ef
         case Publish(_, _, predicate, payload):
             id, effects = core.publish(predicate, payload, now)
             return Call("publish", id, predicate, len(payload)), effects
+        case CreateGroup(_, _, predicate) if isinstance(core.pubsub, FastDelivery):
+            effects = core.pubsub.create_group(predicate, now)
+            return Call("group", predicate, predicate), effects
     return None, []

@@ -69,8 +69,8 @@ class Experiment:
     ) -> None:
         check_size(options, workload)
         self.options = options
-        self.workload = workload
         self.stack = STACKS[options.protocol]
+        self.workload = self.stack.prepared(workload)
         self.trace = trace or Trace()
         self.observer = Observer(self.trace)
         self.journal = self.observer.journal

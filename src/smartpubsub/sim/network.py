@@ -33,6 +33,11 @@ class NetworkOptions:
     """What each node can send."""
     overhead_bytes: int = 12
     """What framing adds to every message."""
+    regions: int = 0
+    """Over how many regions nodes are spread; 0 if it does not matter where they are."""
+    near_us: int = 5_000
+    far_us: int = 80_000
+    """The latency inside a region and from one to another, if there are any."""
 
 
 DROP = -1
@@ -51,13 +56,17 @@ class Network:
         self._rng: Random = stream(seed, "network")
         self._free_at: list[int] = []
         self._rates: list[int] = []
+        self._regions: list[int] = []
         self._last_arrival: dict[tuple[int, int], int] = {}
-        self._is_plain = not (options.jitter_us or options.loss or options.duplication)
+        self._is_plain = not (
+            options.jitter_us or options.loss or options.duplication or options.regions
+        )
         self._latency_us = options.latency_us
         self._overhead_bytes = options.overhead_bytes
 
-    def add_node(self) -> None:
+    def add_node(self, region: int = 0) -> None:
         """One more node, with the next number."""
+        self._regions.append(region)
         self._free_at.append(0)
         self._rates.append(self.options.bandwidth_bytes_per_s)
 
@@ -79,6 +88,14 @@ class Network:
         self._free_at[sender] = sent
         return sent + self._latency_us
 
+    def latency_us(self, sender: int, receiver: int) -> int:
+        """How long a message travels from one node to another, if nothing adds to it."""
+        options = self.options
+        if not options.regions:
+            return options.latency_us
+        is_near = self._regions[sender] == self._regions[receiver]
+        return options.near_us if is_near else options.far_us
+
     def arrivals(self, now: int, sender: int, receiver: int, size: int) -> Sequence[int]:
         """When a message arrives: once, twice, or never."""
         extra = self._verdict(now, sender, receiver)
@@ -87,6 +104,7 @@ class Network:
         options = self.options
         # What is sent takes its place on the link even if it is lost later.
         at = self.earliest_arrival(now, sender, size) + extra
+        at += self.latency_us(sender, receiver) - self._latency_us
         if self._is_plain and not extra and not self._last_arrival:
             return (at,)  # It cannot overtake another, so nothing has to be remembered.
         if options.loss and self._rng.random() < options.loss:

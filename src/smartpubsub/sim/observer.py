@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.told import GroupOpened
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import (
     Delivery,
@@ -53,6 +55,8 @@ class Observer:
         if isinstance(key, EventId):
             self.trace.add_row(row._replace(event=str(key)))
             self._publish(now, node, key, call)
+        elif isinstance(key, Predicate):
+            self.trace.add_row(row)
         else:
             self.trace.add_row(row._replace(subscription=key))
             if what == "subscribe":
@@ -85,6 +89,8 @@ class Observer:
             case Unsubscribed(subscription):
                 self._open_calls.pop((node, "unsubscribe", subscription.number), None)
                 self.journal.unsubscribed(node, subscription.number, now)
+            case GroupOpened(group):
+                self._open_calls.pop((node, "group", group.predicate), None)
             case Published(id):
                 self._open_calls.pop((node, "publish", id), None)
                 self.journal.events[id].acknowledged_us = now

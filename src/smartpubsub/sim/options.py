@@ -71,6 +71,7 @@ class SimOptions:
     jitter_ms: float = 0.0
     loss: float = 0.0
     bandwidth_bytes: int = 1 << 20
+    regions: int = 0
 
     @property
     def scenario_name(self) -> str:
@@ -85,6 +86,7 @@ class SimOptions:
             jitter_us=round(self.jitter_ms * 1000),
             loss=self.loss,
             bandwidth_bytes_per_s=self.bandwidth_bytes,
+            regions=self.regions,
         )
 
     @property
@@ -157,7 +159,7 @@ class SimOptions:
         """What a run of a protocol with the workload that was loaded is made of."""
         return RunOptions(
             protocol=protocol,
-            stack=StackOptions(variant=variant, backups=self.backups),
+            stack=StackOptions(variant=variant, backups=self.backups, regions=self.regions),
             nodes=len(workload.names) if self.nodes is None else self.nodes,
             seed=self.seed,
             network=self.network,

@@ -14,6 +14,7 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.protocols.gossip_settings import GossipSettings
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.places import CAPACITIES
 
 LARGE_NETWORK_NODES = 1_000
 LINK_SHARE_MAX = 0.7
@@ -47,9 +48,18 @@ def gossipsub_bytes(nodes: int, publishers: int, k: int) -> float:
     return (settings.d_high + own) * EVENT_BYTES + told * EVENT_ID_BYTES
 
 
+def fastdelivery_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG001
+    """What the hottest link carries at most: a publisher that serves everybody itself.
+
+    Its own share of the events is all that it sends, apart from what it passes on as a helper.
+    """
+    return (nodes / publishers + max(CAPACITIES)) * EVENT_BYTES
+
+
 BYTES_PER_EVENT: Mapping[str, Callable[[int, int, int], float]] = MappingProxyType(
     {
         "scoutsubs": scoutsubs_bytes,
+        "fastdelivery": fastdelivery_bytes,
         "floodsub": floodsub_bytes,
         "gossipsub": gossipsub_bytes,
     }

@@ -15,6 +15,7 @@ from smartpubsub.sim.checkers.violation import Violation
 from smartpubsub.sim.collector import collector_off
 from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.journal import DeliveryRecord
+from smartpubsub.sim.places import region_of
 from smartpubsub.sim.running import Run, stack_of
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.trace import Row
@@ -44,7 +45,6 @@ class Result:
         journal = self.experiment.observer.journal
         traffic = self.experiment.traffic()
         first = [d for d in first_deliveries(journal.deliveries) if d.id in journal.events]
-        latency_us = options.network.latency_us
         return {
             "protocol": options.protocol,
             "variant": options.stack.variant if stack_of(self.experiment).has_variants else None,
@@ -65,7 +65,7 @@ class Result:
             "order_violations": verdict.order_violations,
             "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
             "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
-            "path_floor_ms": spread([d.hops * latency_us / 1000 for d in first], "mean"),
+            "path_floor_ms": self._path_floor_ms(first),
             "hops": spread([delivery.hops for delivery in first], "mean", "max"),
             "messages": sum(node.sent for node in traffic),
             "bytes": sum(node.sent_bytes for node in traffic),
@@ -80,6 +80,21 @@ class Result:
             "interrupted": self.experiment.was_interrupted,
             **self.more,
         }
+
+    def _path_floor_ms(self, deliveries: list[DeliveryRecord]) -> Mapping[str, float | None]:
+        network, peers = self.experiment.options.network, self.experiment.peers
+        if not network.regions:
+            return spread([d.hops * network.latency_us / 1000 for d in deliveries], "mean")
+        if not stack_of(self.experiment).stays_in_region:
+            return {"mean": None}  # Over which links an event came is not known.
+        floors = []
+        for delivery in deliveries:
+            ends = (delivery.id.publisher, peers[delivery.node])
+            first, last = (region_of(peer, network.regions) for peer in ends)
+            first_us = network.near_us if first == last else network.far_us
+            hops = delivery.hops
+            floors.append((first_us + (hops - 1) * network.near_us if hops else 0) / 1000)
+        return spread(floors, "mean")
 
     def _latencies_ms(self, deliveries: list[DeliveryRecord]) -> list[float]:
         events = self.experiment.observer.journal.events

@@ -9,6 +9,11 @@ from typing import Any
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.protocols import rpc
+from smartpubsub.protocols.fastdelivery import parts as fast
+from smartpubsub.protocols.fastdelivery.core import FastDelivery
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.shapes import shape_of
+from smartpubsub.protocols.fastdelivery.wire import wire_bytes as fastdelivery_bytes
 from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.gossip_settings import GossipSettings
 from smartpubsub.protocols.gossipsub import GossipSub
@@ -18,7 +23,11 @@ from smartpubsub.protocols.scoutsubs import settings as scout
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes as scoutsubs_bytes
+from smartpubsub.seam import Peer
+from smartpubsub.sim.places import capacity_of, region_of
 from smartpubsub.sim.world import Sizes
+from smartpubsub.workloads.actions import Workload
+from smartpubsub.workloads.groups import with_groups
 
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 """Of ScoutSubs; the last is the default."""
@@ -33,13 +42,28 @@ class StackOptions:
     mapping: scout.Mapping = scout.Mapping.SHARED
     """Which of a predicate's attributes ScoutSubs keeps a subscription under."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    """Other settings of ScoutSubs, by their names, that differ from the usual ones."""
+    """Other settings of the protocol, by their names, that differ from the usual ones."""
+    regions: int = 0
+    """Over how many regions nodes are spread, which nodes know."""
 
     @property
     def scout_settings(self) -> scout.ScoutSettings:
         """The settings of ScoutSubs that all of this amounts to."""
         settings = scout.settings_for(self.variant, self.backups)
         return replace(settings, mapping=self.mapping, **self.overrides)
+
+    def fast_settings(self, peer: Peer) -> FastSettings:
+        """The settings of FastDelivery that a node has."""
+        settings = FastSettings(
+            region=f"region-{1 + region_of(peer, self.regions)}",
+            capacity=capacity_of(peer),
+            backups=self.backups,
+        )
+        return replace(settings, **self.overrides)
+
+
+def _as_it_is(workload: Workload) -> Workload:
+    return workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +76,18 @@ class Stack:
     copies: Mapping[type, Callable[[Any], Iterable[EventId]]]
     """The events that a message brings down to whoever wants them, resends left out."""
     has_variants: bool = False
+    promises_order: bool = False
+    """Whether it promises a publisher's order to a subscription."""
+    is_always_reliable: bool = False
+    stays_in_region: bool = False
+    """Whether after its first hop an event is in the region of whoever it is for."""
+    prepared: Callable[[Workload], Workload] = _as_it_is
+    """What a workload is for it, with all that has to be there before."""
 
     def is_reliable(self, options: StackOptions) -> bool:
         """Whether it promises that nothing is lost."""
-        return self.has_variants and options.variant.endswith("-reliable")
-
-    @property
-    def promises_order(self) -> bool:
-        """Whether it promises a publisher's order to a subscription."""
-        return self.has_variants
+        is_reliable_variant = self.has_variants and options.variant.endswith("-reliable")
+        return self.is_always_reliable or is_reliable_variant
 
 
 def _rpc_copies(message: rpc.Rpc) -> list[EventId]:
@@ -71,6 +98,12 @@ def _bundle_copies(message: Bundle) -> list[EventId]:
     return [p.event.id for p in message.parts if type(p) is Notify and not p.is_resend]
 
 
+def _packet_copies(message: fast.Packet) -> list[EventId]:
+    part = message.part
+    is_copy = isinstance(part, fast.Notify | fast.Relay) and not part.is_resend
+    return [part.event.id] if is_copy else []  # type: ignore[union-attr]
+
+
 STACKS: dict[str, Stack] = {
     "scoutsubs": Stack(
         make=lambda kademlia, signing, rng, options: ScoutSubs(
@@ -79,6 +112,19 @@ STACKS: dict[str, Stack] = {
         sizes={Bundle: scoutsubs_bytes},
         copies={Bundle: _bundle_copies},
         has_variants=True,
+        promises_order=True,
+    ),
+    "fastdelivery": Stack(
+        make=lambda kademlia, signing, rng, options: FastDelivery(
+            options.fast_settings(kademlia.own.peer), kademlia, signing, rng
+        ),
+        sizes={fast.Packet: fastdelivery_bytes},
+        copies={fast.Packet: _packet_copies},
+        promises_order=True,
+        is_always_reliable=True,
+        stays_in_region=True,
+        # Events of a shape are found by all who may want them, whatever else is published.
+        prepared=lambda workload: with_groups(workload, shape_of),
     ),
     "floodsub": Stack(
         make=lambda kademlia, signing, _rng, _options: Floodsub(

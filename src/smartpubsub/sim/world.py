@@ -35,6 +35,7 @@ from smartpubsub.seam import (
 )
 from smartpubsub.sim.calendar import Calendar, Entry
 from smartpubsub.sim.network import Network, NetworkOptions
+from smartpubsub.sim.places import region_of
 from smartpubsub.sim.rows import delivered_row
 from smartpubsub.sim.trace import Trace
 
@@ -149,7 +150,7 @@ class World:
         host = Host(len(self.hosts), peer, make_core, addresses, make_core(0))
         self.hosts.append(host)
         self._by_peer[peer] = host
-        self.network.add_node()
+        self.network.add_node(region_of(peer, self.network.options.regions))
         self._tell(host, Started(host.incarnation))
         return host
 

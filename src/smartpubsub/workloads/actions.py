@@ -47,6 +47,14 @@ class CreateTopic(NamedTuple):
     ordered: bool
 
 
+class CreateGroup(NamedTuple):
+    """A node's application makes a group to publish in, which only FastDelivery needs."""
+
+    at_us: int
+    node: int
+    predicate: Predicate
+
+
 class CrashNode(NamedTuple):
     """A node crashes, and keeps its storage."""
 
@@ -61,7 +69,9 @@ class RestartNode(NamedTuple):
     node: int
 
 
-Action: TypeAlias = Subscribe | Unsubscribe | Publish | CreateTopic | CrashNode | RestartNode
+Action: TypeAlias = (
+    Subscribe | Unsubscribe | Publish | CreateTopic | CreateGroup | CrashNode | RestartNode
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.workloads.actions import (
     Action,
     CrashNode,
+    CreateGroup,
     CreateTopic,
     Publish,
     RestartNode,
@@ -65,6 +66,10 @@ def _record(action: Action, has_topics: bool) -> dict[str, object]:
             return record
         case CreateTopic():
             return {Verb.CREATE_TOPIC: action.name, "ordered": action.ordered}
+        case CreateGroup():
+            raise WorkloadError(
+                "groups are made for what is published, and are not written; leave them out"
+            )
         case CrashNode():
             return {Verb.CRASH: True}
         case RestartNode():

@@ -1,0 +1,245 @@
+"""A board: the groups that are advertised under an attribute, and searches that last.
+
+The f + 1 nodes closest to the attribute's name keep it. Owners and subscribers tell all of them;
+and whoever keeps a board looks now and then whether somebody has come who ought to keep it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import TypeVar
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.office import Office
+from smartpubsub.protocols.fastdelivery.parts import (
+    Advertise,
+    CopyBoard,
+    Done,
+    GroupId,
+    Listed,
+    Notice,
+    Ping,
+    Posted,
+    Request,
+    Search,
+    Unwatch,
+    Watched,
+    Watchers,
+    canonical_text,
+)
+from smartpubsub.protocols.fastdelivery.shapes import finds
+from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed, is_request_signed
+from smartpubsub.seam import Peer
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Board:
+    """What is known under one attribute; each entry with the time until which it is."""
+
+    notices: dict[GroupId, tuple[Notice, int]] = field(default_factory=dict)
+    watches: dict[tuple[Peer, Predicate], tuple[Request, int]] = field(default_factory=dict)
+    copied_to: dict[Peer, None] = field(default_factory=dict)
+    """Who else keeps it, as far as this node has seen to that."""
+
+
+class Boards:
+    """The boards that this node keeps."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.boards: dict[str, Board] = {}
+
+    # --- what is asked ---
+
+    def on_advertise(self, contact: Contact, number: int, part: Advertise) -> None:
+        """An owner advertises a group; it is told who waits for one like it."""
+        office = self._office
+        board = self._board(part.attribute)
+        notice = part.notice
+        if board is None or notice.contact.peer != contact.peer:
+            office.refusals["notices"] += 1
+            return
+        is_known = notice.id in board.notices
+        if not self._has_room(board.notices, is_known=is_known) or not is_notice_signed(
+            office, notice
+        ):
+            office.refusals["notices"] += 1
+            return
+        board.notices[notice.id] = (notice, office.now + 2 * office.settings.renew_us)
+        waiting = sorted(
+            (
+                request
+                for (peer, predicate), (request, _) in board.watches.items()
+                if peer > part.after and finds(predicate, notice.predicate)
+            ),
+            key=lambda request: request.contact.peer,
+        )
+        page, is_more = _page(waiting, lambda r: r.contact.peer, office.settings.page_count)
+        office.answer(contact.peer, number, Watchers(page, is_more))
+
+    def on_search(self, contact: Contact, number: int, part: Search) -> None:
+        """Somebody searches, once or until it says otherwise."""
+        office = self._office
+        board = self._board(part.attribute)
+        if board is None or (
+            part.watch is not None and not self._watch(board, contact.peer, part.watch)
+        ):
+            office.refusals["searches"] += 1
+            return
+        found = sorted(
+            (
+                notice
+                for id, (notice, _) in board.notices.items()
+                if finds(part.predicate, id.predicate)
+            ),
+            key=_place_on_board,
+        )
+        if part.after_group is not None:
+            after = (part.after_group.owner, canonical_text(part.after_group.predicate))
+            found = [notice for notice in found if _place_on_board(notice) > after]
+        page, is_more = _page(found, _place_on_board, office.settings.page_count)
+        office.answer(contact.peer, number, Listed(page, is_more))
+
+    def on_unwatch(self, contact: Contact, number: int, part: Unwatch) -> None:
+        """A search that lasted is over."""
+        board = self.boards.get(part.attribute)
+        if board is not None:
+            board.watches.pop((contact.peer, part.predicate), None)
+        self._office.answer(contact.peer, number, Done())
+
+    def on_copy(self, contact: Contact, number: int, part: CopyBoard) -> None:
+        """Somebody else who keeps a board says what is on it."""
+        office = self._office
+        board = self._board(part.attribute)
+        if board is None:
+            office.refusals["copies of boards"] += 1
+            return
+        board.copied_to[contact.peer] = None
+        longest_us = 2 * office.settings.renew_us
+        for notice, life_s in part.posted:
+            until = office.now + min(life_s * SECOND, longest_us)
+            held = board.notices.get(notice.id)
+            if held is not None and held[1] >= until:
+                continue
+            if not self._has_room(board.notices, is_known=held is not None):
+                office.refusals["notices"] += 1
+            elif is_notice_signed(office, notice):
+                board.notices[notice.id] = (notice, until)
+        for request, life_s in part.watched:
+            self._watch(
+                board,
+                request.contact.peer,
+                request,
+                office.now + min(life_s * SECOND, longest_us),
+            )
+        office.answer(contact.peer, number, Done())
+
+    def _watch(self, board: Board, peer: Peer, request: Request, until: int | None = None) -> bool:
+        """Take a search that lasts; False if it cannot be."""
+        office = self._office
+        if request.contact.peer != peer or len(request.predicates) != 1:
+            return False
+        key = (peer, request.predicates[0])
+        held = board.watches.get(key)
+        until = office.now + 2 * office.settings.renew_us if until is None else until
+        if held is not None and held[0].version >= request.version and held[1] >= until:
+            return True
+        is_sound = is_request_signed(office, request)
+        if not is_sound or not self._has_room(board.watches, is_known=held is not None):
+            return False
+        board.watches[key] = (request, until)
+        return True
+
+    def _board(self, attribute: str) -> Board | None:
+        board = self.boards.get(attribute)
+        if board is None and len(self.boards) < self._office.settings.board_count_max:
+            board = self.boards[attribute] = Board()
+        return board
+
+    def _has_room(self, entries: dict[K, T], *, is_known: bool) -> bool:
+        return is_known or len(entries) < self._office.settings.notice_count_max
+
+    # --- upkeep ---
+
+    def tick(self) -> None:
+        """Forget what has lapsed, and see that enough nodes keep what has not."""
+        office = self._office
+        others: dict[Peer, None] = {}
+        for attribute, board in list(self.boards.items()):
+            board.notices = _unexpired(board.notices, office.now)
+            board.watches = _unexpired(board.watches, office.now)
+            if not board.notices and not board.watches:
+                del self.boards[attribute]
+                continue
+            keepers = office.closest(attribute.encode(), office.settings.backups + 1)
+            peers = {c.peer: None for c in keepers if c.peer != office.own.peer}
+            board.copied_to = {peer: None for peer in board.copied_to if peer in peers}
+            for peer in peers:
+                if peer not in board.copied_to:
+                    self._copy(attribute, board, peer)
+            others |= peers
+        for peer in others:  # Who does not answer is not chosen next time.
+            office.ask(
+                peer,
+                Ping(),
+                lambda _: None,
+                partial(office.suspect, peer),
+                tries_max=office.settings.board_tries_max,
+            )
+
+    def _copy(self, attribute: str, board: Board, peer: Peer) -> None:
+        office = self._office
+        posted = [
+            Posted(notice, _life_s(until, office.now)) for notice, until in _entries(board.notices)
+        ]
+        watched = [
+            Watched(request, _life_s(until, office.now))
+            for request, until in _entries(board.watches)
+        ]
+        count = office.settings.page_count
+        pages = max(1, -(-max(len(posted), len(watched)) // count))
+        left = dict.fromkeys(range(pages))
+
+        def on_copied(page: int, _: object) -> None:
+            left.pop(page, None)
+            if not left:
+                board.copied_to[peer] = None
+
+        for page in range(pages):
+            part = slice(page * count, (page + 1) * count)
+            copy = CopyBoard(attribute, tuple(posted[part]), tuple(watched[part]))
+            office.ask(peer, copy, partial(on_copied, page))
+
+
+def _place_on_board(notice: Notice) -> tuple[Peer, str]:
+    return notice.contact.peer, canonical_text(notice.predicate)
+
+
+def _page(entries: list[T], key: Callable[[T], object], count: int) -> tuple[tuple[T, ...], bool]:
+    """The first so many entries, and whether there are more; those of equal keys go together."""
+    taken: list[T] = []
+    for _, equal in groupby(entries, key):
+        if len(taken) >= count:
+            return tuple(taken), True
+        taken += equal
+    return tuple(taken), False
+
+
+def _unexpired(entries: dict[K, tuple[T, int]], now: int) -> dict[K, tuple[T, int]]:
+    return {key: entry for key, entry in entries.items() if now < entry[1]}
+
+
+def _entries(entries: dict[K, tuple[T, int]]) -> Iterable[tuple[T, int]]:
+    return entries.values()
+
+
+def _life_s(until: int, now: int) -> int:
+    return max(1, (until - now) // SECOND)

@@ -1,0 +1,79 @@
+"""A group as its owner has it: who is in it, who wants what, and which events are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from smartpubsub.matching import Index
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.book import Book
+from smartpubsub.protocols.fastdelivery.parts import Request
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.seam import Peer
+
+Contract: TypeAlias = Callable[[Request], str]
+"""Why somebody may not join, or nothing if it may."""
+
+
+def everybody_may(_: Request) -> str:
+    """The contract of a group that takes everybody."""
+    return ""
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """An event that is not yet confirmed by everybody who wants it."""
+
+    event: Publication
+    group: Group
+    wants_all: bool
+    waiting: dict[Peer, None] = field(default_factory=dict)
+    """Who has not confirmed it."""
+    is_published: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One of the owner's groups."""
+
+    predicate: Predicate
+    book: Book
+    is_advertised: bool = True
+    is_private: bool = False
+    """Whether only those may join who were invited."""
+    contract: Contract = everybody_may
+    is_open: bool = False
+    """Whether everybody who waited for such a group is known; before, events wait too."""
+    requests: dict[Peer, Request] = field(default_factory=dict)
+    """The last that each member has said."""
+    renewed_us: dict[Peer, int] = field(default_factory=dict)
+    questions: dict[Peer, int] = field(default_factory=dict)
+    """The joins that are to be answered when the member has its place."""
+    records: dict[EventId, Record] = field(default_factory=dict)
+    advertised_us: int = 0
+    last_delegation: int = 0
+    last_region: int = 0
+    _index: Index = field(default_factory=Index)
+    _keys: dict[Peer, tuple[int, ...]] = field(default_factory=dict)
+    _peers: dict[int, Peer] = field(default_factory=dict)
+    _last_key: int = 0
+
+    def interested(self, event: Predicate) -> dict[Peer, None]:
+        """The members that want an event."""
+        return dict.fromkeys(self._peers[key] for key in sorted(self._index.match(event)))
+
+    def file(self, peer: Peer, predicates: tuple[Predicate, ...]) -> None:
+        """Take note of what a member wants, which is nothing if it has left."""
+        for key in self._keys.pop(peer, ()):
+            self._index.remove(key)
+            del self._peers[key]
+        keys = []
+        for predicate in predicates:
+            self._last_key += 1
+            self._index.add(self._last_key, predicate)
+            self._peers[self._last_key] = peer
+            keys.append(self._last_key)
+        if keys:
+            self._keys[peer] = tuple(keys)

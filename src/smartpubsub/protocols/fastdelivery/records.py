@@ -1,0 +1,65 @@
+"""What an owner keeps through crashes: its groups, and who is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.group import Group
+from smartpubsub.protocols.fastdelivery.office import NAME, Office
+from smartpubsub.protocols.fastdelivery.parts import Join, Packet, Request, canonical_text
+from smartpubsub.protocols.fastdelivery.wire import PacketLimits, decode, encode
+from smartpubsub.seam import Load, Peer
+
+_GROUP = b"group/"
+_MEMBER = b"member/"
+STORED = NAME.encode() + b"/"
+
+
+class Records:
+    """Groups and members in storage."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    def load(self) -> None:
+        """Have everything come that was stored."""
+        self._office.do(Load(STORED))
+
+    def put_group(self, group: Group) -> None:
+        """Keep a group, and how it is to be had."""
+        flags = bytes([group.is_advertised, group.is_private])
+        self._office.store(_GROUP + _text(group.predicate), flags)
+
+    def put_member(self, group: Group, request: Request) -> None:
+        """Keep a member, as it has said itself what it wants."""
+        content = encode(Packet(1, Join(group.predicate, request, b"")))
+        self._office.store(_member_key(group, request.contact.peer), content)
+
+    def drop_member(self, group: Group, peer: Peer) -> None:
+        """Keep a member no longer."""
+        self._office.store(_member_key(group, peer), None)
+
+    def on_loaded(self, values: Sequence[tuple[bytes, bytes]]) -> None:
+        """The node has started again: it has its groups again, and their members."""
+        owning = self._office.owning
+        for key, value in values:
+            kind, _, about = key.removeprefix(STORED).partition(b"/")
+            if kind + b"/" == _GROUP:
+                is_advertised, is_private = value
+                predicate = Predicate.parse(about.decode(), attributes_max=len(about))
+                owning.create(
+                    predicate, is_advertised=bool(is_advertised), is_private=bool(is_private)
+                )
+            elif kind + b"/" == _MEMBER:
+                part = decode(value, PacketLimits()).part
+                assert isinstance(part, Join)
+                owning.restore(part.group, part.request)
+
+
+def _text(predicate: Predicate) -> bytes:
+    return canonical_text(predicate).encode()
+
+
+def _member_key(group: Group, peer: Peer) -> bytes:
+    return _MEMBER + _text(group.predicate) + b"/" + peer

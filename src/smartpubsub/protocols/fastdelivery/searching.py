@@ -1,0 +1,122 @@
+"""Searching the boards of an attribute: all who keep it are asked, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.office import Office
+from smartpubsub.protocols.fastdelivery.parts import (
+    Answer,
+    GroupId,
+    Listed,
+    Notice,
+    Request,
+    Search,
+)
+from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed
+from smartpubsub.protocols.fastdelivery.told import SearchResult
+from smartpubsub.seam import Peer
+
+OnNotice = Callable[[Notice], None]
+
+
+@dataclass(slots=True, eq=False)
+class Inquiry:
+    """One search, and who has answered."""
+
+    attribute: str
+    predicate: Predicate
+    watch: Callable[[], Request] | None
+    on_notice: OnNotice
+    on_complete: Callable[[], None]
+    keepers: dict[Peer, bool] = field(default_factory=dict)
+    """Who keeps the board, and whether each has answered."""
+    has_ended: bool = False
+    """Whether nobody wants to know any more."""
+
+
+class Searching:
+    """The searches of this node."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    def search(self, predicate: Predicate, number: int) -> None:
+        """Search once, and tell what was found."""
+        found: dict[GroupId, Notice] = {}
+
+        def on_notice(notice: Notice) -> None:
+            found[notice.id] = notice
+
+        def on_complete() -> None:
+            self._office.deliver(SearchResult(number, tuple(found.values())))
+
+        self.inquire(predicate, on_notice, on_complete)
+
+    def inquire(
+        self,
+        predicate: Predicate,
+        on_notice: OnNotice,
+        on_complete: Callable[[], None],
+        watch: Callable[[], Request] | None = None,
+    ) -> Inquiry:
+        """Ask all who keep the board; if the search is to last, by a request that says so."""
+        inquiry = Inquiry(self.attribute(predicate), predicate, watch, on_notice, on_complete)
+        self._find(inquiry)
+        return inquiry
+
+    def attribute(self, predicate: Predicate) -> str:
+        """The attribute whose board is asked: the one that lies closest to this node."""
+        own = self._office.own.key
+        return min(predicate.attributes, key=lambda name: key_of(name.encode()) ^ own)
+
+    def _find(self, inquiry: Inquiry) -> None:
+        name = inquiry.attribute.encode()
+        self._office.finding.find(name, partial(self._ask_all, inquiry))
+
+    def _ask_all(self, inquiry: Inquiry, keepers: list[Contact]) -> None:
+        for keeper in keepers:
+            if keeper.peer not in inquiry.keepers:
+                inquiry.keepers[keeper.peer] = False
+                self._ask(inquiry, keeper.peer, None)
+        self._check(inquiry)
+
+    def _ask(self, inquiry: Inquiry, keeper: Peer, after: GroupId | None) -> None:
+        if inquiry.has_ended:
+            return
+        watch = inquiry.watch() if inquiry.watch is not None else None
+        self._office.ask(
+            keeper,
+            Search(inquiry.attribute, inquiry.predicate, watch, after),
+            partial(self._on_listed, inquiry, keeper),
+            partial(self._on_silence, inquiry, keeper),
+            tries_max=self._office.settings.board_tries_max,
+        )
+
+    def _on_listed(self, inquiry: Inquiry, keeper: Peer, part: Answer) -> None:
+        if not isinstance(part, Listed) or inquiry.has_ended:
+            return
+        for notice in part.notices:
+            if is_notice_signed(self._office, notice):
+                inquiry.on_notice(notice)
+            else:
+                self._office.refusals["notices"] += 1
+        if part.is_more and part.notices:
+            self._ask(inquiry, keeper, part.notices[-1].id)
+        else:
+            inquiry.keepers[keeper] = True
+            self._check(inquiry)
+
+    def _on_silence(self, inquiry: Inquiry, keeper: Peer) -> None:
+        self._office.suspect(keeper)
+        inquiry.keepers.pop(keeper, None)
+        if not inquiry.has_ended:
+            self._find(inquiry)  # Somebody else keeps the board in its place.
+
+    def _check(self, inquiry: Inquiry) -> None:
+        if all(inquiry.keepers.values()) and not inquiry.has_ended:
+            inquiry.on_complete()

@@ -1,0 +1,37 @@
+"""What FastDelivery tells an application, beside what every protocol tells it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice
+from smartpubsub.protocols.pubsub import Subscription
+
+
+class GroupOpened(NamedTuple):
+    """A group is known wherever it is searched for, and its events go out from now on."""
+
+    group: GroupId
+
+
+class Overloaded(NamedTuple):
+    """A region of a group has nobody who can help, so the owner serves so many itself."""
+
+    group: GroupId
+    region: str
+    served: int
+
+
+class JoinRefused(NamedTuple):
+    """The owner of a group does not want a subscription in it, and why."""
+
+    subscription: Subscription
+    group: GroupId
+    reason: str
+
+
+class SearchResult(NamedTuple):
+    """The groups that a search has found."""
+
+    number: int
+    notices: tuple[Notice, ...]

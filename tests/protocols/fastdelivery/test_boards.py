@@ -1,0 +1,138 @@
+"""Boards: what a search finds, who keeps them, and for how long."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.shapes import finds, shape_of
+from smartpubsub.protocols.pubsub import Confirmed
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+
+HERE = FastSettings(region="here", capacity=10)
+
+
+def keepers(nodes: FastNodes, attribute: str) -> list[int]:
+    """Who keeps a board on which there is something."""
+    return [
+        host.number
+        for host in nodes.world.hosts
+        if host.is_up and attribute in nodes.fast(host.number).office.boards.boards
+    ]
+
+
+def closest(nodes: FastNodes, attribute: str) -> list[int]:
+    """All nodes, those closest to an attribute first."""
+    key = key_of(attribute.encode())
+    numbers = range(len(nodes.contacts))
+    return sorted(numbers, key=lambda number: nodes.contacts[number].key ^ key)
+
+
+@pytest.mark.parametrize(
+    ("searched", "is_found"),
+    [
+        ("portugal", True),
+        ("price", True),
+        ("price[0,9]", True),
+        ("price[1,2]/portugal", True),
+        ("price[5,15]", False),
+        ("portugal/surf", False),
+        ("portugal[1,2]", False),
+    ],
+)
+def test_every_attribute_searched_for_is_in_the_group_and_ranges_are_contained(
+    searched: str, is_found: bool
+) -> None:
+    assert finds(Predicate.parse(searched), Predicate.parse("portugal/price[0,9]")) is is_found
+
+
+def test_a_search_finds_groups_of_all_owners_under_any_attribute() -> None:
+    nodes = FastNodes(12, HERE)
+    nodes.create("portugal/price[0,9]")
+    nodes.create("portugal/surf", owner=1)
+    nodes.create("bali/surf", owner=2)
+    nodes.create("portugal", owner=3, is_advertised=False)
+    assert nodes.search(5, "portugal") == ["portugal/price[0,9]", "portugal/surf"]
+    assert nodes.search(6, "surf") == ["bali/surf", "portugal/surf"]
+    assert nodes.search(7, "price[3,4]") == ["portugal/price[0,9]"]
+    assert nodes.search(8, "price[3,14]") == []
+
+
+def test_whoever_could_want_an_event_finds_the_group_of_its_shape() -> None:
+    event = Predicate.parse("surf/bali/price=1200/wind[2,3]")
+    group = shape_of(event)
+    assert group.matches(event)
+    for wanted in ("surf", "price[1000,]", "wind[1,5]/bali", "price=1200", "wind", "price[,]"):
+        assert Predicate.parse(wanted).matches(event)
+        assert finds(Predicate.parse(wanted), group)
+
+
+def test_f_and_one_more_keep_a_board_and_the_failure_of_f_is_not_felt() -> None:
+    nodes = FastNodes(20, HERE)
+    near = closest(nodes, "surf")
+    owner = near[-1]
+    nodes.create("surf", owner=owner)
+    assert sorted(keepers(nodes, "surf")) == sorted(near[:3])
+    for number in near[:2]:
+        nodes.crash(number)
+    assert nodes.search(near[-2], "surf") == ["surf"]
+    nodes.run(60)  # The stated repair time.
+    assert sorted(keepers(nodes, "surf")) == sorted(near[2:5])
+
+
+def test_a_notice_is_renewed_while_its_owner_lives_and_then_lapses() -> None:
+    nodes = FastNodes(8, replace(HERE, renew_us=MINUTE))
+    near = closest(nodes, "surf")
+    owner, searcher = near[-1], near[-2]
+    nodes.create("surf", owner=owner)
+    nodes.run(5 * 60)
+    assert nodes.search(searcher, "surf") == ["surf"]
+    nodes.crash(owner)
+    nodes.run(60)
+    assert nodes.search(searcher, "surf") == ["surf"]
+    nodes.run(100)
+    assert nodes.search(searcher, "surf") == []
+
+
+def test_a_group_that_comes_later_has_those_who_waited_for_it_from_the_first_event_on() -> None:
+    nodes = FastNodes(12, HERE)
+    nodes.subscribe_all([1, 2, 3], "surf")
+    nodes.subscribe_all([4], "surf/price[10,20]")
+    nodes.subscribe_all([5], "surf/price[30,40]")
+    event = nodes.publish("surf/price=15")
+    nodes.run(1)
+    assert nodes.got(event) == [1, 2, 3, 4]
+    assert nodes.items(Confirmed) == [Confirmed(event)]
+    assert len(nodes.group("surf/price[,]").book) == 5
+
+
+def test_who_searched_no_more_does_not_get_into_later_groups() -> None:
+    nodes = FastNodes(6, HERE)
+    subscription = nodes.subscribe(1, "surf")
+    nodes.unsubscribe(1, subscription)
+    nodes.run(1)
+    assert keepers(nodes, "surf") == [] or nodes.search(2, "surf") == []
+    nodes.create("surf")
+    assert len(nodes.group("surf").book) == 0
+
+
+def test_a_board_with_more_than_fits_into_a_message_is_read_page_by_page() -> None:
+    nodes = FastNodes(12, replace(HERE, page_count=2))
+    nodes.subscribe_all(range(5, 12), "surf")
+    for number in range(1, 5):
+        nodes.create(f"surf/kind-{number}", owner=number)
+        assert len(nodes.group(f"surf/kind-{number}", number).requests) == 7
+    for number in range(3):
+        nodes.create(f"surf/more-{number}")
+    assert len(nodes.search(11, "surf")) == 7
+
+
+def test_what_a_node_publishes_itself_it_gets_without_any_hop() -> None:
+    nodes = FastNodes(4, HERE)
+    nodes.subscribe(OWNER, "surf")
+    event = nodes.publish("surf/price=3")
+    nodes.run(1)
+    assert nodes.hops(event) == {OWNER: 0}

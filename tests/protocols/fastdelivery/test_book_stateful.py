@@ -1,0 +1,166 @@
+"""Who serves whom keeps to all limits, whatever happens to members and whoever answers when."""
+
+from collections import deque
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.book import Book
+from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.orders import (
+    AskToHelp,
+    HandOver,
+    Order,
+    Overload,
+    Serve,
+    TakeBack,
+    TurnAway,
+)
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+
+SETTINGS = FastSettings(direct_max=3, pool=1, fan_out_max=8, decline_us=100)
+WANTED = (Predicate.parse("surf"),)
+PEERS = st.sampled_from([b"peer %02d" % number for number in range(14)])
+REGIONS = st.sampled_from(["north", "south"])
+
+
+class Arrangement(RuleBasedStateMachine):
+    """A book whose orders are carried out late, in any order, with any outcome."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book = Book(SETTINGS)
+        self.open: deque[Order] = deque()
+        self.told: dict[bytes, bool] = {}
+        """Whether each member has been told that it is served."""
+        self.overloads: set[str] = set()
+
+    def take(self) -> None:
+        for order in self.book.taken():
+            match order:
+                case Serve(peer):
+                    assert self.book.members[peer].place not in (Place.WAITING, Place.SILENT)
+                    self.told[peer] = True
+                case TurnAway(peer):
+                    assert self.book.fan_out == SETTINGS.fan_out_max
+                    assert not self.told.pop(peer)
+                case Overload(region, served):
+                    assert served > SETTINGS.direct_max
+                    self.overloads.add(region)
+                case _:
+                    self.open.append(order)
+
+    # --- members ---
+
+    @rule(peer=PEERS, region=REGIONS, capacity=st.integers(0, 4))
+    def put(self, peer: bytes, region: str, capacity: int) -> None:
+        self.told.setdefault(peer, False)
+        if peer in self.book.members and self.book.members[peer].region != region:
+            self.told[peer] = False  # It has no place in its new region yet.
+        self.book.put(Contact.of(peer), WANTED, region, capacity)
+        self.take()
+
+    @rule(peer=PEERS)
+    def remove(self, peer: bytes) -> None:
+        self.book.remove(peer)
+        self.told.pop(peer, None)
+        self.take()
+
+    @rule(peer=PEERS)
+    def silent(self, peer: bytes) -> None:
+        self.book.silent(peer)
+        self.take()
+
+    @rule(peer=PEERS)
+    def heard(self, peer: bytes) -> None:
+        self.book.heard(peer)
+        self.take()
+
+    @rule(peer=PEERS)
+    def forgets_that_it_helps(self, peer: bytes) -> None:
+        member = self.book.members.get(peer)
+        if member is not None:
+            self.book.not_helping(peer, member.term)
+            self.take()
+
+    @rule(us=st.integers(1, 200))
+    def wait(self, us: int) -> None:
+        self.book.now += us
+        self.book.settle()
+        self.take()
+
+    # --- what comes of orders ---
+
+    @precondition(lambda self: self.open)
+    @rule(place=st.integers(0, 100), granted=st.integers(0, 6))
+    def carry_out(self, place: int, granted: int) -> None:
+        self.open.rotate(place)
+        match self.open.popleft():
+            case AskToHelp(peer, term, wanted):
+                self.book.agreed(peer, term, min(granted, wanted))
+            case HandOver(helper, term, peers):
+                self.book.handed_over(helper, term, peers)
+        self.take()
+
+    # --- what always holds ---
+
+    @invariant()
+    def helpers_serve_no_more_than_they_agreed_to(self) -> None:
+        for helper in self.book.helpers():
+            assert len(helper.charges) <= helper.granted <= helper.capacity
+
+    @invariant()
+    def everybody_has_one_place(self) -> None:
+        members = self.book.members
+        for member in members.values():
+            serving = member.helper or member.promised_to
+            assert (member.place is Place.DELEGATED) == (member.helper is not None)
+            if serving is not None:
+                assert members[serving].place is Place.HELPER
+                assert members[serving].region == member.region
+                assert member.peer in members[serving].charges
+            for charge in member.charges:
+                assert member.peer in (members[charge].helper, members[charge].promised_to)
+
+    @invariant()
+    def the_publisher_serves_no_more_than_it_may(self) -> None:
+        served = [m for m in self.book.members.values() if m.place in (Place.DIRECT, Place.HELPER)]
+        assert len(served) == self.book.fan_out <= SETTINGS.fan_out_max
+
+    @invariant()
+    def a_region_is_served_directly_beyond_its_limit_only_if_the_publisher_is_told(self) -> None:
+        for region in self.book.regions.values():
+            if region.direct_count > SETTINGS.direct_max:
+                assert region.is_overloaded
+                assert region.name in self.overloads
+
+    @invariant()
+    def nobody_waits_for_nothing(self) -> None:
+        for region in self.book.regions.values():
+            for member in region.homeless:
+                is_full = self.book.fan_out == SETTINGS.fan_out_max
+                leaving = [m for m in region.at(Place.DIRECT) if m.promised_to is not None]
+                assert region.asked is not None or leaving or (is_full and member.was_served)
+
+    @invariant()
+    def whoever_waits_for_a_helper_is_known_to_it_or_will_be(self) -> None:
+        for member in self.book.members.values():
+            if member.promised_to is not None:
+                told = [o for o in self.open if isinstance(o, HandOver) and member.peer in o.peers]
+                assert any(order.helper == member.promised_to for order in told)
+
+    @invariant()
+    def who_was_given_back_is_told_to_its_helper(self) -> None:
+        for order in self.open:
+            if isinstance(order, TakeBack) and order.helper in self.book.members:
+                member = self.book.members.get(order.peer)
+                helper = self.book.members[order.helper]
+                if member is None and helper.term == order.term:
+                    assert order.peer not in helper.charges
+
+
+TestArrangement = Arrangement.TestCase
+TestArrangement.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)

@@ -1,0 +1,134 @@
+"""What fails costs time and messages, but no event; and limits are kept meanwhile."""
+
+from dataclasses import replace
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.fastdelivery.group import Group
+from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.pubsub import Confirmed, Published
+from smartpubsub.sim.faults import Partition
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+
+HERE = FastSettings(region="here", capacity=3)
+
+
+def crowd(count: int, settings: FastSettings = HERE) -> tuple[FastNodes, Group]:
+    """An owner with a group that everybody else is in, so that there are many helpers."""
+    nodes = FastNodes(count, settings)
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, count), "surf")
+    nodes.run(2)
+    return nodes, group
+
+
+def assert_limits(nodes: FastNodes, group: Group) -> None:
+    assert len(nodes.at(group, Place.DIRECT)) <= HERE.direct_max
+    for host in nodes.world.hosts:
+        if host.is_up:
+            assert nodes.fast(host.number).office.helping.charge_count <= HERE.capacity
+    for helper in group.book.helpers():
+        assert len(helper.charges) <= helper.granted <= HERE.capacity
+
+
+def test_half_of_the_helpers_crash_in_mid_event() -> None:
+    nodes, group = crowd(50)
+    helpers = nodes.at(group, Place.HELPER)
+    assert len(helpers) >= 10
+    event = nodes.publish("surf")
+    nodes.run(0.012)  # The helpers have it, and those in their care have not.
+    assert nodes.got(event)
+    crashed = helpers[::2]
+    for number in crashed:
+        nodes.crash(number)
+    nodes.run(30)
+    alive = sorted(set(range(1, 50)) - set(crashed))
+    assert [number for number in nodes.got(event) if number in alive] == alive
+    assert len(nodes.got(event)) == len(set(nodes.got(event)))
+    assert nodes.items(Published, OWNER) == [Published(event)]
+
+
+def test_limits_hold_while_helpers_fail_one_after_another() -> None:
+    nodes, group = crowd(40)
+    alive = dict.fromkeys(range(1, 40))
+    for _ in range(6):
+        victim = nodes.at(group, Place.HELPER)[0]
+        event = nodes.publish("surf")
+        nodes.crash(victim)
+        del alive[victim]
+        for _ in range(60):
+            nodes.run(0.1)
+            assert_limits(nodes, group)
+        assert nodes.got(event) == sorted(alive)
+        assert max(nodes.hops(event).values()) <= 2
+
+
+def test_a_helper_that_starts_again_does_not_know_that_it_is_one_and_nobody_misses_anything() -> (
+    None
+):
+    nodes, group = crowd(20)
+    helper = nodes.at(group, Place.HELPER)[0]
+    nodes.crash(helper)
+    nodes.world.restart(nodes.host(helper))
+    event = nodes.publish("surf")
+    nodes.run(10)
+    assert nodes.got(event) == list(range(1, 20))
+    assert_limits(nodes, group)
+
+
+def test_an_owner_that_starts_again_has_its_groups_and_their_members() -> None:
+    nodes, _ = crowd(20)
+    nodes.crash(OWNER)
+    nodes.run(5)
+    nodes.world.restart(nodes.host(OWNER))
+    nodes.run(5)
+    event = nodes.publish("surf")
+    nodes.run(10)
+    assert nodes.got(event) == list(range(1, 20))
+
+
+def test_who_was_cut_off_gets_what_it_missed_when_it_is_back() -> None:
+    nodes, group = crowd(12)
+    missing = nodes.at(group, Place.DELEGATED)[0]
+    now = nodes.world.now
+    Partition(group=(missing,), at_us=now, until_us=now + 60 * SECOND).plan(nodes.world)
+    events = [nodes.publish("surf") for _ in range(3)]
+    nodes.run(30)
+    for event in events:
+        assert nodes.got(event) == [number for number in range(1, 12) if number != missing]
+    assert nodes.items(Confirmed) == []
+    nodes.run(60)
+    for event in events:
+        assert nodes.got(event) == list(range(1, 12))
+    assert nodes.items(Confirmed) == [Confirmed(event) for event in events]
+
+
+def test_an_acknowledged_event_survives_its_owner_also_for_who_is_down() -> None:
+    nodes, group = crowd(12)
+    down = nodes.at(group, Place.DIRECT)[0]
+    nodes.crash(down)
+    event = nodes.publish("surf")
+    nodes.run_until(lambda: nodes.items(Published, OWNER) == [Published(event)])
+    nodes.crash(OWNER)
+    nodes.world.restart(nodes.host(down))
+    nodes.run(60)
+    assert nodes.got(event) == list(range(1, 12))
+
+
+def test_without_backups_an_event_is_acknowledged_all_the_same() -> None:
+    nodes, group = crowd(8, replace(HERE, backups=0))
+    nodes.crash(nodes.at(group, Place.DIRECT)[0])
+    event = nodes.publish("surf")
+    nodes.run(10)
+    assert nodes.items(Published, OWNER) == [Published(event)]
+
+
+def test_members_that_do_not_renew_lapse() -> None:
+    nodes, group = crowd(8, replace(HERE, renew_us=30 * SECOND))
+    gone = nodes.at(group, Place.DIRECT)[0]
+    nodes.crash(gone)
+    nodes.run(100)
+    assert len(group.book) == 6
+    event = nodes.publish("surf")
+    nodes.run(5)
+    assert nodes.items(Confirmed) == [Confirmed(event)]

@@ -1,0 +1,225 @@
+"""Groups: who is in them, who serves whom, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.parts import Relay, Request
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.told import JoinRefused, Overloaded
+from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
+
+HERE = FastSettings(region="here", capacity=10)
+
+
+def test_a_few_members_are_served_directly_and_only_those_who_want_an_event() -> None:
+    nodes = FastNodes(7, HERE)
+    group = nodes.create("surf/price[,]")
+    nodes.subscribe_all([1, 2], "surf")
+    nodes.subscribe_all([3], "surf/price[0,10]")
+    nodes.subscribe_all([4], "surf/price[11,20]")
+    assert nodes.at(group, Place.DIRECT) == [1, 2, 3, 4]
+    cheap = nodes.publish("surf/price=5")
+    nodes.run(1)
+    assert nodes.got(cheap) == [1, 2, 3]
+    assert set(nodes.hops(cheap).values()) == {1}
+    assert nodes.items(Confirmed) == [Confirmed(cheap)]
+
+
+def test_the_most_capable_helps_and_two_strong_ones_stay_with_the_publisher() -> None:
+    nodes = FastNodes(12, HERE, capacities=[0, 1, 9, 2, 8, 3, 7, 1, 1, 0, 1, 1])
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, 12), "surf")
+    nodes.run(1)
+    assert nodes.at(group, Place.HELPER) == [2]
+    assert nodes.at(group, Place.DIRECT) == [4, 6]
+    assert nodes.at(group, Place.DELEGATED) == [1, 3, 5, 7, 8, 9, 10, 11]
+    event = nodes.publish("surf")
+    nodes.run(1)
+    assert nodes.got(event) == list(range(1, 12))
+    hops = nodes.hops(event)
+    assert {number for number, count in hops.items() if count == 1} == {2, 4, 6}
+    assert max(hops.values()) == 2
+
+
+def test_a_helper_is_given_no_more_than_its_capacity_and_then_another_is_found() -> None:
+    nodes = FastNodes(16, HERE, capacities=[0, 4, 3, *[2] * 13])
+    group = nodes.create("surf")
+    for number in range(1, 16):
+        nodes.subscribe(number, "surf")
+    nodes.run(1)
+    helpers = nodes.at(group, Place.HELPER)
+    assert {1, 2} <= set(helpers)
+    for number in helpers:
+        served = nodes.fast(number).office.helping.charge_count
+        assert 1 <= served <= nodes.fast(number).office.settings.capacity
+    assert len(nodes.at(group, Place.DIRECT)) <= HERE.direct_max
+    event = nodes.publish("surf")
+    nodes.run(1)
+    assert nodes.got(event) == list(range(1, 16))
+
+
+def test_a_candidate_that_serves_others_already_declines() -> None:
+    nodes = FastNodes(14, HERE, capacities=[0, 7, *[0] * 11, 0])
+    first, second = nodes.create("surf"), nodes.create("kite", owner=13)
+    nodes.subscribe_all(range(1, 11), "surf")
+    for number in range(1, 11):
+        nodes.subscribe(number, "kite")
+    nodes.run(1)
+    assert nodes.at(first, Place.HELPER) == [1]
+    assert nodes.at(second, Place.HELPER) == []
+    assert len(nodes.at(second, Place.DIRECT)) == 10
+    told = nodes.items(Overloaded, 13)
+    assert [(told[0].region, told[0].served)] == [("here", 6)]
+
+
+def test_a_region_without_anybody_capable_is_served_directly_and_the_publisher_is_told() -> None:
+    nodes = FastNodes(9, HERE, capacities=[0] * 9)
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, 9), "surf")
+    assert nodes.at(group, Place.DIRECT) == list(range(1, 9))
+    assert [told.served for told in nodes.items(Overloaded, OWNER)] == [6]
+    event = nodes.publish("surf")
+    nodes.run(1)
+    assert nodes.got(event) == list(range(1, 9))
+
+
+def test_capacity_is_given_back_when_somebody_leaves() -> None:
+    nodes = FastNodes(10, HERE, capacities=[0, 9, *[1] * 8])
+    group = nodes.create("surf")
+    numbers = {number: nodes.subscribe(number, "surf") for number in range(1, 10)}
+    nodes.run(1)
+    helping = nodes.fast(1).office.helping
+    left = dict(numbers)
+    while nodes.at(group, Place.HELPER):
+        delegated = nodes.at(group, Place.DELEGATED)
+        assert helping.charge_count == len(delegated) > 0
+        leaving = delegated[0]
+        nodes.unsubscribe(leaving, left.pop(leaving))
+        nodes.run(1)
+        (told,) = nodes.items(Unsubscribed, leaving)
+        assert told.subscription.number == numbers[leaving]
+    # The helper is not needed any more.
+    assert helping.posts == {}
+    assert len(left) == 1 + HERE.pool
+    event = nodes.publish("surf")
+    nodes.run(1)
+    assert nodes.got(event) == sorted(left)
+
+
+def test_a_helper_gets_only_events_that_somebody_in_its_care_wants_or_itself() -> None:
+    nodes = FastNodes(10, HERE, capacities=[0, 9, *[1] * 8])
+    nodes.create("surf/price[,]")
+    nodes.subscribe_all([1, 2, 3], "surf/price[0,10]")
+    nodes.subscribe_all(range(4, 10), "surf/price[5,20]")
+    nodes.run(1)
+    noted = watch_events(nodes)
+    for price, wanted in ((3, [1, 2, 3]), (15, list(range(4, 10))), (30, [])):
+        event = nodes.publish(f"surf/price={price}")
+        nodes.run(1)
+        assert nodes.got(event) == wanted
+    relays = [part.event.predicate for _, _, part in noted if isinstance(part, Relay)]
+    assert "surf/price=30" not in map(str, relays)
+    per_event = len([1 for sender, _, _ in noted if sender == OWNER])
+    helpers_and_direct = 2 * (1 + HERE.pool)
+    assert per_event <= helpers_and_direct
+
+
+def test_an_event_outside_of_the_group_is_refused_and_so_is_one_in_somebody_elses() -> None:
+    nodes = FastNodes(3, HERE)
+    nodes.create("surf/price[0,9]")
+    outside = nodes.publish("surf/price=10", group="surf/price[0,9]")
+    without = nodes.publish("surf", group="surf/price[0,9]")
+    foreign = nodes.publish("surf/price=5", group="surf/price[0,9]", owner=1)
+    refused = {told.id: told.reason for told in nodes.items(Refused)}
+    assert set(refused) == {outside, without, foreign}
+    assert "surf/price=10" in refused[outside]
+    assert "owner" in refused[foreign]
+    assert nodes.items(Published) == []
+
+
+def test_what_a_member_wants_can_change() -> None:
+    nodes = FastNodes(10, HERE, capacities=[0, 9, *[1] * 8])
+    group = nodes.create("surf/price[,]")
+    for number in range(1, 10):
+        nodes.subscribe(number, "surf/price[0,10]")
+    changing = nodes.at(group, Place.DELEGATED)[0]
+    second = nodes.subscribe(changing, "surf/price[20,30]")
+    event = nodes.publish("surf/price=25")
+    nodes.run(1)
+    assert nodes.got(event) == [changing]
+    nodes.unsubscribe(changing, second)
+    nodes.run(1)
+    assert nodes.got(nodes.publish("surf/price=25")) == []
+    cheap = nodes.publish("surf/price=5")
+    nodes.run(1)
+    assert nodes.got(cheap) == list(range(1, 10))
+
+
+def test_a_contract_decides_who_may_join_by_the_signed_request() -> None:
+    seen: list[Request] = []
+
+    def poor_are_not_wanted(request: Request) -> str:
+        seen.append(request)
+        return "" if request.capacity >= 5 else "this group is for the strong"
+
+    nodes = FastNodes(4, HERE, capacities=[0, 9, 1, 9])
+    group = nodes.create("surf", contract=poor_are_not_wanted)
+    strong, weak = nodes.join(1, "surf", "surf"), nodes.join(2, "surf", "surf")
+    nodes.run(1)
+    assert nodes.in_force(1) == [strong]
+    assert nodes.in_force(2) == []
+    (refusal,) = nodes.items(JoinRefused, 2)
+    assert (refusal.subscription, refusal.reason) == (weak, "this group is for the strong")
+    assert [request.contact.peer for request in seen] == [c.peer for c in nodes.contacts[1:3]]
+    event = nodes.publish("surf", group="surf")
+    nodes.run(1)
+    assert nodes.got(event) == [1]
+    assert len(group.book) == 1
+
+
+def test_a_private_group_is_found_by_nobody_and_joined_by_the_invited() -> None:
+    nodes = FastNodes(5, HERE)
+    nodes.create("surf", is_advertised=False, is_private=True)
+    assert nodes.search(1, "surf") == []
+    invitation = nodes.fast(OWNER).invite(nodes.group("surf").predicate, nodes.contacts[1].peer)
+    nodes.join(1, "surf", "surf", invitation)
+    nodes.join(2, "surf", "surf")
+    nodes.run(1)
+    assert len(nodes.in_force(1)) == 1
+    assert "invitation" in nodes.items(JoinRefused, 2)[0].reason
+    event = nodes.publish("surf", group="surf")
+    nodes.run(1)
+    assert nodes.got(event) == [1]
+
+
+def test_joining_what_is_not_there_is_refused() -> None:
+    nodes = FastNodes(3, HERE)
+    nodes.join(1, "nothing", "nothing")
+    nodes.run(1)
+    assert "no such group" in nodes.items(JoinRefused, 1)[0].reason
+
+
+@pytest.mark.parametrize("fan_out_max", [3, 6])
+def test_who_finds_no_place_is_told(fan_out_max: int) -> None:
+    settings = replace(HERE, fan_out_max=fan_out_max, capacity=0)
+    nodes = FastNodes(10, settings)
+    nodes.create("surf")
+    for number in range(1, 10):
+        nodes.join(number, "surf", "surf")
+    nodes.run(1)
+    served = [number for number in range(1, 10) if nodes.in_force(number)]
+    assert len(served) == fan_out_max
+    refused = nodes.items(JoinRefused)
+    assert len(refused) == 9 - fan_out_max
+    assert {told.reason for told in refused} == {"the group has no place left"}
+
+
+def test_unreasonable_settings_are_refused() -> None:
+    with pytest.raises(SmartPubSubError, match="pool"):
+        FastSettings(pool=5, direct_max=5)
+    with pytest.raises(SmartPubSubError, match="capacity"):
+        FastSettings(capacity=-1)

@@ -1,0 +1,64 @@
+"""Regions: events cross to another one as rarely as can be, and members need not say theirs."""
+
+from collections import Counter
+
+from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.sim.crowd import peer_id
+from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.places import region_of
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
+
+REGIONS = 3
+COUNT = 40
+WIDE = NetworkOptions(regions=REGIONS)
+NAMES = [f"region-{region_of(peer_id(1, number), REGIONS)}" for number in range(COUNT)]
+
+
+def test_an_event_crosses_once_for_each_helper_and_each_member_that_is_served_directly() -> None:
+    nodes = FastNodes(COUNT, FastSettings(capacity=40), regions=NAMES, network=WIDE)
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, COUNT), "surf")
+    nodes.run(5)
+    noted = watch_events(nodes)
+    event = nodes.publish("surf")
+    nodes.run(2)
+    assert nodes.got(event) == list(range(1, COUNT))
+    crossing = Counter(
+        NAMES[receiver] for sender, receiver, _ in noted if NAMES[sender] != NAMES[receiver]
+    )
+    served = [*nodes.at(group, Place.HELPER), *nodes.at(group, Place.DIRECT)]
+    needed = Counter(NAMES[number] for number in served if NAMES[number] != NAMES[OWNER])
+    assert crossing == needed
+    assert set(needed) == set(NAMES) - {NAMES[OWNER]}
+    assert set(needed.values()) == {3}  # One helper each, and the pool.
+
+
+def test_a_region_in_which_nobody_wants_an_event_is_not_bothered() -> None:
+    nodes = FastNodes(COUNT, FastSettings(capacity=40), regions=NAMES, network=WIDE)
+    nodes.create("surf/price[,]")
+    elsewhere = sorted(set(NAMES) - {NAMES[OWNER]})[0]
+    for number in range(1, COUNT):
+        wanted = "surf/price[5,9]" if NAMES[number] == elsewhere else "surf/price[0,4]"
+        nodes.subscribe(number, wanted)
+    nodes.run(5)
+    noted = watch_events(nodes)
+    event = nodes.publish("surf/price=7")
+    nodes.run(2)
+    assert nodes.got(event) == [n for n in range(1, COUNT) if NAMES[n] == elsewhere]
+    assert {NAMES[receiver] for _, receiver, _ in noted} == {elsewhere}
+
+
+def test_members_that_do_not_say_where_they_are_are_grouped_by_round_trips() -> None:
+    nodes = FastNodes(COUNT, FastSettings(region="", capacity=40), network=WIDE)
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, COUNT), "surf")
+    nodes.run(5)
+    measured: dict[str, set[str]] = {}
+    for number in range(1, COUNT):
+        region = nodes.member(group, number).region
+        measured.setdefault(region, set()).add(NAMES[number])
+    assert sorted(map(sorted, measured.values())) == [[name] for name in sorted(set(NAMES))]
+    event = nodes.publish("surf")
+    nodes.run(2)
+    assert nodes.got(event) == list(range(1, COUNT))

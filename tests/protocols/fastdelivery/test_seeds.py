@@ -1,0 +1,23 @@
+"""Worlds that chance has made, each with something that goes wrong, in which all promises hold."""
+
+import pytest
+
+from smartpubsub.sim.chance import chance
+from smartpubsub.sim.fuzz import violations_of
+
+SEEDS = (11, 19, 20, 51, 53, 6, 34, 41, 57, 98)
+"""In the first few, clocks that show less than zero and many lost messages once made boards go
+unasked."""
+
+
+def test_the_seeds_are_worth_running() -> None:
+    """All kinds of fault occur, and networks that lose messages."""
+    worlds = [chance(seed, "fastdelivery") for seed in SEEDS]
+    kinds = {type(fault).__name__ for world in worlds for fault in world.faults(0)}
+    assert {"Crash", "Pause", "Slow", "Skew", "Clog", "Churn"} <= kinds
+    assert max(world.options.network.loss for world in worlds) > 0.1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_happens_that_must_not(seed: int) -> None:
+    assert violations_of(chance(seed, "fastdelivery")) == []

@@ -1,0 +1,149 @@
+"""Packets on the wire are what they were, and whatever comes is a packet or a `WireError`."""
+
+import contextlib
+from typing import get_args
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.protobuf import framed
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery import parts
+from smartpubsub.protocols.fastdelivery.parts import Answer, GroupId, Packet, Question
+from smartpubsub.protocols.fastdelivery.schema import PART_NAMES
+from smartpubsub.protocols.fastdelivery.wire import PacketLimits, WireError, decode, encode
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.rpc_wire import RpcLimits
+from tests.damage import damaged
+from tests.predicates.said import predicate
+from tests.predicates.strategies import names, said
+from tests.protocols.strategies import peers, publications
+
+LIMITS = PacketLimits()
+SURF = Predicate.parse("surf")
+EVENT = Publication.of(EventId(b"peer", 2, 300), SURF, b"hi", b"sig")
+
+numbers = st.sampled_from([0, 1, 127, 128, (1 << 63) - 1]) | st.integers(0, (1 << 63) - 1)
+flags = st.booleans()
+hops = st.integers(0, 2)
+signatures = st.binary(max_size=64)
+predicates = said().map(predicate)
+some_predicates = st.lists(predicates, max_size=3).map(tuple)
+some_peers = st.lists(peers, max_size=3).map(tuple)
+contacts = st.builds(Contact.of, peers, st.lists(st.binary(max_size=40), max_size=2).map(tuple))
+notices = st.builds(parts.Notice, contacts, predicates, signatures)
+requests = st.builds(
+    parts.Request,
+    contacts,
+    some_predicates,
+    st.text(max_size=20),
+    numbers,
+    numbers,
+    signatures,
+)
+groups = st.builds(GroupId, peers, predicates)
+charges = st.builds(parts.Charge, contacts, some_predicates)
+
+
+def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(strategy, max_size=3).map(tuple)
+
+
+BY_KIND = {
+    parts.Notify: st.builds(parts.Notify, predicates, publications, hops, flags),
+    parts.Got: st.builds(parts.Got, flags),
+    parts.Relay: st.builds(parts.Relay, predicates, numbers, publications, some_peers, flags),
+    parts.Confirmed: st.builds(parts.Confirmed, some_peers),
+    parts.Working: st.builds(parts.Working),
+    parts.NotHelping: st.builds(parts.NotHelping),
+    parts.Join: st.builds(parts.Join, predicates, requests, signatures),
+    parts.Joined: st.builds(parts.Joined, st.text(max_size=40)),
+    parts.Recruit: st.builds(parts.Recruit, predicates, numbers, numbers),
+    parts.Agreed: st.builds(parts.Agreed, numbers),
+    parts.Delegate: st.builds(
+        parts.Delegate, predicates, numbers, numbers, some(charges), some_peers
+    ),
+    parts.Release: st.builds(parts.Release, predicates, numbers),
+    parts.Done: st.builds(parts.Done),
+    parts.Ping: st.builds(parts.Ping),
+    parts.Search: st.builds(
+        parts.Search, names(), predicates, st.none() | requests, st.none() | groups
+    ),
+    parts.Listed: st.builds(parts.Listed, some(notices), flags),
+    parts.Advertise: st.builds(parts.Advertise, names(), notices, st.just(b"") | peers),
+    parts.Watchers: st.builds(parts.Watchers, some(requests), flags),
+    parts.Unwatch: st.builds(parts.Unwatch, names(), predicates),
+    parts.CopyBoard: st.builds(
+        parts.CopyBoard,
+        names(),
+        some(st.builds(parts.Posted, notices, numbers)),
+        some(st.builds(parts.Watched, requests, numbers)),
+    ),
+    parts.Invite: st.builds(parts.Invite, notices),
+    parts.Measure: st.builds(parts.Measure, some(contacts)),
+    parts.Measured: st.builds(parts.Measured, some(numbers)),
+    parts.Keep: st.builds(parts.Keep, peers, predicates, publications),
+}
+packets = st.builds(Packet, numbers, st.one_of(*BY_KIND.values()))
+
+
+def test_all_parts_are_tried_and_have_a_place_in_a_packet() -> None:
+    kinds = {*get_args(Question), *get_args(Answer)}
+    assert set(BY_KIND) == kinds
+    assert set(PART_NAMES) == {kind.__name__ for kind in kinds}
+
+
+@given(packets)
+@example(Packet(1, parts.Ping()))
+def test_a_packet_comes_as_it_was_sent(packet: Packet) -> None:
+    read = decode(encode(packet), LIMITS)
+    assert read == packet
+    assert type(read.part) is type(packet.part)
+
+
+@given(packets.map(encode).flatmap(damaged))
+def test_damaged_bytes_are_a_packet_or_an_error(data: bytes) -> None:
+    with contextlib.suppress(WireError):
+        decode(data, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("packet", "data"),
+    [
+        (Packet(7, parts.Got(is_wanted=True)), "06 08 07 1a 02 08 01"),
+        (Packet(1, parts.Ping()), "04 08 01 72 00"),
+        (
+            Packet(1, parts.Recruit(SURF, 3, 4)),
+            "0e 08 01 52 0a 0a 04 73757266 10 03 18 04",
+        ),
+    ],
+)
+def test_these_very_bytes_are_sent(packet: Packet, data: str) -> None:
+    assert encode(packet) == bytes.fromhex(data)
+
+
+@pytest.mark.parametrize(
+    ("packet", "problem"),
+    [
+        (Packet(1, parts.Joined("x" * 2000)), "a text of 2000 bytes"),
+        (Packet(1, parts.Confirmed((b"p",) * 6)), "more than 5 entries"),
+        (Packet(1, parts.Unwatch("", SURF)), "no name"),
+        (Packet(1, parts.Notify(SURF, EVENT._replace(payload=b"x" * 20), 1, False)), "payload"),
+        (
+            Packet(1, parts.Join(SURF, parts.Request(Contact.of(b""), (), "", 0, 0, b""), b"")),
+            "no id",
+        ),
+        (Packet(1, parts.Invite(parts.Notice(Contact.of(b"p"), SURF, b"s" * 65))), "signature"),
+    ],
+)
+def test_what_is_beyond_the_limits_is_refused(packet: Packet, problem: str) -> None:
+    small = PacketLimits(entry_count_max=5, events=RpcLimits(payload_bytes_max=10))
+    with pytest.raises(WireError, match=problem):
+        decode(encode(packet), small)
+
+
+def test_a_packet_without_a_part_that_is_known_is_refused() -> None:
+    with pytest.raises(WireError, match="without a part"):
+        decode(framed(bytes.fromhex("0801")), LIMITS)
