@@ -19,17 +19,29 @@ class OpenAsk:
     query: int | None
     is_put: bool
     is_meeting: bool
+    asked_at: int
     fails_at: int
     has_failed: bool = False
 
 
+LATE_COUNT_MAX = 1_000
+"""How many asks that have failed are remembered, in case they are answered after all."""
+
+
 class Asks:
-    """The open asks of a node."""
+    """The open asks of a node.
+
+    Where answers take long, since links are slow or full, they are waited for longer: who is late
+    has not failed, and asking again would make it later.
+    """
 
     def __init__(self, settings: Settings, effects: list[Effect]) -> None:
         self._settings = settings
         self._effects = effects
         self._open: dict[int, OpenAsk] = {}
+        self._late: dict[int, OpenAsk] = {}
+        self._usual_us = 0
+        """How long answers take."""
         self._pinging: dict[bytes, None] = {}
         self._last_number = 0
 
@@ -45,10 +57,16 @@ class Asks:
     ) -> None:
         """Ask a peer."""
         self._last_number = number = self._last_number + 1
-        fails_at = now + self._settings.timeout_us
-        self._open[number] = OpenAsk(contact, message, query, is_put, is_meeting, fails_at)
+        fails_at = now + self._patience_us(self._settings.timeout_us, 8)
+        ask = OpenAsk(contact, message, query, is_put, is_meeting, now, fails_at)
+        self._open[number] = ask
         self._effects.append(Ask(contact.peer, message, number, contact.addresses))
-        self._effects.append(SetTimer(("kad", number), now + self._settings.slow_us))
+        slow_at = now + self._patience_us(self._settings.slow_us, 2)
+        self._effects.append(SetTimer(("kad", number), slow_at))
+
+    def _patience_us(self, least_us: int, times: int) -> int:
+        """How long to wait: so many times as long as usual, but not less than something."""
+        return max(least_us, times * self._usual_us)
 
     def ping(self, contact: Contact, now: int, *, is_meeting: bool = False) -> None:
         """Ask a peer whether it is there, unless that is being asked."""
@@ -56,13 +74,17 @@ class Asks:
             self._pinging[contact.peer] = None
             self.ask(contact, Message(Kind.PING), now, is_meeting=is_meeting)
 
-    def on_answer(self, peer: Peer, number: int) -> OpenAsk | None:
-        """What was answered; None if nobody asked this peer, or does not wait any more."""
-        ask = self._open.get(number)
+    def on_answer(self, peer: Peer, number: int, now: int) -> OpenAsk | None:
+        """What was answered, maybe too late; None if nobody asked this peer."""
+        ask = self._open.get(number) or self._late.get(number)
         if ask is None or ask.contact.peer != peer:
             return None
-        self._effects.append(CancelTimer(("kad", number)))
-        self._close(number, ask)
+        self._usual_us += (now - ask.asked_at - self._usual_us) // 8
+        if ask.has_failed:
+            del self._late[number]
+        else:
+            self._effects.append(CancelTimer(("kad", number)))
+            self._close(number, ask)
         return ask
 
     def on_silence(self, number: int, now: int) -> OpenAsk | None:
@@ -73,10 +95,13 @@ class Asks:
         if now >= ask.fails_at:
             ask.has_failed = True
             self._close(number, ask)
+            self._late[number] = ask
+            if len(self._late) > LATE_COUNT_MAX:
+                del self._late[next(iter(self._late))]
         else:
             contact = ask.contact
             self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
-            again_at = min(ask.fails_at, now + self._settings.again_us)
+            again_at = min(ask.fails_at, now + self._patience_us(self._settings.again_us, 3))
             self._effects.append(SetTimer(("kad", number), again_at))
         return ask
 

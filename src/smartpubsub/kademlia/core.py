@@ -205,7 +205,7 @@ class Kademlia:
 
     def _on_answer(self, event: Answered, now: int) -> None:
         peer, message, number = event
-        ask = self._asks.on_answer(peer, number)
+        ask = self._asks.on_answer(peer, number, now)
         if ask is None:
             return
         self.table.heard_from(ask.contact, now)
@@ -215,7 +215,7 @@ class Kademlia:
         if not isinstance(message, Message) or not self._accepts(message):
             message = Message(Kind.PING)
         query = self._query_of(ask)
-        if query is None:
+        if query is None or ask.has_failed:  # It is there, and that is all that still matters.
             return
         if ask.is_put:
             self._count_put(query, kept=message.record is not None)

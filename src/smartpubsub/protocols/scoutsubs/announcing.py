@@ -19,6 +19,8 @@ from smartpubsub.protocols.scoutsubs.settings import Mapping
 from smartpubsub.protocols.scoutsubs.tree import Child, Owner, Role, Tree, Wait
 from smartpubsub.seam import Peer
 
+BACKOFF_MAX = 5
+"""The wait for an answer doubles so often at most."""
 NO_ROOM = 0
 """As the version that a parent has: none, for it would be too much."""
 
@@ -132,7 +134,8 @@ class Announcing:
         office.say(tree.parent.peer, announcement)
         if announcement.base == WHOLE:
             office.offering.tell_again(tree)
-        office.set_timer(("announce", tree.attribute), office.now + patience * office.patience_us)
+        patience_us = patience * office.patience_us_with(tree.parent.peer)
+        office.set_timer(("announce", tree.attribute), office.now + patience_us)
 
     def on_timer(self, attribute: str) -> None:
         """An announcement was not answered, or is not yet in force."""
@@ -144,12 +147,10 @@ class Announcing:
             if tree.in_force < tree.version:
                 self._send(tree, is_retry=False, patience=4)  # Which asks how far it has come.
             return
+        # Whether the parent is there is for a probe to say, for that is not held up by anything.
+        self._office.probing.probe(tree.parent.peer)
+        self._send(tree, is_retry=False, patience=1 << min(under_way.tries, BACKOFF_MAX))
         under_way.tries += 1
-        if under_way.tries > self._office.settings.tries_max:
-            del self._under_way[attribute]
-            self._office.probing.on_silent(tree.parent.peer)
-            return
-        self._send(tree, is_retry=False)
 
     def renew(self, tree: Tree) -> None:
         """Say again what is announced, so that it does not lapse."""

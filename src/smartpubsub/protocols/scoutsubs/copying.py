@@ -22,6 +22,8 @@ from smartpubsub.protocols.scoutsubs.parts import (
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 
+BACKOFF_MAX = 5
+"""The wait for an answer doubles so often at most."""
 NOTHING = 0
 """The version of a copy that is not there."""
 
@@ -119,7 +121,7 @@ class Copying:
         if not streams:
             del self._streams[tree.attribute]
 
-    def _send(self, tree: Tree, stream: _Stream) -> None:
+    def _send(self, tree: Tree, stream: _Stream, tries: int = 1) -> None:
         if stream.is_under_way:
             return
         is_whole = stream.copied < 0
@@ -138,14 +140,15 @@ class Copying:
             () if is_whole else tuple(peer for peer in peers if peer not in kept),
         )
         stream.on_the_way, stream.dirty = dict.fromkeys(peers), {}
-        stream.sent, stream.sent_us, stream.tries = tree.copy_version, self._office.now, 1
+        stream.sent, stream.sent_us, stream.tries = tree.copy_version, self._office.now, tries
         self._say(stream, part)
 
     def _say(self, stream: _Stream, part: CopyTree) -> None:
         office = self._office
         office.say(stream.contact.peer, part)
-        timer = ("copy", part.attribute, stream.contact.peer)
-        office.set_timer(timer, office.now + office.patience_us)
+        peer = stream.contact.peer
+        wait_us = office.patience_us_with(peer) << min(stream.tries - 1, BACKOFF_MAX)
+        office.set_timer(("copy", part.attribute, peer), office.now + wait_us)
 
     def on_timer(self, attribute: str, peer: Peer) -> None:
         """A copy was not acknowledged."""
@@ -153,16 +156,10 @@ class Copying:
         stream = self._streams.get(attribute, {}).get(peer)
         if tree is None or stream is None or not stream.is_under_way:
             return
-        tries = stream.tries + 1
-        if tries > self._office.settings.tries_max:
-            self._office.probing.on_silent(peer)
-            if self._streams.get(attribute, {}).get(peer) is not stream:
-                return
-            tries = 1  # While the node seeks its place in the tree nobody is replaced.
+        self._office.probing.probe(peer)  # Which is replaced if it is not there.
         stream.dirty |= stream.on_the_way
         stream.sent = stream.copied
-        self._send(tree, stream)
-        stream.tries = tries
+        self._send(tree, stream, stream.tries + 1)
 
     def on_copied(self, peer: Peer, part: TreeCopied) -> None:
         """A backup has a copy."""

@@ -79,6 +79,9 @@ class Office:
         self._copy_version = 0
         """The highest versions of trees that are forgotten."""
         self._answer_us = settings.patience_us_first // 4
+        """How long answers take."""
+        self._answer_us_of: dict[Peer, int] = {}
+        """Of those that take long: how long theirs take."""
         self._has_measured = False
         self._effects: list[Effect] = []
         self._queues: dict[Peer, list[Part]] = {}
@@ -210,6 +213,8 @@ class Office:
         """Forget of peers what does not matter any more."""
         horizon_us = self.now - 2 * self.settings.renew_us
         self.heard_us = {p: at for p, at in self.heard_us.items() if at > horizon_us}
+        slow = self._answer_us_of
+        self._answer_us_of = {p: us for p, us in slow.items() if p in self.heard_us}
         self._suspects = {p: until for p, until in self._suspects.items() if until > self.now}
         self._silent = {p: at for p, at in self._silent.items() if at > horizon_us}
         just_now_us = self.now - self.settings.batch_us
@@ -227,11 +232,28 @@ class Office:
         else:
             self._answer_us, self._has_measured = us, True
 
+    def probed_after(self, peer: Peer, us: int) -> None:
+        """Somebody has answered a probe after a time, perhaps when nobody waited any more."""
+        self.answered_after(us)
+        before = self._answer_us_of.pop(peer, 0)
+        # Up quickly and down slowly: who is late now may be later next time.
+        usual_us = before + (us - before) // (2 if us > before else 8)
+        if 4 * usual_us > self.settings.patience_us_max:
+            self._answer_us_of[peer] = usual_us
+
     @property
     def patience_us(self) -> int:
         """How long to wait for an answer."""
         settings = self.settings
         return min(settings.patience_us_max, max(settings.patience_us_min, 4 * self._answer_us))
+
+    def patience_us_with(self, peer: Peer) -> int:
+        """How long to wait for somebody's answer: longer if that one's are known to take long.
+
+        A link that is full delays everything, and to give up on who is behind it would only make
+        for more to send.
+        """
+        return max(self.patience_us, 4 * self._answer_us_of.get(peer, 0))
 
     # --- trees ---
 

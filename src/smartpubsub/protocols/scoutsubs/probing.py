@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Alive, Probe
 from smartpubsub.protocols.scoutsubs.tree import Role
 from smartpubsub.seam import Peer
+
+LATE_US_MAX = 10 * MINUTE
+"""Answers that are later than this say nothing about the next ones."""
 
 
 @dataclass(slots=True)
@@ -38,7 +42,7 @@ class Probing:
     def _ask(self, peer: Peer) -> None:
         office = self._office
         office.say(peer, Probe(office.now))
-        office.set_timer(("probe", peer), office.now + office.patience_us)
+        office.set_timer(("probe", peer), office.now + office.patience_us_with(peer))
 
     def on_probe(self, peer: Peer, part: Probe) -> None:
         """Somebody asks."""
@@ -46,11 +50,12 @@ class Probing:
 
     def on_alive(self, peer: Peer, part: Alive) -> None:
         """Somebody is there, in the same incarnation as before or in a new one."""
-        probe = self._open.pop(peer, None)
-        if probe is not None:
-            self._office.cancel_timer(("probe", peer))
         # Probes are numbered by the time, so also one that is answered late says how long it took.
-        self._office.answered_after(self._office.now - part.number)
+        took_us = self._office.now - part.number
+        if 0 <= took_us <= LATE_US_MAX:
+            self._office.probed_after(peer, took_us)
+        if self._open.pop(peer, None) is not None:
+            self._office.cancel_timer(("probe", peer))
         before = self._incarnations.get(peer)
         self._incarnations[peer] = part.incarnation
         if before is not None and before != part.incarnation:

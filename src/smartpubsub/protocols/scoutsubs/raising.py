@@ -13,13 +13,12 @@ from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS
 from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Holder, Raise
+from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
 LAST_KNOWN_MAX = 10_000
 """Of how many attributes it is remembered which event came last, the others' order is not kept."""
-BACKOFF_MAX = 6
-"""The wait for an admission doubles so often at most."""
 
 
 @dataclass(slots=True)
@@ -52,6 +51,7 @@ class Raising:
         self._last: dict[str, int] = {}
         """The number of the last event to each attribute's rendezvous."""
         self._roots: dict[str, Peer] = {}
+        self._admission = Waiting(0)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -96,12 +96,12 @@ class Raising:
         else:
             copy.sent_to = office.admitting.pass_up(part._replace(hops=0), came_from=None)
         if office.settings.is_reliable:
-            wait = min(
-                office.settings.patience_us_max,
-                office.patience_us << min(copy.tries - 1, BACKOFF_MAX),
+            wait_us = self._admission.wait_us(
+                copy.tries - 1,
+                least_us=2 * office.patience_us,
+                most_us=2 * office.settings.patience_us_max,
             )
-            timer = ("raise", copy.event.id, copy.attribute)
-            office.set_timer(timer, office.now + 2 * wait)
+            office.set_timer(("raise", copy.event.id, copy.attribute), office.now + wait_us)
 
     def on_timer(self, id: EventId, attribute: str) -> None:
         """A copy was not admitted in time."""
@@ -113,6 +113,7 @@ class Raising:
             reason = f"the rendezvous of {attribute} was not reached for too long; publish it again"
             self.on_admitted(office.own.peer, Admitted(id, attribute, reason))
             return
+        self._admission.on_silence(copy.tries)
         copy.tries += 1
         self._roots.pop(attribute, None)
         if copy.sent_to is not None and office.heard_us.get(copy.sent_to, -1) < copy.sent_us:
@@ -130,6 +131,8 @@ class Raising:
         if copy is None:
             return
         office.cancel_timer(("raise", part.id, part.attribute))
+        took_us = office.now - copy.began_us
+        self._admission.on_answer(took_us, was_repeated=copy.tries > 1)
         if peer != office.own.peer:
             self._know(part.attribute, peer)
         left = self._attributes.get(part.id)

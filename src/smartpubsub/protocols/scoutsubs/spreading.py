@@ -16,11 +16,9 @@ from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
 from smartpubsub.protocols.scoutsubs.tree import Child, Former, Tree
+from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
-
-BACKOFF_MAX = 6
-"""The wait doubles so often at most."""
 
 
 class Spreading:
@@ -32,8 +30,7 @@ class Spreading:
         self._open: dict[EventKey, dict[Peer, Opened]] = {}
         """By event and attribute, and by whose children they are for."""
         self._delivered: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
-        self._confirmed_us = settings.check_us_min // 4
-        """How long it usually takes until a child has confirmed."""
+        self._confirmation = Waiting(settings.check_us_min // 4)
 
     # --- what is open ---
 
@@ -197,13 +194,18 @@ class Spreading:
         if not office.is_silent(peer):
             office.say(peer, part)
         office.probing.probe(peer)  # Who does not answer is sent nothing, until it is back.
-        if target.backups and (target.tries or office.is_silent(peer)):
+        if target.backups and (office.is_silent(peer) or self._is_lost_on(peer, opened, target)):
             backup = target.backups[target.tries % len(target.backups)].peer
             if backup == office.own.peer:
                 self.on_notify(backup, part._replace(on_behalf=peer))
             else:
                 office.say(backup, part._replace(on_behalf=peer))
         target.tries += 1
+
+    def _is_lost_on(self, peer: Peer, opened: Opened, target: Target) -> bool:
+        """Whether a child seems not to get what it is sent; one that is heard from may be slow."""
+        is_heard = self._office.heard_us.get(peer, -1) > opened.sent_us
+        return target.tries > (self._office.settings.tries_max if is_heard else 0)
 
     def _let_go(self, attribute: str, peer: Peer) -> None:
         """What has to be sent again does not hold up what comes after it."""
@@ -238,9 +240,9 @@ class Spreading:
             child = self._confirmed_child(opened, tree, peer, part.on_behalf)
             if child is None:
                 continue
-            if opened.upstream is None and not opened.tries:
+            if opened.upstream is None:
                 us = self._office.now - opened.sent_us
-                self._confirmed_us += (us - self._confirmed_us) // 8
+                self._confirmation.on_answer(us, was_repeated=opened.tries > 0)
             del opened.targets[child]
             if tree is not None and child in tree.children:
                 self._one_less_outstanding(tree.children[child], tree.attribute)
@@ -302,8 +304,11 @@ class Spreading:
 
     def _wait(self, opened: Opened) -> None:
         office = self._office
-        usual_us = max(office.settings.check_us_min, 4 * self._confirmed_us)
-        wait_us = min(office.settings.check_us_max, usual_us << min(opened.tries, BACKOFF_MAX))
+        wait_us = self._confirmation.wait_us(
+            opened.tries,
+            least_us=office.settings.check_us_min,
+            most_us=office.settings.check_us_max,
+        )
         office.set_timer(("check", *opened.key), office.now + wait_us)
 
     def on_check(self, key: EventKey) -> None:
@@ -313,6 +318,8 @@ class Spreading:
             return
         office = self._office
         opened.tries += 1
+        if all(not office.is_silent(peer) for peer in opened.targets):
+            self._confirmation.on_silence(opened.tries)
         if office.now - opened.began_us > 2 * office.settings.renew_us:
             opened.targets.clear()  # Whoever has not come back by now has lapsed.
             opened.recording.clear()

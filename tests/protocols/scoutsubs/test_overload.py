@@ -1,0 +1,120 @@
+"""When links are full everything takes longer, and nothing else changes."""
+
+import pytest
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.scoutsubs.parts import Alive, Bundle, Notify, Probe
+from smartpubsub.protocols.scoutsubs.waiting import Waiting
+from smartpubsub.sim import result
+from smartpubsub.sim.experiment import Experiment
+from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.running import RunOptions
+from smartpubsub.sim.world import Host
+from smartpubsub.workloads import ScenarioOptions, scenario
+from tests.protocols.scoutsubs.forest import MS, Forest
+
+NODES = 20
+
+
+class Counting(Experiment):
+    """Counts how often events are sent for the first time, and again."""
+
+    first = again = 0
+
+    def _on_receive(self, host: Host, message: object) -> None:
+        super()._on_receive(host, message)
+        if isinstance(message, Bundle):
+            events = [part for part in message.parts if isinstance(part, Notify)]
+            self.again += sum(part.is_resend for part in events)
+            self.first += sum(not part.is_resend for part in events)
+
+
+@pytest.mark.parametrize("bandwidth", [500, 2_000])
+def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth: int) -> None:
+    """Nobody takes others for dead whose answers only wait their turn."""
+    workload = scenario("normal", keys=range(NODES), seed=1, options=ScenarioOptions(events=40))
+    options = RunOptions(
+        protocol="scoutsubs",
+        nodes=NODES,
+        network=NetworkOptions(bandwidth_bytes_per_s=bandwidth),
+    )
+    run = Counting(options, workload)
+    found = result.run(run, "normal")
+
+    assert found.verdict.expected > 200
+    assert found.verdict.missing == 0
+    assert found.violations == []
+    assert run.again <= run.first
+
+
+def test_whoever_answers_late_is_waited_for_longer() -> None:
+    forest = Forest(4)
+    office = forest.scouts(0).office
+    peer = forest.contacts[1].peer
+    assert office.patience_us_with(peer) <= 2 * SECOND
+    forest.run(90 * SECOND)
+    office.probing.on_alive(peer, Alive(office.now - 40 * SECOND, 0))
+
+    assert office.patience_us_with(peer) == 4 * 20 * SECOND
+    assert office.patience_us_with(forest.contacts[2].peer) <= office.settings.patience_us_max
+    for _ in range(40):
+        office.probing.on_alive(peer, Alive(office.now - 10 * MS, 0))
+    assert office.patience_us_with(peer) <= 2 * SECOND
+
+
+def test_a_peer_that_is_heard_from_is_not_suspected_though_it_does_not_answer() -> None:
+    forest = Forest(4)
+    peer = forest.contacts[1].peer
+    forest.cut(0, 1, 60 * SECOND)
+    forest.scouts(0).office.probing.probe(peer)
+    forest.do(0, forest.scouts(0).office.taken())
+    for _ in range(20):
+        forest.scouts(1).office.say(forest.contacts[0].peer, Probe(0))
+        forest.do(1, forest.scouts(1).office.taken())
+        forest.run(SECOND // 2)
+
+    assert not forest.scouts(0).office.is_suspect(peer)
+
+
+# --- waiting ---
+
+
+def wait(waiting: Waiting, tries: int = 0) -> int:
+    return waiting.wait_us(tries, least_us=1_000, most_us=60_000)
+
+
+def test_the_wait_follows_what_is_usual() -> None:
+    waiting = Waiting(100)
+    assert wait(waiting) == 1_000
+    for _ in range(20):
+        waiting.on_answer(2_000, was_repeated=False)
+    assert 7_900 <= wait(waiting) <= 8_000
+    for _ in range(60):
+        waiting.on_answer(100, was_repeated=False)
+    assert wait(waiting) == 1_000
+
+
+def test_each_try_waits_longer_up_to_a_limit() -> None:
+    waiting = Waiting(0)
+    assert [wait(waiting, tries) for tries in (0, 1, 2, 6, 7, 50)] == [
+        1_000, 2_000, 4_000, 60_000, 60_000, 60_000,
+    ]  # fmt: skip
+
+
+def test_where_nothing_is_answered_in_time_the_next_one_waits_longer_too() -> None:
+    waiting = Waiting(0)
+    for _ in range(3):
+        waiting.on_silence(tries=1)
+    waiting.on_silence(tries=2)
+    assert wait(waiting) == 8_000
+    waiting.on_answer(9_000, was_repeated=True)  # Which says nothing: to which try?
+    assert wait(waiting) == 8_000
+    waiting.on_answer(7_000, was_repeated=False)
+    assert wait(waiting) == 14_000
+
+
+def test_what_takes_longer_than_the_limit_is_waited_for() -> None:
+    waiting = Waiting(0)
+    for _ in range(30):
+        waiting.on_answer(100_000, was_repeated=False)
+    assert wait(waiting) > 390_000
