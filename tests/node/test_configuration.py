@@ -20,7 +20,6 @@ from smartpubsub.node.configuration import (
     NodeLimits,
     host_settings,
     load_config,
-    usable,
 )
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
@@ -350,13 +349,6 @@ def test_nothing_but_a_configuration_or_its_error_comes_of_options(
 def test_nothing_but_a_configuration_or_its_error_comes_of_text(name: str, text: str) -> None:
     with suppress(ConfigError):
         assert load({}, {f"SMARTPUBSUB_{name.upper()}": text}).backups in range(101)
-
-
-def test_what_nodes_do_not_do_yet_is_refused() -> None:
-    with pytest.raises(ConfigError, match="mdns: nodes do nothing with it yet"):
-        usable(NodeConfig(mdns=True))
-
-    assert usable(NodeConfig()) == NodeConfig()
 
 
 def test_the_host_keeps_to_the_limits_of_the_configuration() -> None:

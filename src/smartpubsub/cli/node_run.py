@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     multiple=True,
     help="A peer by way of which the node finds its place, as often as wanted.",
 )
+@click.option(
+    "--mdns", is_flag=True, default=None, help="Find peers in the local network, and be found."
+)
 @click.option("--protocol", type=click.Choice([*STACKS]), help="What the network speaks.")
 @click.option("--variant", type=click.Choice(VARIANTS), help="Of ScoutSubs.")
 @click.option("--backups", metavar="N", help="How many nodes keep copies, in ScoutSubs.")
@@ -55,6 +58,7 @@ def run(
     data: str | None,
     listen: tuple[str, ...],
     bootstrap: tuple[str, ...],
+    mdns: bool | None,
     protocol: str | None,
     variant: str | None,
     backups: str | None,
@@ -72,7 +76,7 @@ def run(
 
     \b
     Examples:
-      smartpubsub node run
+      smartpubsub node run --mdns
       smartpubsub node run --data b --listen /ip4/127.0.0.1/tcp/0 --bootstrap ADDRESS
       smartpubsub node run --limit connection_count_max=50 --limit messages_per_s_max=1000
       SMARTPUBSUB_LOG_LEVEL=debug smartpubsub node run --config my.toml --json
@@ -81,6 +85,7 @@ def run(
         "data": data,
         "listen": listen,
         "bootstrap": bootstrap,
+        "mdns": mdns,
         "protocol": protocol,
         "variant": variant,
         "backups": backups,

@@ -111,19 +111,8 @@ class NodeConfig(NodeLimits):
 
 _VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in fields(NodeConfig)}
 
-_NOT_BUILT_YET = ("mdns",)
-
 SETTINGS: tuple[str, ...] = tuple(_VALUES)
 """Their names in a file; in capitals after `SMARTPUBSUB_` they are the variables."""
-
-
-def usable(config: NodeConfig) -> NodeConfig:
-    """A configuration that asks for nothing that a node does not do yet."""
-    usual = NodeConfig()
-    for name in _NOT_BUILT_YET:
-        if getattr(config, name) != getattr(usual, name):
-            raise ConfigError(name, "nodes do nothing with it yet; leave it out")
-    return config
 
 
 def host_settings(config: NodeConfig) -> HostSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import Random
 
 import trio
@@ -24,10 +24,11 @@ from smartpubsub.node.configuration import (
     wire_limits,
 )
 from smartpubsub.node.contacts import contact_at
-from smartpubsub.node.errors import LimitError
-from smartpubsub.node.host import Host
+from smartpubsub.node.errors import LimitError, NodeClosedError
+from smartpubsub.node.host import Host, HostStoppedError
 from smartpubsub.node.identity import Identity, identity_in
 from smartpubsub.node.lone_errors import lone_errors
+from smartpubsub.node.mdns import look_around
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.protocols.codecs import codecs_of
@@ -113,6 +114,8 @@ class Engine:
                 self._host = host
                 try:
                     await self._join(host)
+                    if self.config.mdns:
+                        await nursery.start(look_around, host.own, self._meet)
                     yield nursery
                 finally:
                     self._host = None
@@ -134,6 +137,10 @@ class Engine:
         await host.do(lambda now: self.core.join(bootstrap, now))
         with trio.move_on_after(JOIN_S_MAX if bootstrap else JOIN_AGAIN_S_MAX):
             await self._joined.wait()
+
+    async def _meet(self, contact: Contact) -> None:
+        with suppress(HostStoppedError, NodeClosedError):
+            await self.host.do(lambda now: self.core.meet(contact, now))
 
     def _make_core(self, own: Contact) -> NodeCore:
         # Chance that others could foresee would let them choose when two nodes act as one.

@@ -26,7 +26,7 @@ from smartpubsub.node.arrivals import (
 )
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.config_values import Endpoint
-from smartpubsub.node.configuration import NodeConfig, load_config, usable
+from smartpubsub.node.configuration import NodeConfig, load_config
 from smartpubsub.node.contacts import text_of
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError
@@ -45,7 +45,7 @@ class Node:
     """A node of the network."""
 
     def __init__(self, *, config: NodeConfig | None = None, **options: object) -> None:
-        self.config = usable(config or load_config(options, environ={}))
+        self.config = config or load_config(options, environ={})
         self._engine = Engine(self.config)
         self._subscribing = Subscribing(self._engine)
         self._publishing = Publishing(self._engine)

@@ -103,6 +103,11 @@ class NodeCore:
             self._bootstrap = bootstrap
         return self._taken()
 
+    def meet(self, contact: Contact, now: int) -> list[Effect]:
+        """See whether a peer is there, and if so join by way of it too, which tells nothing."""
+        self._below(self.kademlia.meet(contact, now), now)
+        return self._taken()
+
     def settle(self, known: Sequence[Contact], now: int) -> list[Effect]:
         """Take a place among peers that are known to be there, as if joined; `Joined` comes."""
         for contact in known:
