@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from smartpubsub.cli import doctor, health
-from smartpubsub.cli.health import Check
+from smartpubsub.cli.checks import ALWAYS, Check
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline.java import Java
 
-GOOD = Check("disk space", ok=True, needed=health.ALWAYS, found="9.0 GiB free", remedy="")
-BAD = Check("Python", ok=False, needed=health.ALWAYS, found="3.9", remedy="install another")
+GOOD = Check("disk space", ok=True, needed=ALWAYS, found="9.0 GiB free", remedy="")
+BAD = Check("Python", ok=False, needed=ALWAYS, found="3.9", remedy="install another")
 BAD_OPTION = Check("Java", ok=False, needed="for the data pipeline", found="none", remedy="get it")
 
 
@@ -192,4 +192,4 @@ def test_lines_are_aligned_and_what_is_missing_has_its_remedy() -> None:
 def test_every_check_of_this_machine_can_be_made() -> None:
     names = [check.name for check in health.run_checks()]
 
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 14

@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 import click
 
-from smartpubsub.cli.health import ALWAYS, Check, run_checks
+from smartpubsub.cli.checks import ALWAYS, Check
+from smartpubsub.cli.health import run_checks
 from smartpubsub.cli.output import json_option, print_json
 
 

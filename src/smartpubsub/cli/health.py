@@ -7,31 +7,24 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from smartpubsub.cli.checks import (
+    ALWAYS,
+    FOR_DEVELOPMENT,
+    FOR_SPEED,
+    FOR_THE_PIPELINE,
+    Check,
+    verdict,
+)
+from smartpubsub.cli.node_health import node_checks
 from smartpubsub.pipeline.java import OLDEST_JAVA, REMEDY, Java, find_java
-
-ALWAYS = "always"
-FOR_SPEED = "for speed"
-FOR_DEVELOPMENT = "for development"
-FOR_THE_PIPELINE = "for the data pipeline"
 
 OLDEST_PYTHON = (3, 11)
 COMPILERS = ("c++", "g++", "clang++")
 GIBIBYTE = 1 << 30
 CHECKOUT = Path(__file__).parents[3]
-
-
-@dataclass(frozen=True)
-class Check:
-    name: str
-    ok: bool
-    needed: str
-    found: str
-    remedy: str
-    """How to make the check pass; empty when it does."""
 
 
 def run_checks() -> Iterator[Check]:
@@ -43,12 +36,9 @@ def run_checks() -> Iterator[Check]:
     yield check_loopback()
     yield check_temporary_folder()
     yield check_disk_space()
+    yield from node_checks()
     yield check_java()
     yield check_pyspark()
-
-
-def verdict(name: str, *, ok: bool, needed: str, found: str, remedy: str) -> Check:
-    return Check(name, ok, needed, found, "" if ok else remedy)
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
