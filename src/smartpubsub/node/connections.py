@@ -11,7 +11,6 @@ from libp2p.crypto.ed25519 import create_new_key_pair
 from libp2p.custom_types import StreamHandlerFn, TProtocol
 from libp2p.peer.id import ID
 from libp2p.protocol_muxer.multiselect import Multiselect
-from libp2p.protocol_muxer.multiselect_client import MultiselectClient
 from libp2p.protocol_muxer.multiselect_communicator import MultiselectCommunicator
 from libp2p.tools.anyio_service import background_trio_service
 from libp2p.utils.address_validation import get_available_interfaces
@@ -24,6 +23,7 @@ from smartpubsub.node.addresses import transport_address
 from smartpubsub.node.counts import Counts
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.node.identity import Identity
+from smartpubsub.node.select import QuickClient
 from smartpubsub.node.streams import (
     STREAM_ERRORS,
     Stream,
@@ -71,7 +71,7 @@ class Connections:
         self._swarm.register_notifee(_Notifee(self._on_made, self._on_gone))
         self._swarm.set_stream_handler(self._on_stream)
         self._select = Multiselect()
-        self._select_client = MultiselectClient()
+        self._select_client = QuickClient()
         self.serve(identify.PROTOCOL, self._say_who_this_is)
         self.serve(PING, _echo)
 

@@ -24,6 +24,7 @@ from multiaddr import Multiaddr
 from smartpubsub.node import patches
 from smartpubsub.node.counts import Counts
 from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.select import QuickClient
 
 _KEEPALIVES = 3
 
@@ -47,10 +48,7 @@ def make_swarm(
     swarm = Swarm(
         peer,
         store,
-        TransportUpgrader(
-            secure_transports_by_protocol=patches.d2_noise_only(keys),
-            muxer_transports_by_protocol={TProtocol(YAMUX): Yamux},
-        ),
+        _upgrader(keys),
         transports=[tcp],
         retry_config=RetryConfig(max_retries=0),
         connection_config=ConnectionConfig(
@@ -60,6 +58,16 @@ def make_swarm(
     swarm.auto_connector = _NoConnector()
     tcp.connection_count = swarm.get_total_connections
     return swarm
+
+
+def _upgrader(keys: KeyPair) -> TransportUpgrader:
+    upgrader = TransportUpgrader(
+        secure_transports_by_protocol=patches.d2_noise_only(keys),
+        muxer_transports_by_protocol={TProtocol(YAMUX): Yamux},
+    )
+    for choice in (upgrader.security_multistream, upgrader.muxer_multistream):
+        choice._selector.multiselect_client = QuickClient()
+    return upgrader
 
 
 class _NoConnector(AutoConnector):
