@@ -440,3 +440,23 @@ def test_what_is_sent_to_somebody_who_is_not_found_is_dropped_and_counted() -> N
             await eventually(lambda: recorder.host.counts.dropped_unreachable == 1)
 
     run(main)
+
+
+def test_what_came_before_a_timers_time_is_handled_before_it() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder):
+            await recorder.saw(*recorder.of(Started))
+            recorder.host.hold(True)
+            async with trio.open_nursery() as nursery:
+                due = recorder.host.clock.now()
+                nursery.start_soon(recorder.do, SetTimer("a", due), Deliver("set"))
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(recorder.do, CancelTimer("a"))
+                await trio.testing.wait_all_tasks_blocked()
+                recorder.host.hold(False)
+            await recorder.do(Deliver("over"))
+
+        assert recorder.of(TimerFired) == []
+
+    run(main)

@@ -29,6 +29,7 @@ from smartpubsub.node.lanes import Lanes
 from smartpubsub.node.streams import UnreachableError
 from smartpubsub.node.timers import MICROSECONDS, Clock, Timers
 from smartpubsub.node.transport import MakeTcp
+from smartpubsub.node.turns import Turns
 from smartpubsub.node.usage import Usage
 from smartpubsub.protocols.codecs import Codec
 from smartpubsub.seam import (
@@ -50,7 +51,6 @@ from smartpubsub.seam import (
     SetTimer,
     Started,
     Store,
-    TimerFired,
     Unknown,
 )
 
@@ -109,7 +109,7 @@ class Host:
         self.counts = Counts()
         self.own = Contact.of(identity.peer)
         """This peer, and once it runs where it can be reached."""
-        self.clock = Clock()
+        self.clock = Clock(trio.current_time)
         self.book = AddressBook(
             settings.peer_count_max, settings.address_count_max, settings.address_bytes_max
         )
@@ -120,6 +120,7 @@ class Host:
         self._on_deliver = on_deliver
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
+        self._turns = Turns(self._inbox, self._timers)
         self.connections = Connections(
             identity, settings, self._on_connection, self.counts, make_tcp
         )
@@ -268,8 +269,7 @@ class Host:
     ) -> bool:
         """Handle one thing, if there is any."""
         now = self.clock.now()
-        timer = self._timers.take_due(now)
-        item = TimerFired(timer) if timer is not None else self._inbox.take()
+        item = self._turns.next(now)
         if item is None:
             return False
         if isinstance(item, _Request):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Callable
 from itertools import count
 
 from smartpubsub.seam import Timer
@@ -12,17 +13,22 @@ MICROSECONDS = 1_000_000
 
 
 class Clock:
-    """Microseconds: the time of day when it is made, and from then on never back or ahead.
+    """Microseconds: the time of day when it is first asked, and from then on by another clock.
 
-    So times that a node has stored mean something to it when it is started again.
+    So it is never set back or ahead, and times that a node has stored mean something to it when it
+    is started again.
     """
 
-    def __init__(self) -> None:
-        self._ahead_ns = time.time_ns() - time.monotonic_ns()
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._ahead_us: int | None = None
 
     def now(self) -> int:
         """What time it is."""
-        return (time.monotonic_ns() + self._ahead_ns) // 1_000
+        passed_us = int(self._seconds() * MICROSECONDS)
+        if self._ahead_us is None:
+            self._ahead_us = time.time_ns() // 1_000 - passed_us
+        return passed_us + self._ahead_us
 
 
 class Timers:
@@ -55,10 +61,14 @@ class Timers:
         self._forget_moved()
         return self._heap[0][0] if self._heap else None
 
+    def is_due(self, now: int) -> bool:
+        """Whether a timer's time has come."""
+        next_at = self.next_at
+        return next_at is not None and next_at <= now
+
     def take_due(self, now: int) -> Timer | None:
         """The first timer whose time has come, which is not set any more then."""
-        self._forget_moved()
-        if not self._heap or self._heap[0][0] > now:
+        if not self.is_due(now):
             return None
         _, _, timer = heapq.heappop(self._heap)
         del self._due_at[timer]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import trio
 
 from smartpubsub.testbed.messages import (
     Act,
     Command,
+    End,
     Join,
     Know,
     Note,
@@ -35,6 +36,8 @@ class Member:
     cpu_s: float = 0.0
     rss_mb_max: float = 0.0
     killed_us: int | None = None
+    has_ended: trio.Event = field(default_factory=trio.Event)
+    """Whether it has told everything."""
 
     def take(self, usage: Usage) -> None:
         """The process has told what it has used by now."""
@@ -105,9 +108,12 @@ class Cluster:
         """Have all processes know who listens where."""
         await self.tell_all(Know({port: node for node, port in self._ports.items()}))
 
-    def expect_end(self) -> None:
-        """Let processes end by themselves from now on."""
+    async def end(self) -> None:
+        """Have all processes tell what is left to tell, and end."""
         self._is_ending = True
+        await self.tell_all(End())
+        for member in self.members:
+            await member.has_ended.wait()
 
     def close(self) -> None:
         """Let go of all processes."""
@@ -150,6 +156,7 @@ class Cluster:
             )
         self._timeline.close(member)
         self._timeline.advance(self._setup.now_us())
+        member.has_ended.set()
 
     def _on_note(self, note: Note) -> None:
         if isinstance(note.value, Up):

@@ -34,16 +34,15 @@ from smartpubsub.sim.streams import stream
 from smartpubsub.sim.trace import Trace
 from smartpubsub.testbed.cluster import Cluster, Member
 from smartpubsub.testbed.disasters import Disasters, nodes_that_crash
+from smartpubsub.testbed.joiners import Joiners
 from smartpubsub.testbed.ledger import Ledger
-from smartpubsub.testbed.messages import Act, End, Inspect, Join, Settle, Setup
+from smartpubsub.testbed.messages import Act, Inspect, Join, Settle, Setup
 from smartpubsub.testbed.processes import launcher
 from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Workload
 
-JOIN_AT_ONCE = 8
-"""How many nodes join at a time; more would only wait for each other."""
-JOIN_US_MAX = 10 * MINUTE
+JOIN_US_MAX = 15 * MINUTE
 POLL_S = 0.02
-END_S_MAX = 10.0
+END_S_MAX = 30.0
 """How long the last reports are waited for."""
 
 
@@ -92,6 +91,7 @@ class RealRun:
         self._progress = progress or Progress()
         self._base_ns = time.monotonic_ns()
         self._actions = count(1)
+        self._joiners = Joiners()
         self._has_faults = bool(options.network.loss)
         self._cluster: Cluster
         self._disasters: Disasters
@@ -184,23 +184,26 @@ class RealRun:
 
     async def _join_all(self) -> None:
         rng = stream(self.options.seed, "bootstrap")
-        count = self.options.nodes
+        joined, wanted = self._ledger.joined, self.options.nodes
         await self._cluster.tell(Join(0, ()))
-        joining = 1
-        while joining < count:
+        started = 1
+        deadline = self.now + JOIN_US_MAX
+        while len(joined) < wanted:
             # Nobody joins through somebody who is not in the network.
-            there = list(self._ledger.joined)
-            may_join = min(count, len(there) + min(len(there), JOIN_AT_ONCE))
-            for node in range(joining, may_join):
-                await self._cluster.tell(Join(node, (self._ledger.contacts[rng.choice(there)],)))
-            joining = max(joining, may_join)
+            may_have_started = min(wanted, len(joined) + min(len(joined), self._joiners.at_once))
+            for node in range(started, may_have_started):
+                through = rng.choice(list(joined))
+                self._joiners.start(node, self.now)
+                await self._cluster.tell(Join(node, (self._ledger.contacts[through],)))
+            started = max(started, may_have_started)
             await trio.sleep(POLL_S)
+            self._joiners.look(joined, self.now)
             self._progress.tick(self)
-        if not await self._wait(lambda: len(self._ledger.joined) == count, JOIN_US_MAX):
-            raise SmartPubSubError(
-                f"only {len(self._ledger.joined)} of {count} nodes have joined after"
-                f" {JOIN_US_MAX // MINUTE} minutes; is the network too bad?"
-            )
+            if self.now > deadline:
+                raise SmartPubSubError(
+                    f"only {len(joined)} of {wanted} nodes have joined after"
+                    f" {JOIN_US_MAX // MINUTE} minutes; is the network bad, or the machine busy?"
+                )
 
     async def _run_phase(self, phase: Iterable[Action]) -> None:
         start_us = self.now
@@ -232,8 +235,7 @@ class RealRun:
             await self._cluster.tell_all(Inspect())
             while len(self.inspections) < up:
                 await trio.sleep(POLL_S)
-        self._cluster.expect_end()
-        await self._cluster.tell_all(End())
+            await self._cluster.end()
 
     async def _sleep(self, us: int) -> None:
         await self._wait(lambda: False, us)

@@ -9,6 +9,7 @@ import socket
 import trio
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.patience import PatientClock
 from smartpubsub.testbed.channel import Channel, ClosedError
 from smartpubsub.testbed.link import Cuts
 from smartpubsub.testbed.messages import (
@@ -37,7 +38,8 @@ GC_THRESHOLDS = (100_000, 50, 1_000)
 def work(end: socket.socket, setup: Setup) -> None:
     """Do what the coordinator says until it says that this is all, or is gone."""
     gc.set_threshold(*GC_THRESHOLDS)
-    trio.run(_Worker(end, setup).run)
+    clock = PatientClock()  # There are many nodes here, and not as many machines.
+    trio.run(_Worker(end, setup).run, clock=clock, instruments=[clock])
 
 
 class _Worker:

@@ -1,0 +1,60 @@
+"""Time that passes only while a process gets round to what it has to do.
+
+On a busy machine a process may stand still for seconds, or have so much to do that each round of
+its loop takes as long. What it waits for has come meanwhile and lies unread, while by the clock it
+is overdue: nodes would give each other up because of the machine that they are on. By this clock no
+round takes longer than a limit, however long it took.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import trio
+
+ROUND_S_MAX = 0.05
+
+
+class PatientClock(trio.abc.Clock, trio.abc.Instrument):
+    """A clock for trio's loop, which is to be one of the loop's instruments too."""
+
+    def __init__(
+        self,
+        round_s_max: float = ROUND_S_MAX,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._round_s_max = round_s_max
+        self._monotonic = monotonic
+        self._passed_s = monotonic()
+        """What this clock showed at the mark."""
+        self._mark_s = self._passed_s
+        """When the loop last began to wait or to do something."""
+        self._limit_s = round_s_max
+        """How much may pass from the mark."""
+
+    def start_clock(self) -> None:
+        """The loop begins."""
+        self._mark(self._round_s_max)
+
+    def current_time(self) -> float:
+        """What time it is, in seconds."""
+        return self._passed_s + min(self._monotonic() - self._mark_s, self._limit_s)
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """How long to wait until a time."""
+        return deadline - self.current_time()
+
+    def before_io_wait(self, timeout: float) -> None:
+        """The loop waits until something comes, or for some time."""
+        self._mark(timeout + self._round_s_max)
+
+    def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002
+        """The loop goes on."""
+        self._mark(self._round_s_max)
+
+    def _mark(self, limit_s: float) -> None:
+        now = self._monotonic()
+        self._passed_s += min(now - self._mark_s, self._limit_s)
+        self._mark_s = now
+        self._limit_s = limit_s
