@@ -5,6 +5,9 @@ import click
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
+    "ingest": LazyCommand(
+        "smartpubsub.cli.pipeline_ingest:ingest", "Read raw data into a table of records."
+    ),
     "workload": LazyCommand(
         "smartpubsub.cli.pipeline_workload:workload",
         "Assign events to publishers and subscriptions to nodes.",

@@ -15,9 +15,11 @@ class Folder:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
+        self._spark = spark
         jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
         with told_plainly():
-            self._hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+            self._hadoop_path = self._jvm.org.apache.hadoop.fs.Path(path)
             configuration = spark.sparkContext._jsc.hadoopConfiguration()
             self._file_system = self._hadoop_path.getFileSystem(configuration)
             self.full_path = str(self._file_system.makeQualified(self._hadoop_path).toString())
@@ -45,10 +47,27 @@ class Folder:
         with told_plainly():
             self._file_system.delete(self._hadoop_path, True)
 
-    def bytes(self) -> int:
-        """How much all files have together."""
+    def below(self, name: str) -> Folder:
+        """What has this name in the folder."""
+        return Folder(self._spark, f"{self.path.rstrip('/')}/{name}")
+
+    def read_text(self) -> str:
+        """What a small file says."""
         with told_plainly():
-            return int(self._file_system.getContentSummary(self._hadoop_path).getLength())
+            stream = self._file_system.open(self._hadoop_path)
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write_text(self, text: str) -> None:
+        """Make it a small file."""
+        with told_plainly():
+            stream = self._file_system.create(self._hadoop_path)
+            try:
+                stream.write(text.encode())
+            finally:
+                stream.close()
 
 
 def is_hidden(name: str) -> bool:

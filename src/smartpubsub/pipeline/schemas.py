@@ -89,14 +89,26 @@ RECORDS = Table(
     name="records",
     about="events as they were found in data, before anybody publishes them",
     columns=(
-        Column("event_id", LongType(), "a number that no other event has"),
+        Column("event_id", LongType(), "a hash of the file's name and the place in it, 63 bits"),
         Column("time", TimestampType(), "when it happened", is_nullable=True),
-        Column("author", StringType(), "whose it is; a hash of the name", is_nullable=True),
+        Column(
+            "author", StringType(), "whose it is, hashed unless asked otherwise", is_nullable=True
+        ),
         Column("topics", ArrayType(StringType()), "its topics"),
         Column("ranges", _RANGES, "its numbers, as ranges of which both ends are the number"),
         Column("text", StringType(), "what it says, for `classify`", is_nullable=True),
         Column("label", StringType(), "what it is about, if that is known", is_nullable=True),
+        Column("key", StringType(), "what the data itself calls it", is_nullable=True),
         Column("payload", BinaryType(), "what it carries", is_nullable=True),
+        Column("source", StringType(), "the file that it comes from"),
+    ),
+)
+BAD_LINES = Table(
+    name="bad_lines",
+    about="lines of data that could not be used, in the folder `_bad` beside the records",
+    columns=(
+        Column("line", StringType(), "the line as it is there"),
+        Column("reason", StringType(), "why it could not be used"),
         Column("source", StringType(), "the file that it comes from"),
     ),
 )
@@ -157,5 +169,5 @@ MATCHES = Table(
     ),
 )
 
-TABLES = (RECORDS, PUBLISHERS, EVENTS, SUBSCRIPTIONS, NODES, ACTIONS, MATCHES)
+TABLES = (RECORDS, BAD_LINES, PUBLISHERS, EVENTS, SUBSCRIPTIONS, NODES, ACTIONS, MATCHES)
 """All tables, in the order in which data passes through them."""

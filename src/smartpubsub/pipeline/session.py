@@ -88,6 +88,10 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Writing a part of a table again replaces that part and leaves the others.
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        # The folder `source=2007` is for the source called 2007, not for a number.
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+        # As everybody else writes times; the default is a type that is on its way out.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Half the size of snappy, the default, at the same speed.
         "spark.sql.parquet.compression.codec": "zstd",
         # State of streams outside the heap, so that it can be larger than memory.

@@ -1,0 +1,75 @@
+"""A folder of records, with the bad lines beside them, to which sources are added one by one.
+
+Every source has a folder of its own in it (`source=NAME`), which ingesting that source again
+replaces, and nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.folders import Folder
+from smartpubsub.pipeline.ingest import bad_lines, records
+from smartpubsub.pipeline.sources import Source
+
+BAD = "_bad"
+SALT = "_salt"
+SALT_BYTES = 16
+
+
+class Ingested(NamedTuple):
+    """How many lines there were, and how many of them were bad."""
+
+    lines: int
+    bad: int
+
+
+def salt_of(spark: SparkSession, out: str) -> str:
+    """The salt of a folder, made when it is first asked for and kept beside the records.
+
+    So an author has the same hash in all sources of a folder, and another one elsewhere.
+    """
+    file = Folder(spark, out).below(SALT)
+    if not file.exists():
+        file.write_text(secrets.token_hex(SALT_BYTES))
+    return file.read_text()
+
+
+def write_ingested(found: DataFrame, out: str, sources: Sequence[Source]) -> Ingested:
+    """Write judged lines: the good ones as records, the bad ones beside them.
+
+    The lines are read once, and once more if there are bad ones among them.
+    """
+    seen = Observation()
+    is_bad = sf.col("reason").isNotNull()
+    observed = found.observe(
+        seen, sf.count(sf.lit(1)).alias("lines"), sf.count_if(is_bad).alias("bad")
+    )
+    folder = Folder(found.sparkSession, out)
+    _write(records(observed), folder)
+    counts = Ingested(int(seen.get["lines"]), int(seen.get["bad"]))
+    if not counts.lines:
+        names = ", ".join(source.name for source in sources)
+        raise PipelineError(f"there are no lines in {names}; give files of data")
+    bad = folder.below(BAD)
+    for source in sources:
+        bad.below(_part(source)).delete()
+    if counts.bad:
+        _write(bad_lines(found), bad)
+    return counts
+
+
+def _write(frame: DataFrame, folder: Folder) -> None:
+    with told_plainly():
+        frame.write.mode("overwrite").partitionBy("source").parquet(folder.path)
+
+
+def _part(source: Source) -> str:
+    return f"source={quote(source.name)}"

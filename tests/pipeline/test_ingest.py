@@ -1,0 +1,230 @@
+"""Raw data becomes records, and every line that does not is kept with the reason."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from smartpubsub.cli.main import main
+from smartpubsub.pipeline.mapping import mapping_of
+from smartpubsub.pipeline.zst import lines_in
+
+NAMES = ("plain", "a.gz", "b.jsonl.bz2", "c.zst")
+COMMENT = {
+    "id": "c02s6r4",
+    "author": "ann",
+    "subreddit": "science",
+    "body": "ação\nand more",
+    "created_utc": "1192450635",
+    "score": 5,
+    "ups": "7",
+    "edited": False,
+}
+GOOD = [
+    COMMENT,
+    # Dumps mix types, and leave fields out.
+    {**COMMENT, "author": "[deleted]", "created_utc": 1192450636, "score": None},
+    {**COMMENT, "author": "bob", "subreddit": "score", "link": {"a": [1]}},
+]
+BAD = {
+    "{broken": "not a JSON object",
+    '"a text"': "not a JSON object",
+    json.dumps({**COMMENT, "score": "many"}): "score is not a number",
+    json.dumps({**COMMENT, "ups": "NaN"}): "ups is not a number",
+    json.dumps({**COMMENT, "created_utc": "soon"}): "created_utc is not a time",
+    json.dumps({**COMMENT, "subreddit": "x" * 1025}): "a topic has more than 1024 bytes",
+    json.dumps({"id": "x"}): "no topic, no number and no text",
+}
+CONTENT = "\n".join([*map(json.dumps, GOOD), "", *BAD, ""]).encode() + b'{"subreddit": "\xff"}\n'
+
+
+def compressed_with_a_long_window(content: bytes) -> bytes:
+    parameters = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True)
+    # Of unknown size and in two frames, as programs write it that do not know what comes.
+    compressor = zstandard.ZstdCompressor(compression_params=parameters)
+    parts = []
+    for half in (content[:100], content[100:]):
+        stream = compressor.compressobj()
+        parts += [stream.compress(half), stream.flush()]
+    return b"".join(parts)
+
+
+def ingest(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
+    assert main(["pipeline", "ingest", *map(str, arguments), "--json"]) == 0
+    document: dict[str, object] = json.loads(capsys.readouterr().out)
+    return document
+
+
+@pytest.mark.usefixtures("spark")
+def test_dumps_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = tmp_path / "dumps", tmp_path / "out"
+    folder.mkdir()
+    contents = (
+        CONTENT,
+        gzip.compress(CONTENT),
+        bz2.compress(CONTENT),
+        compressed_with_a_long_window(CONTENT),
+    )
+    for name, content in zip(NAMES, contents, strict=True):
+        (folder / name).write_bytes(content)
+
+    document = ingest(capsys, folder, "--out", out)
+
+    assert document["rows_in"] == {"lines": 4 * 11}
+    assert document["rows_out"] == {"records": 4 * 3}
+    assert document["bad"] == 4 * 8
+    table = pq.read_table(out)
+    rows = table.to_pylist()
+    assert len({row["event_id"] for row in rows}) == 12
+    for name in NAMES:
+        first, second, third = (row for row in rows if row["source"] == name)
+        assert first["topics"] == second["topics"] == ["science"]
+        assert first["time"] == datetime(2007, 10, 15, 12, 17, 15, tzinfo=UTC)
+        assert first["payload"].decode() == COMMENT["body"]
+        assert (first["label"], first["key"]) == ("science", "c02s6r4")
+        ranges = [(one["name"], one["lo"], one["hi"]) for one in first["ranges"]]
+        assert ranges == [("score", 5, 5), ("ups", 7, 7)]
+        assert [one["name"] for one in second["ranges"]] == ["ups"]
+        assert second["author"] is None
+        # An event cannot say a name twice, and the number says more.
+        assert third["topics"] == []
+    authors = Counter(row["author"] for row in rows if row["author"])
+    assert sorted(authors.values()) == [4, 4]
+    assert "ann" not in authors
+    bad = pq.read_table(out / "_bad").to_pylist()
+    reasons = {row["reason"] for row in bad}
+    assert reasons == {*BAD.values(), "not UTF-8"}
+    assert {row["line"] for row in bad} >= {"{broken", '"a text"'}
+    assert set(Counter(row["source"] for row in bad).values()) == {8}
+
+
+@pytest.mark.usefixtures("spark")
+def test_ingesting_again_replaces_what_it_makes_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(CONTENT)
+    out = tmp_path / "out"
+    ingest(capsys, tmp_path / "one", tmp_path / "two", "--out", out)
+    before = pq.read_table(out).to_pylist()
+    kept = {path: path.stat().st_mtime_ns for path in out.rglob("source=two/*")}
+
+    (tmp_path / "one").write_text(json.dumps(GOOD[0]) + "\n")
+    ingest(capsys, tmp_path / "one", "--out", out)
+
+    after = pq.read_table(out).to_pylist()
+    assert Counter(row["source"] for row in after) == {"one": 1, "two": 3}
+    assert [row for row in after if row["source"] == "two"] == [
+        row for row in before if row["source"] == "two"
+    ]
+    assert kept == {path: path.stat().st_mtime_ns for path in out.rglob("source=two/*")}
+    assert set(pq.read_table(out / "_bad")["source"].to_pylist()) == {"two"}
+    # The salt stays, so whoever wrote in both is still the same.
+    assert len({row["author"] for row in after if row["payload"] and row["author"]}) == 2
+
+
+@pytest.mark.usefixtures("spark")
+def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.toml").write_text(
+        'topics = ["city", "tags"]\ntime = "at"\nauthor = "who"\n[ranges]\ntemp = "celsius"\n'
+    )
+    (tmp_path / "w.csv").write_text(
+        "city,tags,celsius,at,who\n"
+        'lisbon,,24.5,2024-05-01T10:00:00Z,"ann, b"\n'
+        "porto,too,few\n"
+        '"são paulo","[""hot"", ""dry""]",,2024-05-01,\n'
+    )
+    table = pa.table(
+        {
+            "city": ["oslo"],
+            "tags": [["cold", "cold"]],
+            "celsius": [-3.25],
+            "at": pa.array([1_714_557_600_000_000], pa.timestamp("us", "UTC")),
+            "who": ["cat"],
+        }
+    )
+    pq.write_table(table, tmp_path / "w.parquet")
+    arguments = ["--mapping", tmp_path / "m.toml", "--keep-authors", "--out", tmp_path / "out"]
+
+    document = ingest(capsys, tmp_path / "w.csv", tmp_path / "w.parquet", *arguments)
+
+    assert (document["rows_out"], document["bad"]) == ({"records": 3}, 1)
+    rows = {row["topics"][0]: row for row in pq.read_table(tmp_path / "out").to_pylist()}
+    assert rows["lisbon"]["ranges"] == [{"name": "temp", "lo": 24.5, "hi": 24.5}]
+    assert rows["lisbon"]["author"] == "ann, b"
+    assert rows["são paulo"]["topics"] == ["são paulo", "hot", "dry"]
+    assert rows["são paulo"]["ranges"] == []
+    assert rows["oslo"]["topics"] == ["oslo", "cold"]
+    assert rows["oslo"]["ranges"] == [{"name": "temp", "lo": -3.25, "hi": -3.25}]
+    assert rows["oslo"]["time"] == rows["lisbon"]["time"]
+    (bad,) = pq.read_table(tmp_path / "out" / "_bad").to_pylist()
+    assert bad["line"] == "porto,too,few"
+    assert bad["reason"] == "not a row of the 5 columns of the header"
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("name", "mapping", "code", "said"),
+    [
+        ("absent", None, 1, "no such file or folder"),
+        ("empty", None, 1, "there are no lines in empty"),
+        ("folder", None, 1, "folder is empty"),
+        ("a.csv", None, 2, "a.csv is csv, which needs --mapping"),
+        ("a.csv", 'topics = ["b"]', 1, "a.csv has no column 'b', only a"),
+        ("a.csv", 'topic = "b"', 1, "unknown key 'topic'"),
+        ("a.csv", "topics = ", 1, "m.toml is not TOML"),
+    ],
+)
+def test_what_cannot_be_ingested(
+    name: str,
+    mapping: str | None,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    arguments = [str(tmp_path / name), "--out", str(tmp_path / "out")]
+    if mapping is not None:
+        (tmp_path / "m.toml").write_text(mapping)
+        arguments += ["--mapping", str(tmp_path / "m.toml")]
+
+    assert main(["pipeline", "ingest", *arguments]) == code
+
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert len(errors.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "events need topics"),
+        ({"topics": "city"}, "topics is a list of columns"),
+        ({"topics": [5]}, "topics is the name of a column"),
+        ({"topics": ["a"], "time": ""}, "time is the name of a column"),
+        ({"topics": ["a"], "format": "xml"}, "format is one of json, csv, parquet"),
+    ],
+)
+def test_a_mapping_that_cannot_be_used(content: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        mapping_of(content)
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"a\n", b"a\n\nb", b"\n" * 3])
+def test_lines_of_a_compressed_file_are_those_of_the_file(content: bytes) -> None:
+    compressed = compressed_with_a_long_window(content)
+
+    assert [*lines_in(io.BytesIO(compressed))] == content.splitlines()
