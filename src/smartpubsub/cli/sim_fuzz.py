@@ -59,9 +59,10 @@ def fuzz(
 ) -> None:
     """Look for violations in worlds that chance has made.
 
-    Draws networks that delay, lose, repeat and reorder, nodes that crash, pause and are cut off,
-    and workloads; and checks in each what must always hold. For what it finds it prints the command
-    that shows it again. The exit code is 1 if it finds something.
+    Draws networks that delay, lose, repeat and reorder, nodes that crash, pause, are cut off and
+    join, settings, and workloads; and checks in each what must always hold. In some worlds messages
+    are written and read as on a real connection. For what it finds it prints the command that shows
+    it again. The exit code is 1 if it finds something.
 
     \b
     Examples:

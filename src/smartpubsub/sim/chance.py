@@ -31,6 +31,12 @@ What is published around a split may get lost, so these worlds say little until 
 HEALED_US = REFRESH_US + 2 * MINUTE
 """How long after the other events a split is sure to have ended a refresh cycle ago."""
 
+RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
+"""How often filters are renewed."""
+FAN_OUTS = (4, 4, 2, 0)
+ENCODED_SHARE = 0.25
+"""In how many of the small worlds messages are written and read, which takes time."""
+
 T = TypeVar("T")
 
 
@@ -71,13 +77,28 @@ def chance(seed: int, protocol: str) -> Chance:
     if splits:
         workload = _with_events_after_healing(workload)
     variant = stream(seed, "fuzz", "variant").choice(VARIANTS)
+    backups = rng.randint(0, 4)
+    # From a stream of its own, so that all else stays what it was before this was drawn.
+    rng = stream(seed, "fuzz", "more")
+    length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
+    newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
     return Chance(
         options=RunOptions(
             protocol=protocol,
-            stack=StackOptions(variant=variant, backups=rng.randint(0, 4)),
+            stack=StackOptions(
+                variant=variant,
+                backups=backups,
+                overrides={
+                    "renew_us": rng.choice(RENEWALS_US),
+                    "fan_out_max": rng.choice(FAN_OUTS),
+                },
+            ),
             nodes=nodes,
             seed=seed,
             network=network,
+            started_before=_sometimes(rng, lambda: rng.randint(1, 5), 0),
+            newcomers_us=tuple(rng.randint(0, length_us) for _ in range(newcomers)),
+            is_encoded=nodes <= NODE_RANGES[0][1] and rng.random() < ENCODED_SHARE,
         ),
         scenario=name,
         workload=workload,

@@ -61,10 +61,12 @@ class Crowd:
         self.joined: dict[int, None] = {}
         """Who has told that it has joined."""
 
-    def add(self, make_core: Callable[[Contact, int], Joining]) -> None:
+    def add(self, make_core: Callable[[Contact, int], Joining], incarnation: int = 0) -> Host:
         """One more node, whose core is made of its contact and its incarnation."""
         contact = self.contact(len(self.world.hosts))
-        self.world.add(contact.peer, lambda inc: make_core(contact, inc), contact.addresses)
+        return self.world.add(
+            contact.peer, lambda inc: make_core(contact, inc), contact.addresses, incarnation
+        )
 
     def contact(self, number: int) -> Contact:
         """How others know a node."""
@@ -82,18 +84,19 @@ class Crowd:
         """Have all nodes join, each by way of one that has, several at a time."""
         rng = stream(self.seed, "bootstrap")
         count = len(self.world.hosts)
-        self._join(0, [])
+        self.join(0, [])
         wave_end = 1
         while wave_end < count:
             # Each wave doubles the network: nobody joins through somebody who is not in it.
             wave = range(wave_end, min(count, 2 * wave_end))
             for number in wave:
-                self._join(number, [self.contact(rng.randrange(wave_end))])
+                self.join(number, [self.contact(rng.randrange(wave_end))])
             wave_end = wave[-1] + 1
             self._run_until_joined(wave_end)
             progress(f"{len(self.joined):,} of {count:,} nodes have joined")
 
-    def _join(self, number: int, bootstrap: list[Contact]) -> None:
+    def join(self, number: int, bootstrap: list[Contact]) -> None:
+        """Have a node join by way of others."""
         host = self.world.hosts[number]
         core: Joining = host.core  # type: ignore[assignment]
         self.world.carry_out(host, core.join(bootstrap, host.clock(self.world.now)))

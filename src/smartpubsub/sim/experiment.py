@@ -9,11 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Message, wire_bytes
 from smartpubsub.kademlia.queries import Joined
+from smartpubsub.protocols.codecs import (
+    FLOODSUB,
+    Codec,
+    fastdelivery_codec,
+    kademlia_codec,
+    rpc_codec,
+    scoutsubs_codec,
+)
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Peer
@@ -44,6 +52,8 @@ from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Worklo
 JOINING_NODES_MAX = 300
 """Larger overlays are laid out as they would have settled, which saves minutes."""
 SLICE_US = 100_000
+WATCH_US = 2_000_000
+"""How often it is looked whether all keep to their limits."""
 
 
 FaultPlan: TypeAlias = Callable[[int], Iterable[Fault]]
@@ -83,10 +93,12 @@ class Experiment:
         self._fault_plan = faults
         self._progress = progress or Progress()
         self._postponed: dict[int, None] = {}
+        self._watch_at = 0
         self.world = World(
             options.network,
             options.seed,
             {Message: wire_bytes, **self.stack.sizes},
+            through=self._codecs() if options.is_encoded else {},
             trace=self.trace,
             on_deliver=self._on_deliver,
             on_receive=self._on_receive,
@@ -94,10 +106,20 @@ class Experiment:
         self.world.on_fault = self._on_fault
         self._crowd = Crowd(self.world, options.seed, options.peers)
         for _ in range(options.nodes):
-            self._crowd.add(self._make_core)
+            self._crowd.add(self._make_core, options.started_before)
 
     def _make_core(self, own: Contact, incarnation: int) -> NodeCore:
         return make_core(self.options, own, StandInSigning(own.peer), incarnation)
+
+    def _codecs(self) -> dict[type, Callable[[Any], Any]]:
+        """What writing and reading makes of messages."""
+        codecs = (
+            kademlia_codec(self.options.kademlia),
+            scoutsubs_codec(),
+            fastdelivery_codec(),
+            rpc_codec(FLOODSUB),
+        )
+        return {codec.message: partial(_written_and_read, codec) for codec in codecs}
 
     def core(self, number: int) -> NodeCore:
         """A node's core."""
@@ -113,6 +135,8 @@ class Experiment:
             self._assemble()
             for fault in self._fault_plan(self.began_us):
                 self._plan(fault)
+            for at_us in self.options.newcomers_us:
+                self.world.at(self.began_us + at_us, self._add_newcomer)
             for number, phase in enumerate(self.workload.phases, 1):
                 if number > 1:
                     self._run(self.world.now + PHASE_GAP_US)
@@ -131,6 +155,15 @@ class Experiment:
                 inspection = self.core(host.number).pubsub.inspect()
                 self.inspections.append((self.world.now, host.number, inspection))
 
+    def _watch_bounds(self) -> None:
+        """Note which nodes keep more of something than they may, at this moment."""
+        for host in self.world.hosts:
+            bounds = self.core(host.number).pubsub.tally().bounds if host.is_up else ()
+            beyond = tuple(bound for bound in bounds if bound.held > bound.held_max)
+            if beyond:
+                found = Inspection(bounds=beyond)
+                self.inspections.append((self.world.now, host.number, found))
+
     def _assemble(self) -> None:
         self._progress.say("joining")
         if self.options.nodes <= JOINING_NODES_MAX:
@@ -146,7 +179,8 @@ class Experiment:
         """Whether anything was made to fail, messages that the network loses included."""
         network = self.options.network
         is_bad_network = bool(network.loss or network.duplication or network.reordering)
-        return is_bad_network or bool(self.faults or self.journal.downs)
+        is_bad = is_bad_network or bool(self.faults or self.journal.downs)
+        return is_bad or bool(self.options.newcomers_us)  # Who then take others' places.
 
     @property
     def peers(self) -> list[Peer]:
@@ -176,6 +210,13 @@ class Experiment:
             split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
             self.journal.splits.append(split)
 
+    def _add_newcomer(self) -> None:
+        """One more node joins, by way of any that is there."""
+        there = [host.number for host in self.world.hosts if host.is_up]
+        new = self._crowd.add(self._make_core, self.options.started_before)
+        rng = stream(self.options.seed, "newcomer", str(new.number))
+        self._crowd.join(new.number, [self._crowd.contact(rng.choice(there))])
+
     def _run_phase(self, phase: Iterable[Action]) -> None:
         start = end = self.world.now
         for action in phase:
@@ -202,6 +243,9 @@ class Experiment:
         while self.world.now < until:
             self.world.run(min(until, self.world.now + SLICE_US))
             self._progress.tick(self.world)
+            if self.world.now >= self._watch_at:
+                self._watch_at = self.world.now + WATCH_US
+                self._watch_bounds()
 
     def _run_while(self, condition: Callable[[], bool], until: int) -> None:
         while condition() and self.world.now < until:
@@ -257,3 +301,7 @@ class Experiment:
 
 def _traffic_of(host: Host) -> Traffic:
     return Traffic(host.sent_count, host.received_count, host.sent_bytes)
+
+
+def _written_and_read(codec: Codec, message: object) -> object:
+    return codec.decode(codec.encode(message))

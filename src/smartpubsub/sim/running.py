@@ -44,6 +44,12 @@ class RunOptions:
     kademlia: Settings = field(default_factory=Settings)
     peers: tuple[Peer, ...] = ()
     """Who the nodes are, if they are not those that the seed makes up."""
+    started_before: int = 0
+    """How often all nodes have been started before, so that their incarnation is not the first."""
+    newcomers_us: tuple[int, ...] = ()
+    """When, after the workload has begun, further nodes join."""
+    is_encoded: bool = False
+    """Whether messages are written and read as on a real connection, which takes time."""
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:

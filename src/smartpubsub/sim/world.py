@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from smartpubsub.seam import (
@@ -94,6 +95,7 @@ class World:
         seed: int,
         sizes: Sizes,
         *,
+        through: Mapping[type, Callable[[Any], Any]] = MappingProxyType({}),
         trace: Trace | None = None,
         on_deliver: Callable[[Host, object], None] | None = None,
         on_receive: Callable[[Host, object], None] | None = None,
@@ -106,6 +108,8 @@ class World:
         self.on_fault: Callable[[str, int], None] | None = None
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
+        self._through = through
+        """What becomes of a message on its way, by its type; usually nothing."""
         self._trace = trace
         self._calendar = Calendar()
         self._sequence = 0
@@ -144,10 +148,15 @@ class World:
     # --- who is there ---
 
     def add(
-        self, peer: bytes, make_core: Callable[[int], Core], addresses: tuple[bytes, ...] = ()
+        self,
+        peer: bytes,
+        make_core: Callable[[int], Core],
+        addresses: tuple[bytes, ...] = (),
+        incarnation: int = 0,
     ) -> Host:
         """A new node, which starts now."""
-        host = Host(len(self.hosts), peer, make_core, addresses, make_core(0))
+        host = Host(len(self.hosts), peer, make_core, addresses, make_core(incarnation))
+        host.incarnation = incarnation
         self.hosts.append(host)
         self._by_peer[peer] = host
         self.network.add_node(region_of(peer, self.network.options.regions))
@@ -279,17 +288,23 @@ class World:
 
     def _send(self, host: Host, effect: Send) -> None:
         peer, message = effect
+        if self._through:
+            message = self._through[type(message)](message)
         if message is not self._said.message or host.peer is not self._said.peer:
             self._said = _new(Received, (host.peer, message, host.addresses))
         self._transmit(host, peer, message, self._said)
 
     def _ask(self, host: Host, effect: Ask) -> None:
         peer, message, number, _ = effect
+        if self._through:
+            message = self._through[type(message)](message)
         event = _new(Asked, (host.peer, message, number, host.addresses))
         self._transmit(host, peer, message, event)
 
     def _answer(self, host: Host, effect: Answer) -> None:
         peer, message, number = effect
+        if self._through:
+            message = self._through[type(message)](message)
         self._transmit(host, peer, message, _new(Answered, (host.peer, message, number)))
 
     def _transmit(self, host: Host, peer: bytes, message: object, event: Event) -> None:

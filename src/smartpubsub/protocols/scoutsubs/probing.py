@@ -41,7 +41,7 @@ class Probing:
 
     def _ask(self, peer: Peer) -> None:
         office = self._office
-        office.say(peer, Probe(office.now))
+        office.say(peer, Probe(max(0, office.now)))  # A clock may be wrong enough to be below.
         office.set_timer(("probe", peer), office.now + office.patience_us_with(peer))
 
     def on_probe(self, peer: Peer, part: Probe) -> None:

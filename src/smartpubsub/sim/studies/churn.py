@@ -73,11 +73,8 @@ class Replacing(Observed):
         old = rng.choice(hosts)
         wanted = [held.predicate for held in self.core(old.number).subscriptions.values()]
         self.world.crash(old)
-        self._crowd.add(self._make_core)
-        new = self.world.hosts[-1]
-        through = self._crowd.contact(rng.choice(list(staying)))
-        effects = self.core(new.number).join([through], new.clock(self.world.now))
-        self.world.carry_out(new, effects)
+        new = self._crowd.add(self._make_core)
+        self._crowd.join(new.number, [self._crowd.contact(rng.choice(list(staying)))])
         for predicate in wanted:
             self._call(new, Subscribe(self.world.now, new.number, predicate))
 
