@@ -10,6 +10,7 @@ from smartpubsub.kademlia.messages import Kind, Message, Record
 from smartpubsub.kademlia.schema import MessageBuffer
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node import identify
+from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols import rpc_wire
@@ -203,6 +204,20 @@ def test_protocol_ids_are_those_of_the_code() -> None:
     said = re.findall(r"^\| `(/[^`]+)`", DOCUMENT.partition("\n## ")[0], re.MULTILINE)
 
     assert {*said} == {*spoken, identify.PROTOCOL}
+
+
+def test_limits_of_connections_are_those_of_the_code() -> None:
+    host = HostSettings()
+    _, _, section = DOCUMENT.partition("## Connections and streams")
+    text = " ".join(section.partition("\n## ")[0].split())
+
+    for said in (
+        f"or {host.identify_s:g} seconds have passed",
+        f"{host.stream_count_per_protocol_max} streams for a protocol open to a node at once",
+        f"and {host.stream_count_max} in all",
+        f"Idle connections may be closed after {host.idle_s_min:g} seconds",
+    ):
+        assert said in text
 
 
 def test_limits_are_those_of_the_code() -> None:
