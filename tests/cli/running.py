@@ -119,6 +119,11 @@ class RunningNode:
     def address(self) -> str:
         return str(self.said["addresses"][0])
 
+    @property
+    def listen(self) -> str:
+        """Where it listens, for one that takes its place."""
+        return self.address.partition("/p2p/")[0]
+
 
 @contextmanager
 def commands() -> Iterator[Commands]:

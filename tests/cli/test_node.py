@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
+import base58
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
+from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.receipts import Receipt
 from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
 
@@ -245,3 +247,32 @@ def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Capt
     (tmp_path / "config.toml").write_text("backups = 'many'\n")
     assert cli.main(["node", "run", "--data", str(tmp_path)]) == 1
     assert f"smartpubsub: {tmp_path}/config.toml:backups: expected" in capsys.readouterr().err
+
+
+def test_what_was_acknowledged_survives_when_all_nodes_are_killed(
+    running: Commands, tmp_path: Path
+) -> None:
+    alone = ("--backups", "0")  # Nobody else has a copy.
+    a = running.node(tmp_path / "a", *alone)
+    b = running.node(tmp_path / "b", *alone, "--bootstrap", a.address)
+    name = next(n for n in map(str, range(100)) if is_closer(a.peer_id, b.peer_id, n))
+    running.output("sub", name, "--keep", "--limit", "0", "--data", b.folder)
+    b.running.kill()
+    receipt = json.loads(running.output("pub", name, "sunny", "--json", "--data", a.folder))
+    a.running.kill()
+
+    again = [
+        running.start("node", "run", "--data", node.folder, "--listen", node.listen, *alone)
+        for node in (a, b)
+    ]
+    assert all(node.line() for node in again)
+    got = running.output("sub", name, "--keep", "--limit", "1", "--json", "--data", b.folder)
+    event = json.loads(got.splitlines()[1])
+    assert (event["id"], event["payload"]) == (receipt["id"], "sunny")
+
+
+def is_closer(peer_id: str, other_id: str, name: str) -> bool:
+    """Whether a peer lies closer to a name than another does."""
+    key = key_of(name.encode())
+    distance, other = (key_of(base58.b58decode(id)) ^ key for id in (peer_id, other_id))
+    return distance < other

@@ -38,6 +38,8 @@ FILE_VARIABLE = f"{VARIABLES}CONFIG"
 
 VALUES_SHARE = 4
 """The part of the storage that others' values may take: one in so many."""
+SCOUTSUBS_SHARE = 2
+"""The part that events and filters in ScoutSubs may take."""
 ATTRIBUTE_COUNT_MAX = 1_000
 """The most that a predicate's attributes can be limited to."""
 
@@ -140,7 +142,10 @@ def stack_options(config: NodeConfig) -> StackOptions:
     return StackOptions(
         variant=config.variant,
         backups=config.backups,
-        overrides={name: getattr(config, name) for name in limits},
+        overrides={
+            **{name: getattr(config, name) for name in limits},
+            "stored_bytes_max": config.stored_bytes_max // SCOUTSUBS_SHARE,
+        },
     )
 
 

@@ -242,13 +242,13 @@ class Host:
             while not self._may_go_on.is_set():
                 await self._may_go_on.wait()
             effects: list[Effect] = []
-            changes: list[tuple[bytes, bytes | None]] = []
+            changes: dict[bytes, bytes | None] = {}
             for _ in range(self.settings.commit_count_max):
                 if not self._handle_next(core, effects, changes):
                     break
             if changes:
                 self.counts.commits += 1
-                await trio.to_thread.run_sync(self._storage.apply, changes)
+                await trio.to_thread.run_sync(self._storage.apply, list(changes.items()))
             for effect in effects:
                 self._carry_out[type(effect)](effect)
             for request in self._requests:
@@ -265,7 +265,7 @@ class Host:
         self,
         core: Core,
         effects: list[Effect],
-        changes: list[tuple[bytes, bytes | None]],
+        changes: dict[bytes, bytes | None],
     ) -> bool:
         """Handle one thing, if there is any."""
         now = self.clock.now()
@@ -285,7 +285,7 @@ class Host:
             elif kind is CancelTimer:
                 self._timers.cancel(effect.timer)  # type: ignore[union-attr]
             elif kind is Store:
-                changes.append((effect.key, effect.value))  # type: ignore[union-attr]
+                changes[effect.key] = effect.value  # type: ignore[union-attr]
             else:
                 effects.append(effect)
         return True

@@ -19,7 +19,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
     PullOwn,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Received, Send, Started, Told
+from smartpubsub.seam import Loaded, Received, Send, Started, Told
 from smartpubsub.sim.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, contacts_around
 
@@ -296,6 +296,7 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
     kademlia = Kademlia(own, Settings(), Random(1))
     core = ScoutSubs(ScoutSettings(), kademlia, StandInSigning(own.peer), Random(2))
     core.handle(Started(1), 0)
+    core.handle(Loaded(b"scout/", ()), 0)
     core.handle(Told(Joined(0)), 0)
     by_client, by_node = (StandInSigning(peer).vouch(bytes) for peer in (client.peer, own.peer))
     surf = (Predicate.parse("surf"),)

@@ -134,6 +134,7 @@ def test_by_the_other_mapping_a_subscription_is_kept_where_it_is_closest_to_the_
     None
 ):
     forest = Forest(20, ScoutSettings(mapping=Mapping.NEAREST))
+    forest.run(SECOND)
     wanted = Predicate.parse("surf/price[10,20]/portugal")
     for number in forest.numbers:
         forest.subscribe(number, str(wanted))

@@ -203,6 +203,7 @@ def test_a_forged_acknowledgement_confirms_nothing() -> None:
 
 def test_a_forged_admission_publishes_nothing() -> None:
     forest = Forest(6)
+    forest.run(SECOND)
     forest.cut(3, 0, 10 * SECOND)
     id = forest.publish(3, "surf")
     tell(forest, 3, 4, Admitted(id, "surf", "", signature_of(forest, 0)))

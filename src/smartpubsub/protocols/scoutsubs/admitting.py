@@ -138,7 +138,7 @@ class Admitting:
         elif self._began_us(part.age_ms) <= office.now - 2 * office.settings.renew_us:
             office.refusals["old events"] += 1
             self._answer(id, part.attribute, "it was under way for too long; publish it again")
-        elif office.spreading.is_full:
+        elif office.spreading.is_full or office.storing.is_full:
             office.refusals["events"] += 1
             self._answer(id, part.attribute, "the rendezvous has too many open events; try later")
         elif self._has_to_wait(part):
@@ -207,6 +207,7 @@ class Admitting:
         office = self._office
         opened.wants_all = part.wants_all
         opened.began_us = self._began_us(part.age_ms)
+        office.storing.keep_record(opened.record(office.now), office.own.peer)
         self._record(opened)
         office.spreading.keep_at_root(opened)
         self._acknowledge_if_recorded(opened)
@@ -265,6 +266,7 @@ class Admitting:
         """Everybody has confirmed an event."""
         office = self._office
         id, attribute = opened.event.id, opened.attribute
+        office.storing.drop_record(opened.key)
         keeping = dict.fromkeys(opened.recorded)
         for backup in office.closest(attribute.encode(), office.settings.backups):
             keeping[backup.peer] = None

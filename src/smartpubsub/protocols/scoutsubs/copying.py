@@ -67,6 +67,8 @@ class Copying:
         self._own_asked: dict[Peer, None] = {}
         """Who may have copies of this node's trees and has not answered yet."""
         self._own_tries = 0
+        self.was_told = False
+        """Whether anybody has said after a start what it keeps for this node."""
 
     # --- own trees ---
 
@@ -91,6 +93,7 @@ class Copying:
 
     def touch(self, tree: Tree, peer: Peer) -> None:
         """A child has changed."""
+        self._office.storing.keep_child(tree, peer)
         self.refresh(tree)
         for stream in self._streams.get(tree.attribute, {}).values():
             stream.dirty[peer] = None
@@ -322,6 +325,7 @@ class Copying:
         if peer not in self._own_asked:
             return
         del self._own_asked[peer]
+        self.was_told = True
         for attribute, children in part.trees:
             tree = self._office.tree(attribute)
             if tree is not None:
@@ -338,6 +342,7 @@ class Copying:
         self._own_asked.clear()
         if not office.is_ready:
             office.is_ready = True
+            office.storing.resume()
             for tree in list(office.trees.values()):
                 self.refresh(tree)
                 office.announcing.update(tree)

@@ -33,7 +33,8 @@ from smartpubsub.protocols.scoutsubs.raising import LAST_KNOWN_MAX, Raising
 from smartpubsub.protocols.scoutsubs.seeking import Seeking
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spreading import Spreading
-from smartpubsub.seam import Effect, Event, Peer, Received, Started, TimerFired, Told
+from smartpubsub.protocols.scoutsubs.storing import Storing
+from smartpubsub.seam import Effect, Event, Loaded, Peer, Received, Started, TimerFired, Told
 
 TICKS_PER_PROOF = 9
 """How often a rendezvous has a lookup say whether it still is one: every three minutes."""
@@ -53,8 +54,11 @@ class ScoutSubs:
         office.admitting = Admitting(office)
         office.keeping = Keeping(office)
         office.spreading = Spreading(office)
+        office.storing = Storing(office)
         office.offering = Offering(office)
         office.probing = Probing(office)
+        self._is_placed = False
+        self._is_loaded = False
         self._has_joined = False
         self._early: list[Callable[[], None]] = []
         self._early_events: list[Callable[[], None]] = []
@@ -156,8 +160,13 @@ class ScoutSubs:
                 office.seeking.on_found(found)
             case Told(Joined(known)):
                 self._on_joined(known)
+            case Loaded(_, values):
+                office.storing.on_loaded(values)
+                self._is_loaded = True
+                self._begin()
             case Started(incarnation):
                 office.incarnation = incarnation
+                office.storing.start()
                 office.set_timer(("tick",), now + self._spread(office.settings.probe_us))
         office.offering.settle()
         return office.taken()
@@ -193,7 +202,12 @@ class ScoutSubs:
     def _on_joined(self, known: int) -> None:
         if known:
             self.office.has_company = True
-        if self._has_joined:
+        self._is_placed = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take part, as soon as the node has its place and what it had stored."""
+        if self._has_joined or not (self._is_placed and self._is_loaded):
             return
         self._has_joined = True
         if self.office.incarnation:
@@ -204,6 +218,7 @@ class ScoutSubs:
         self._early, self._early_events = [], []
         for action in early:
             action()
+        self.office.storing.begin()  # When the application's wishes are known, and not before.
 
     def _on_timer(self, name: list[Any]) -> None:
         kind, *about = name
@@ -230,6 +245,7 @@ class ScoutSubs:
         office.admitting.tick()
         office.keeping.tick()
         office.spreading.tick()
+        office.storing.tick()
         office.offering.tick()
         office.probing.tick()
 
@@ -270,6 +286,7 @@ class ScoutSubs:
             Bound("copies", len(copies), settings.tree_count_max),
             Bound("children in a copy", max(copied, default=0), settings.child_count_max + 1),
             Bound("offered events", office.offering.held_count, HELD_COUNT_MAX),
+            Bound("stored bytes", office.storing.bytes_held, settings.stored_bytes_max),
             Bound("open events", office.spreading.open_count, records),
             Bound("events kept for others", len(office.keeping), records),
             Bound("events that wait on their way up", waiting, records),

@@ -41,12 +41,26 @@ class Keeping:
         if not office.signing.is_signed(part.event):
             office.refusals["signature"] += 1
             return
-        is_full = key not in self._kept and len(self._kept) >= office.settings.record_count_max
+        has_room = len(self._kept) < office.settings.record_count_max and not office.storing.is_full
+        is_full = key not in self._kept and not has_room
         if is_full:
             office.refusals["records"] += 1
         else:
-            self._kept[key] = _Kept(part, peer, office.now - part.age_ms * MS)
+            self._keep(key, part, peer)
         office.say(peer, Recorded(*key, is_full))
+
+    def _keep(self, key: EventKey, record: Record, owner: Peer) -> None:
+        self._kept[key] = _Kept(record, owner, self._office.now - record.age_ms * MS)
+        self._office.storing.keep_record(record, owner)
+
+    def restore(self, owner: Peer, record: Record) -> None:
+        """Keep an event again that was kept, or in this node's own care, before a restart."""
+        office = self._office
+        self._keep((record.event.id, record.attribute), record, owner)
+        if owner == office.own.peer:
+            tree = office.tree(record.attribute)
+            if tree is not None and tree.role is Role.ROOT:
+                office.admitting.take_over(tree, (record,))
 
     def on_done(self, contact: Contact, part: Done) -> None:
         """Everybody has an event, so it needs not be kept: so says a rendezvous."""
@@ -55,7 +69,7 @@ class Keeping:
             return
         key = key_of(part.attribute.encode())
         if contact.peer == kept.owner or contact.key ^ key < self._office.own.key ^ key:
-            del self._kept[part.id, part.attribute]
+            self.forget((part.id, part.attribute))
 
     def records_of(self, attribute: str) -> list[Record]:
         """The events that are kept of an attribute."""
@@ -63,12 +77,14 @@ class Keeping:
         return [kept.aged(now) for (_, name), kept in self._kept.items() if name == attribute]
 
     def forget(self, key: EventKey) -> None:
-        """An event is in this node's own care now."""
-        self._kept.pop(key, None)
+        """An event needs not be kept, or is in this node's own care now."""
+        if self._kept.pop(key, None) is not None:
+            self._office.storing.drop_record(key)
 
     def owners(self) -> list[Peer]:
         """Those for whom events are kept."""
-        return list(dict.fromkeys(kept.owner for kept in self._kept.values()))
+        own = self._office.own.peer
+        return list(dict.fromkeys(k.owner for k in self._kept.values() if k.owner != own))
 
     def on_silent(self, peer: Peer) -> None:
         """Somebody is gone: find out who takes what it had in its care."""
@@ -82,9 +98,15 @@ class Keeping:
         oldest = office.now - 2 * office.settings.renew_us
         for key, kept in list(self._kept.items()):
             if kept.began_us < oldest:
-                del self._kept[key]
-            elif office.is_silent(kept.owner):
+                self.forget(key)
+            elif office.is_silent(kept.owner) or self._is_left(kept):
                 self._hand_on(key, kept)
+
+    def _is_left(self, kept: _Kept) -> bool:
+        """Whether it is known who cares now for an event that was in this node's care before."""
+        tree = self._office.trees.get(kept.record.attribute)
+        is_own = kept.owner == self._office.own.peer
+        return is_own and tree is not None and tree.role in (Role.CHILD, Role.ROOT)
 
     def _hand_on(self, key: EventKey, kept: _Kept) -> None:
         """Whoever had an event in its care is gone: somebody else has to have it."""
@@ -98,4 +120,4 @@ class Keeping:
             Raise(event, attribute, 0, hops, True, wants_all, age_ms), None
         )
         if to is not None:
-            self._kept[key] = kept._replace(owner=to)
+            self._keep(key, record, to)

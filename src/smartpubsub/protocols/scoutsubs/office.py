@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.raising import Raising
     from smartpubsub.protocols.scoutsubs.seeking import Seeking
     from smartpubsub.protocols.scoutsubs.spreading import Spreading
+    from smartpubsub.protocols.scoutsubs.storing import Storing
 
 
 INCARNATION_BITS = 28
@@ -47,6 +48,7 @@ class Office:
     admitting: Admitting
     keeping: Keeping
     spreading: Spreading
+    storing: Storing
     offering: Offering
     probing: Probing
 

@@ -218,6 +218,9 @@ class Seeking:
         owner, children = office.copying.copy_of_root(tree.attribute)
         copies = [(owner, children)]
         copies += [(pulled.owner, pulled.children) for _, pulled in sync.heard]
+        stored = office.storing.children_of(tree.attribute)
+        if not former_roots:
+            copies.append((office.own.peer, stored))
         adopted: list[Peer] = []
         for owner, children in copies:
             if owner not in former_roots:  # Those announce by themselves what they have.

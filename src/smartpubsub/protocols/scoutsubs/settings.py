@@ -65,6 +65,8 @@ class ScoutSettings:
     """Attributes that one peer may have filters under."""
     record_count_max: int = 100_000
     """Events that are not yet confirmed."""
+    stored_bytes_max: int = 512 << 20
+    """Of events and filters in storage."""
 
     @property
     def seen_us(self) -> int:
