@@ -105,3 +105,14 @@ def test_an_event_whose_confirmation_does_not_get_back_is_not_handed_over_again(
 
     for id in ids:
         assert forest.receivers(id) == [7]
+
+
+def test_a_renewal_that_gets_lost_is_repeated() -> None:
+    """Or with two of them lost a subscription would lapse that everybody still wants."""
+    settings = ScoutSettings(renew_us=2 * MINUTE, backups=0, tries_max=50)
+    forest = Forest(6, settings)
+    forest.subscribed(5, "surf")
+    forest.lose(0.4)
+    for _ in range(60):
+        forest.run(MINUTE)
+        assert forest.children(0) == {5: ["surf"]}

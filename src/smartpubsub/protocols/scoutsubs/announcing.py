@@ -153,8 +153,9 @@ class Announcing:
         under_way.tries += 1
 
     def renew(self, tree: Tree) -> None:
-        """Say again what is announced, so that it does not lapse."""
+        """Say again what is announced, so that it does not lapse, until that is answered."""
         if tree.role is Role.CHILD and tree.attribute not in self._under_way and not tree.is_empty:
+            self._under_way[tree.attribute] = _UnderWay(tree.version, self._office.now)
             self._send(tree, is_retry=False)
 
     def on_announced(self, peer: Peer, part: Announced) -> None:
