@@ -257,6 +257,8 @@ def test_options_that_mean_nothing_to_a_protocol_are_named(capsys: Captured) -> 
         (["--protocol", "floodsub", "--jitter-ms", "inf"], "--jitter-ms"),
         (["--protocol", "floodsub", "--bandwidth-bytes", "0"], "--bandwidth-bytes"),
         (["--protocol", "floodsub", "--scenario", "calm"], "'calm' is not one of"),
+        (["--protocol", "floodsub", "--cut", "5"], "AT:FOR or AT:FOR:SHARE"),
+        (["--protocol", "floodsub", "--cut", "-1:5"], "0<=x"),
         (["--protocol", "floodsub", "--churn", "5"], "UP:DOWN or UP:DOWN:SHARE"),
         (["--protocol", "floodsub", "--churn", "5:x"], "'x' is not a valid float"),
         (["--protocol", "floodsub", "--churn", "5:1:2"], "0<=x<=1"),

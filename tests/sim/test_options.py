@@ -8,7 +8,7 @@ import pytest
 
 from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_protocols import protocol_option, variant_option
-from smartpubsub.sim.options import Churning, OptionsError, SimOptions
+from smartpubsub.sim.options import Churning, Cutting, OptionsError, SimOptions
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from smartpubsub.sim.options import Churning, OptionsError, SimOptions
         ("scoutsubs", "base-reliable", SimOptions(scenario="fault", faults=1, crash="mid")),
         ("scoutsubs", "redirect-reliable", SimOptions(workload=Path("a b.jsonl"), loss=0.25)),
         ("gossipsub", "redirect-reliable", SimOptions(churn=Churning(30.0, 5.0), ordered=True)),
+        ("floodsub", "redirect-reliable", SimOptions(cut=Cutting(1.0, 2.5, 0.25))),
     ],
 )
 def test_the_command_runs_the_same_again(protocol: str, variant: str, options: SimOptions) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from smartpubsub.cli.sim_values import ChurnType, FiniteRange
+from smartpubsub.cli.sim_values import ChurnType, CutType, FiniteRange
 from smartpubsub.sim.options import NODES, SCENARIO, OptionsError, SimOptions
 from smartpubsub.workloads import SCENARIOS
 
@@ -68,6 +68,12 @@ _SIM_OPTIONS = (
         help="Nodes come and go while the workload lasts: they are up for UP seconds and down for"
         " DOWN seconds in the mean. SHARE is the share of those nodes that do this, all if left"
         " out; publishers stay.",
+    ),
+    click.option(
+        "--cut",
+        type=CutType(),
+        help="AT seconds after the workload begins a SHARE of the nodes, half of them if left out,"
+        " is cut off from the others FOR so many seconds.",
     ),
     click.option("--ordered", is_flag=True, help="Let topics keep the order of their events."),
     click.option(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from smartpubsub.sim.options import Churning
+from smartpubsub.sim.options import Churning, Cutting
 
 SECONDS_MAX = 1_000_000.0
 SECONDS_MIN = 0.001
@@ -35,10 +35,37 @@ class ChurnType(click.ParamType[Churning]):
     ) -> Churning:
         if isinstance(value, Churning):
             return value
-        parts = str(value).split(":")
-        if len(parts) not in (2, 3):
-            self.fail(f"{value!r} is not of the form UP:DOWN or UP:DOWN:SHARE", param, ctx)
-        seconds = FiniteRange(SECONDS_MIN, SECONDS_MAX)
-        up_s, down_s = (seconds.convert(part, param, ctx) for part in parts[:2])
-        share = FiniteRange(0, 1).convert(parts[2], param, ctx) if parts[2:] else 1.0
-        return Churning(up_s, down_s, share)
+        up_s, down_s, share = _numbers(self, value, SECONDS_MIN, param, ctx)
+        return Churning(up_s, down_s, 1.0 if share is None else share)
+
+
+class CutType(click.ParamType[Cutting]):
+    """After how many seconds, for how many, and the share of nodes, with colons between."""
+
+    name = "AT:FOR[:SHARE]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Cutting:
+        if isinstance(value, Cutting):
+            return value
+        at_s, for_s, share = _numbers(self, value, 0, param, ctx)
+        return Cutting(at_s, for_s) if share is None else Cutting(at_s, for_s, share)
+
+
+def _numbers(
+    kind: click.ParamType[Any],
+    value: Any,
+    seconds_min: float,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> tuple[float, float, float | None]:
+    """Two times, and a share that may be left out."""
+    parts = str(value).split(":")
+    if len(parts) not in (2, 3):
+        whole, _, _ = kind.name.partition("[")
+        kind.fail(f"{value!r} is not of the form {whole} or {whole}:SHARE", param, ctx)
+    seconds = FiniteRange(seconds_min, SECONDS_MAX)
+    first, second = (seconds.convert(part, param, ctx) for part in parts[:2])
+    share = FiniteRange(0, 1).convert(parts[2], param, ctx) if parts[2:] else None
+    return first, second, share

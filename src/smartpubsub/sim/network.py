@@ -39,6 +39,12 @@ class NetworkOptions:
     far_us: int = 80_000
     """The latency inside a region and from one to another, if there are any."""
 
+    def latency_between_us(self, region: int, other: int) -> int:
+        """How long a message travels between nodes in two regions, if nothing adds to it."""
+        if not self.regions:
+            return self.latency_us
+        return self.near_us if region == other else self.far_us
+
 
 DROP = -1
 """The verdict that a message does not arrive."""
@@ -90,11 +96,7 @@ class Network:
 
     def latency_us(self, sender: int, receiver: int) -> int:
         """How long a message travels from one node to another, if nothing adds to it."""
-        options = self.options
-        if not options.regions:
-            return options.latency_us
-        is_near = self._regions[sender] == self._regions[receiver]
-        return options.near_us if is_near else options.far_us
+        return self.options.latency_between_us(self._regions[sender], self._regions[receiver])
 
     def arrivals(self, now: int, sender: int, receiver: int, size: int) -> Sequence[int]:
         """When a message arrives: once, twice, or never."""

@@ -14,7 +14,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.seam import Peer
 from smartpubsub.sim.crowd import peer_id
 from smartpubsub.sim.experiment import Experiment, FaultPlan
-from smartpubsub.sim.faults import Churn, Fault
+from smartpubsub.sim.faults import Churn, Fault, Partition
 from smartpubsub.sim.network import NetworkOptions
 from smartpubsub.sim.pace import LARGE_NETWORK_NODES, pace_us
 from smartpubsub.sim.running import Progress, RunOptions
@@ -52,6 +52,17 @@ class Churning(NamedTuple):
         return ":".join(map(str, self))
 
 
+class Cutting(NamedTuple):
+    """When some nodes are cut off from the others, for how long, and how many."""
+
+    at_s: float
+    for_s: float
+    share: float = 0.5
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SimOptions:
     """A world, a workload and faults; which protocol runs in it is another question."""
@@ -65,6 +76,7 @@ class SimOptions:
     faults: int | None = None
     crash: Literal["before", "mid"] = "before"
     churn: Churning | None = None
+    cut: Cutting | None = None
     ordered: bool = False
     backups: int = 2
     latency_ms: float = 10.0
@@ -214,6 +226,14 @@ class SimOptions:
                     up_us_mean=round(self.churn.up_s * SECOND),
                     down_us_mean=round(self.churn.down_s * SECOND),
                     seed=self.seed,
+                )
+            if self.cut:
+                start_us = began_us + round(self.cut.at_s * SECOND)
+                group = stream(self.seed, "cut").sample(range(nodes), round(self.cut.share * nodes))
+                yield Partition(
+                    group=tuple(sorted(group)),
+                    at_us=start_us,
+                    until_us=start_us + round(self.cut.for_s * SECOND),
                 )
 
         return plan

@@ -1,7 +1,8 @@
 """The conditions of a network, applied to a node's real connections.
 
 What a node writes leaves by one link at a fixed rate, whichever connection it is for, and comes out
-of the connection's other end a latency and some jitter later. A connection keeps its order, as TCP
+of the connection's other end a latency and some jitter later. Both ends have to know who the other
+is, so whoever connects says its number before anything else. A connection keeps its order, as TCP
 does, and nothing is lost on it for good: what the network loses is sent again after TCP's usual
 pause, and all that was written after it waits. Nothing passes a cut while it lasts; a connection
 that is cut for longer than a host is patient with silence breaks.
@@ -19,6 +20,8 @@ from libp2p.abc import IRawConnection
 from libp2p.custom_types import THandler
 from libp2p.io.abc import ReadWriteCloser
 from libp2p.io.exceptions import ConnectionClosedError
+from libp2p.io.utils import read_exactly
+from libp2p.transport.exceptions import OpenConnectionError
 from libp2p.transport.tcp.tcp import TCPListener
 from multiaddr import Multiaddr
 
@@ -34,6 +37,7 @@ SEGMENT_BYTES = 1_460
 """What gets lost at a time."""
 BUFFER_BYTES = 256 << 10
 """What a connection takes before its writer has to wait, as a socket's buffer does."""
+NUMBER_BYTES = 4
 CLOSE_S = 1.0
 """How long what was written before a connection is closed is waited for."""
 
@@ -72,6 +76,7 @@ class Link:
         self,
         node: int,
         options: NetworkOptions,
+        latency_us: Callable[[int], int],
         cuts: Cuts,
         rng: Random,
         spawn: Callable[..., None],
@@ -80,26 +85,31 @@ class Link:
         self.cuts = cuts
         self.spawn = spawn
         """Has an async function run beside all else."""
-        self.round_trip_s = 2 * options.latency_us / SECOND
-        self._latency_s = options.latency_us / SECOND
+        self._latency_us = latency_us
+        """To which node."""
         self._jitter_s = options.jitter_us / SECOND
         self._loss = options.loss
         self._bytes_per_s = options.bandwidth_bytes_per_s
         self._rng = rng
         self._free_at = 0.0
 
-    def arrival(self, size: int, silence_s: float) -> float:
+    def latency_s(self, peer: int) -> float:
+        """How long the way to a node is."""
+        return self._latency_us(peer) / SECOND
+
+    def arrival(self, peer: int, size: int, silence_s: float) -> float:
         """When something that is sent now is there, on trio's clock."""
+        latency_s = self.latency_s(peer)
         self._free_at = max(self._free_at, trio.current_time()) + size / self._bytes_per_s
         jitter_s = self._rng.uniform(0, self._jitter_s) if self._jitter_s else 0.0
-        lost_s = self._resending_s(size, silence_s) if self._loss else 0.0
-        return self._free_at + self._latency_s + jitter_s + lost_s
+        lost_s = self._resending_s(size, 2 * latency_s, silence_s) if self._loss else 0.0
+        return self._free_at + latency_s + jitter_s + lost_s
 
-    def _resending_s(self, size: int, silence_s: float) -> float:
+    def _resending_s(self, size: int, round_trip_s: float, silence_s: float) -> float:
         """What the segment that gets lost most often adds; at most when the connection breaks."""
         longest_s = 0.0
         for _ in range(-(-size // SEGMENT_BYTES)):
-            waited_s, pause_s = 0.0, max(RESEND_S_MIN, 2 * self.round_trip_s)
+            waited_s, pause_s = 0.0, max(RESEND_S_MIN, 2 * round_trip_s)
             while self._rng.random() < self._loss and waited_s < silence_s:
                 waited_s += pause_s
                 pause_s *= 2
@@ -120,12 +130,13 @@ class ShapedTcp(WatchedTcp):
         """Connect to an address, which takes a round trip."""
         link = self._link
         peer = link.cuts.nodes_by_port.get(int(maddr.value_for_protocol("tcp") or 0))
-        if peer is not None:
-            await link.cuts.wait_for_passage(link.node, peer)
-            await link.cuts.wait_for_passage(peer, link.node)
-        if link.round_trip_s:
-            await trio.sleep(link.round_trip_s)
+        if peer is None:
+            raise OpenConnectionError(f"there is no node at {maddr}")
+        await link.cuts.wait_for_passage(link.node, peer)
+        await link.cuts.wait_for_passage(peer, link.node)
+        await trio.sleep(2 * link.latency_s(peer))
         connection: Any = await super().dial(maddr)
+        await connection.stream.write(link.node.to_bytes(NUMBER_BYTES, "big"))
         connection.stream = ShapedStream(connection.stream, link, peer, self._silence_s)
         return connection  # type: ignore[no-any-return]
 
@@ -133,20 +144,16 @@ class ShapedTcp(WatchedTcp):
         """Something that listens and has each connection handled."""
 
         async def shape_and_handle(stream: Any) -> None:
-            await handler_function(ShapedStream(stream, self._link, None, self._silence_s))
+            peer = int.from_bytes(await read_exactly(stream, NUMBER_BYTES), "big")
+            await handler_function(ShapedStream(stream, self._link, peer, self._silence_s))
 
         return super().create_listener(shape_and_handle)
 
 
 class ShapedStream(ReadWriteCloser):
-    """A node's end of a connection.
+    """A node's end of a connection with another."""
 
-    Only who dialled knows at first who is at the other end, and so applies cuts both ways.
-    """
-
-    def __init__(
-        self, stream: ReadWriteCloser, link: Link, peer: int | None, silence_s: float
-    ) -> None:
+    def __init__(self, stream: ReadWriteCloser, link: Link, peer: int, silence_s: float) -> None:
         self._stream = stream
         self._link = link
         self._peer = peer
@@ -167,7 +174,7 @@ class ShapedStream(ReadWriteCloser):
             await self._has_room.wait()
         if self._is_over:
             raise ConnectionClosedError("the connection has ended", transport="tcp")
-        at = max(self._last_at, self._link.arrival(len(data), self._silence_s))
+        at = max(self._last_at, self._link.arrival(self._peer, len(data), self._silence_s))
         self._last_at = at
         self._under_way.append((at, data))
         self._under_way_bytes += len(data)
@@ -175,14 +182,7 @@ class ShapedStream(ReadWriteCloser):
 
     async def read(self, n: int | None = None) -> bytes:
         """Some bytes, as soon as there are any."""
-        some = await self._stream.read(n)
-        if self._peer is not None and self._link.cuts.is_cut(self._peer, self._link.node):
-            with trio.move_on_after(self._silence_s) as patience:
-                await self._link.cuts.wait_for_passage(self._peer, self._link.node)
-            if patience.cancelled_caught:
-                await self._end()
-                raise ConnectionClosedError("the other end is silent", transport="tcp")
-        return some
+        return await self._stream.read(n)
 
     async def close(self) -> None:
         """End, when what was written has arrived or does not for too long."""
@@ -202,9 +202,8 @@ class ShapedStream(ReadWriteCloser):
         try:
             while await self._has_something():
                 await trio.sleep_until(self._under_way[0][0])
-                if self._peer is not None:
-                    with trio.fail_after(self._silence_s):
-                        await self._link.cuts.wait_for_passage(self._link.node, self._peer)
+                with trio.fail_after(self._silence_s):
+                    await self._link.cuts.wait_for_passage(self._link.node, self._peer)
                 await self._stream.write(self._arrived())
         except (ConnectionClosedError, trio.TooSlowError, OSError):
             pass

@@ -19,6 +19,7 @@ from smartpubsub.node.storage import SqliteStorage
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.calls import call
+from smartpubsub.sim.places import region_of
 from smartpubsub.sim.running import make_core
 from smartpubsub.sim.stacks import STACKS
 from smartpubsub.sim.streams import stream
@@ -73,7 +74,14 @@ class PlacedNode:
         with SqliteStorage(self._setup.folder_of(self.number)) as storage:
             async with trio.open_nursery() as nursery:
                 rng = stream(options.seed, "link", self.number, self._start)
-                link = Link(self.number, options.network, self._cuts, rng, nursery.start_soon)
+                link = Link(
+                    self.number,
+                    options.network,
+                    self._latency_us,
+                    self._cuts,
+                    rng,
+                    nursery.start_soon,
+                )
                 self._host = Host(
                     self._identity,
                     self._make_core,
@@ -85,6 +93,11 @@ class PlacedNode:
                 await nursery.start(self._host.run, [f"/ip4/127.0.0.1/tcp/{self._port}"])
                 self._is_ready = True
                 nursery.start_soon(self._do_all)
+
+    def _latency_us(self, peer: int) -> int:
+        network, seed = self._setup.options.network, self._setup.options.seed
+        regions = [region_of(peer_of(seed, node), network.regions) for node in (self.number, peer)]
+        return network.latency_between_us(*regions)
 
     def _make_core(self, own: Contact) -> TracedCore:
         options = self._setup.options

@@ -30,6 +30,7 @@ from smartpubsub.sim.running import (
     Traffic,
     check_size,
 )
+from smartpubsub.sim.stacks import STACKS
 from smartpubsub.sim.streams import stream
 from smartpubsub.sim.trace import Trace
 from smartpubsub.testbed.cluster import Cluster, Member
@@ -78,7 +79,7 @@ class RealRun:
     ) -> None:
         check_size(options, workload)
         self.options = options
-        self.workload = workload
+        self.workload = STACKS[options.protocol].prepared(workload)
         self.layout = layout or Layout()
         self.observer = Observer(trace or Trace())
         self._ledger = Ledger(self.observer, options.nodes)
