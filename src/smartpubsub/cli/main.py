@@ -22,6 +22,9 @@ COMMANDS = {
     "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
+    "group": LazyCommand(
+        "smartpubsub.cli.group:group", "Publish in groups of one's own, and be in others'."
+    ),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
     ),

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 )
 @click.option("--protocol", type=click.Choice([*STACKS]), help="What the network speaks.")
 @click.option("--variant", type=click.Choice(VARIANTS), help="Of ScoutSubs.")
-@click.option("--backups", metavar="N", help="How many nodes keep copies, in ScoutSubs.")
+@click.option("--backups", metavar="N", help="How many nodes keep copies of what this one keeps.")
+@click.option("--region", metavar="NAME", help="Where the node is, for groups that it joins.")
+@click.option("--capacity", metavar="N", help="How many others it is ready to serve in groups.")
 @click.option(
     "--limit",
     "limits",
@@ -62,6 +64,8 @@ def run(
     protocol: str | None,
     variant: str | None,
     backups: str | None,
+    region: str | None,
+    capacity: str | None,
     limits: tuple[str, ...],
     file: Path | None,
     metrics: str | None,
@@ -89,6 +93,8 @@ def run(
         "protocol": protocol,
         "variant": variant,
         "backups": backups,
+        "region": region,
+        "capacity": capacity,
         "metrics": metrics,
         "log_level": log_level,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -49,13 +50,18 @@ def sub(
         if keep:
             tell_number(number, as_json)
         click.echo(f"subscribed to {predicate}", err=True)
-        dropped = 0
-        for line in events:
-            if line["dropped"] > dropped:
-                missed = line["dropped"] - dropped
-                click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
-                dropped = line["dropped"]
-            show(line["event"], as_json)
+        show_all(events, as_json)
+
+
+def show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
+    """Print events as they come, and say if some did not."""
+    dropped = 0
+    for line in events:
+        if line["dropped"] > dropped:
+            missed = line["dropped"] - dropped
+            click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
+            dropped = line["dropped"]
+        show(line["event"], as_json)
 
 
 def tell_number(number: int, as_json: bool) -> None:

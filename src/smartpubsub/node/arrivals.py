@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
@@ -15,10 +15,9 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 
-if TYPE_CHECKING:
-    from smartpubsub.node.subscribing import Subscribing
-
 BUFFER_COUNT_MAX = 1_000
+SEEN_COUNT_MAX = 100_000
+"""How many events are remembered of a subscription to which they come by two protocols."""
 
 
 class Overflow(Enum):
@@ -55,6 +54,26 @@ class Event:
         )
 
 
+class Desk(Protocol):
+    """Whoever begins and ends subscriptions."""
+
+    async def open(self, subscription: Subscription) -> None:
+        """Begin a subscription, and wait until it is in force."""
+        ...
+
+    async def end(self, subscription: Subscription) -> None:
+        """End a subscription."""
+        ...
+
+    def on_room(self) -> None:
+        """There is room again for what comes."""
+        ...
+
+    def state_of(self, subscription: Subscription) -> SubscriptionState:
+        """How far a subscription has come."""
+        ...
+
+
 class Subscription:
     """A wish of an application, and the events that have come for it.
 
@@ -63,7 +82,7 @@ class Subscription:
 
     def __init__(
         self,
-        owner: Subscribing,
+        owner: Desk,
         predicate: Predicate,
         *,
         buffer_count_max: int,
@@ -80,6 +99,12 @@ class Subscription:
         self._changed = trio.Event()
         self._has_ended = False
         self._has_overflowed = False
+        self._seen: OrderedDict[str, None] | None = None
+
+    def share(self) -> None:
+        """Events come by more than one protocol from now on; each is to be taken once."""
+        if self._seen is None:
+            self._seen = OrderedDict.fromkeys(event.id for event in self._buffer)
 
     async def __aenter__(self) -> Subscription:
         await self._owner.open(self)
@@ -125,7 +150,7 @@ class Subscription:
 
     def put(self, event: Event) -> None:
         """An event has come."""
-        if self._has_ended or self._has_overflowed:
+        if self._has_ended or self._has_overflowed or self._is_known(event):
             return
         if len(self._buffer) >= self._buffer_count_max:
             if self._overflow is Overflow.ERROR:
@@ -137,6 +162,16 @@ class Subscription:
                 self.dropped += 1
         self._buffer.append(event)
         self._changed.set()
+
+    def _is_known(self, event: Event) -> bool:
+        """Whether an event has come by another protocol already; from now on it has."""
+        if self._seen is None:
+            return False
+        is_known = event.id in self._seen
+        self._seen[event.id] = None
+        if len(self._seen) > SEEN_COUNT_MAX:
+            self._seen.popitem(last=False)
+        return is_known
 
     def finish(self) -> None:
         """Nothing more will come."""

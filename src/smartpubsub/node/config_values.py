@@ -13,6 +13,7 @@ from multiaddr.exceptions import Error as MultiaddrError
 OFF = "off"
 _PORT_MAX = 65_535
 _DIGITS_MAX = 19
+_NAME_BYTES_MAX = 200
 _LISTENING = (("ip4", "tcp"), ("ip6", "tcp"))
 _MEETING = tuple((kind, "tcp", "p2p") for kind in ("ip4", "ip6", "dns", "dns4", "dns6"))
 
@@ -112,7 +113,14 @@ def _address(value: object, shapes: Sequence[tuple[str, ...]]) -> str:
     return str(address)
 
 
+def _name(value: object) -> str:
+    if isinstance(value, str) and len(value.encode()) <= _NAME_BYTES_MAX and value.isprintable():
+        return value
+    raise ValueError
+
+
 SWITCH = Values("true or false", _switch)
+NAME = Values(f"a text of at most {_NAME_BYTES_MAX} bytes", _name)
 FOLDER = Values("the path of a folder", _folder)
 ENDPOINT = Values(f"{OFF}, or a host and a port such as 127.0.0.1:9464", _endpoint)
 LISTEN_ADDRESSES = Values(

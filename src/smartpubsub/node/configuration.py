@@ -18,6 +18,7 @@ from smartpubsub.node.config_values import (
     ENDPOINT,
     FOLDER,
     LISTEN_ADDRESSES,
+    NAME,
     PEER_ADDRESSES,
     SWITCH,
     Endpoint,
@@ -105,7 +106,11 @@ class NodeConfig(NodeLimits):
     variant: str = _setting(VARIANTS[-1], one_of(VARIANTS))
     """Of ScoutSubs; the other protocols have none."""
     backups: int = _setting(2, whole(0, 100))
-    """How many other nodes keep a copy of what this one keeps, in ScoutSubs."""
+    """How many other nodes keep a copy of what this one keeps."""
+    region: str = _setting("", NAME)
+    """Where the node is, for groups; if it is not said, owners of groups measure it."""
+    capacity: int = _setting(10, whole(0, 1_000_000))
+    """How many others the node is ready to serve in groups that it is in."""
     log_level: str = _setting("info", one_of(["debug", "info", "warning", "error"]))
     metrics: Endpoint | None = field(default=None, metadata={"values": ENDPOINT})
     """Where metrics are served."""
@@ -146,6 +151,7 @@ def stack_options(config: NodeConfig) -> StackOptions:
             **{name: getattr(config, name) for name in limits},
             "stored_bytes_max": config.stored_bytes_max // SCOUTSUBS_SHARE,
         },
+        fast={"region": config.region, "capacity": config.capacity},
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base58
 from multiaddr import Multiaddr
+from multiaddr.exceptions import Error as MultiaddrError
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.seam import Peer
 
@@ -16,6 +18,19 @@ def contact_at(address: str) -> Contact:
     peer = base58.b58decode(parsed.value_for_protocol("p2p"))
     transport = parsed.decapsulate(f"/p2p/{parsed.value_for_protocol('p2p')}")
     return Contact.of(peer, (transport.to_bytes(),))
+
+
+def contact_of(text: str) -> Contact:
+    """The peer at an address that ends in its peer id, or a peer id alone."""
+    try:
+        if text.startswith("/"):
+            return contact_at(text)
+        return Contact.of(base58.b58decode(text))
+    except (ValueError, MultiaddrError) as error:
+        raise NodeError(
+            f"{text!r} is neither a peer id nor an address that ends in one; take what"
+            " 'smartpubsub node info' says"
+        ) from error
 
 
 def text_of(peer: Peer, address: bytes | None = None) -> str:

@@ -8,6 +8,11 @@ and a "do":
     {"id": 3, "do": "subscribe", "predicate": "surf", "keep": false, "limit": 10}
     {"id": 4, "do": "unsubscribe", "subscription": 7}
 
+    {"id": 5, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
+
+and "group-create", "group-advertise", "group-invite", "group-search", "group-publish" and
+"group-leave", whose fields are in node/control_requests.py; a join is answered as a subscribe is.
+
 "payload" is in base 64; it, "wait", "keep" and "limit" may be left out. The answer has "ok" or
 "error". After that of a subscribe come lines with "event", and one with "end" if no more will come.
 A subscription ends with its connection, unless it is to be kept: then its events wait, the last of
@@ -35,7 +40,8 @@ from trio_typing import TaskStatus
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node import control_socket
-from smartpubsub.node.arrivals import Event, Overflow, Wish
+from smartpubsub.node.arrivals import Event, Overflow, Subscription, Wish
+from smartpubsub.node.control_groups import GroupRequests
 from smartpubsub.node.control_requests import Request, RequestError, RequestId, request_of
 from smartpubsub.node.control_socket import LINE_BYTES_MAX
 from smartpubsub.node.node import Node
@@ -153,6 +159,7 @@ class _Client:
             "publish": self._publish,
             "subscribe": self._subscribe,
             "unsubscribe": self._unsubscribe,
+            **GroupRequests(self.node, self._say, self._send_events).actions,
         }
         try:
             await actions[request.do](request)
@@ -203,14 +210,17 @@ class _Client:
         async with subscription as events:
             try:
                 await self._say(request.id, ok={"subscription": events.number})
-                sent = 0
-                while sent != limit and (event := await anext(events, None)) is not None:
-                    await self._say(request.id, event=_event(event), dropped=events.dropped)
-                    sent += 1
+                await self._send_events(request, events, limit)
             finally:
                 if request.fields["keep"]:
                     self.node.leave(subscription)
         await self._say(request.id, end=True)
+
+    async def _send_events(self, request: Request, events: Subscription, limit: int | None) -> None:
+        sent = 0
+        while sent != limit and (event := await anext(events, None)) is not None:
+            await self._say(request.id, event=_event(event), dropped=events.dropped)
+            sent += 1
 
 
 def _event(event: Event) -> dict[str, Any]:

@@ -52,8 +52,12 @@ class ControlClient:
         fields: dict[str, object] = {"predicate": predicate, "keep": keep}
         if limit is not None:
             fields["limit"] = limit
+        return self.stream("subscribe", fields)
+
+    def stream(self, do: str, fields: dict[str, object]) -> tuple[int, Iterator[dict[str, Any]]]:
+        """The same for any request that events come for."""
         self._socket.settimeout(ANSWER_S_MAX)
-        id = self._send("subscribe", fields)
+        id = self._send(do, fields)
         number = int(self._answer(id)["ok"]["subscription"])
         return number, self._events(id)
 

@@ -17,6 +17,7 @@ from smartpubsub.predicates import Predicate, PredicateError
 RequestId: TypeAlias = int | str | None
 
 _ID_CHARACTERS_MAX = 100
+_TEXT_CHARACTERS_MAX = 1_000
 _LIMIT_MAX = 1 << 53
 
 
@@ -108,6 +109,12 @@ def _wait(value: object) -> Wait:
     raise ValueError(f"what is waited for is one of {', '.join(wait.value for wait in Wait)}")
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= _TEXT_CHARACTERS_MAX:
+        raise ValueError(f"a text of 1 to {_TEXT_CHARACTERS_MAX} characters")
+    return value
+
+
 def _switch(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("a switch is true or false")
@@ -136,4 +143,28 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "limit": _Field(_count, None),
     },
     "unsubscribe": {"subscription": _Field(_count)},
+    "group-create": {
+        "group": _Field(_predicate),
+        "private": _Field(_switch, False),
+        "advertised": _Field(_switch, True),
+    },
+    "group-advertise": {"group": _Field(_predicate)},
+    "group-invite": {"group": _Field(_predicate), "peer": _Field(_text)},
+    "group-search": {"predicate": _Field(_predicate)},
+    "group-join": {
+        "group": _Field(_predicate),
+        "owner": _Field(_text),
+        "wanted": _Field(_predicate, None),
+        "invitation": _Field(_payload, b""),
+        "limit": _Field(_count, None),
+        "subscribe": _Field(_switch, False),
+    },
+    "group-publish": {
+        "group": _Field(_predicate),
+        "event": _Field(_predicate),
+        "payload": _Field(_payload, b""),
+        "wait": _Field(_wait, Wait.RENDEZVOUS),
+        "everywhere": _Field(_switch, False),
+    },
+    "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},
 }

@@ -32,6 +32,7 @@ from smartpubsub.node.mdns import look_around
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.protocols.codecs import codecs_of
+from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.sim.stacks import STACKS
 
@@ -50,6 +51,8 @@ class Engine:
         self.config = config
         self.identity: Identity
         self.core: NodeCore
+        self.fast: FastDelivery
+        """For groups; it is a resident of the core, unless it carries subscriptions as well."""
         self.calls = Calls()
         self.told: Counter[str] = Counter()
         """How often the core has delivered what."""
@@ -150,7 +153,13 @@ class Engine:
         pubsub = STACKS[self.config.protocol].make(
             kademlia, signing, rng, stack_options(self.config)
         )
-        self.core = NodeCore(kademlia, pubsub, signing)
+        if isinstance(pubsub, FastDelivery):
+            self.fast = pubsub
+            self.core = NodeCore(kademlia, pubsub, signing)
+        else:
+            settings = stack_options(self.config).fast_settings(own.peer)
+            self.fast = FastDelivery(settings, kademlia, signing, rng)
+            self.core = NodeCore(kademlia, pubsub, signing, [self.fast])
         return self.core
 
     def _on_deliver(self, item: object) -> None:

@@ -29,6 +29,10 @@ class NoSubscriptionError(NodeError):
     """A number that no subscription has."""
 
 
+class NotOwnerError(NodeError):
+    """Something that only the owner of a group can do."""
+
+
 class LimitError(NodeError):
     """Something that would be beyond one of the node's limits."""
 

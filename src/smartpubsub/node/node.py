@@ -30,6 +30,8 @@ from smartpubsub.node.configuration import NodeConfig, load_config
 from smartpubsub.node.contacts import text_of
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError
+from smartpubsub.node.group import Group
+from smartpubsub.node.groups import FoundGroup, Groups
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.metrics import NodeMetrics
 from smartpubsub.node.metrics_server import MetricsServer
@@ -49,6 +51,7 @@ class Node:
         self._engine = Engine(self.config)
         self._subscribing = Subscribing(self._engine)
         self._publishing = Publishing(self._engine)
+        self._groups = Groups(self._engine, self._subscribing, self._publishing)
         self._metrics = NodeMetrics(self._engine)
         self.metrics_at: Endpoint | None = None
         """Where metrics are served, while the node runs, if they are."""
@@ -168,6 +171,16 @@ class Node:
         return await self._publishing.publish(
             self._read(predicate), payload, Wait(wait), deadline_s
         )
+
+    # --- groups ---
+
+    def group(self, predicate: Predicate | str, owner: str | None = None) -> Group:
+        """A group of this node's, or of another whose address or peer id is given."""
+        return Group(self._groups, self._read, self._read(predicate), owner)
+
+    async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
+        """The groups that are advertised and have every attribute that is searched for."""
+        return await self._groups.search(self._read(predicate))
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         """A predicate that all nodes with the same limits take."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from smartpubsub.node.calls import Call, Wait
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError, NotPromisedError
@@ -14,6 +17,10 @@ from smartpubsub.seam import Effect
 
 PAYLOAD_BYTES_MAX = RpcLimits().payload_bytes_max // 2
 """So that an event fits into a message with all that goes with it."""
+
+
+SendEvent: TypeAlias = Callable[[int, bool], tuple[EventId, list[Effect]]]
+"""Sends an event at a time, whether or not it is wanted to know when all have it."""
 
 
 class Publishing:
@@ -29,19 +36,30 @@ class Publishing:
         self, event: Predicate, payload: bytes, wait: Wait, deadline_s: float
     ) -> Receipt:
         """Publish an event, and wait until as much is known of it as is wanted."""
-        engine, host = self._engine, self._engine.host
-        must_fit(payload, engine.config.message_bytes_max)
-        if wait is Wait.ALL and not engine.is_reliable:
+        core = self._engine.core
+        if wait is Wait.ALL and not self._engine.is_reliable:
             raise NotPromisedError(
                 "this protocol does not tell when everybody has an event; wait for less"
             )
+
+        def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
+            return core.publish(event, payload, now, wants_all=wants_all)
+
+        return await self.send(event, payload, wait, deadline_s, send)
+
+    async def send(
+        self, event: Predicate, payload: bytes, wait: Wait, deadline_s: float, send: SendEvent
+    ) -> Receipt:
+        """Have an event sent, and wait until as much is known of it as is wanted."""
+        engine, host = self._engine, self._engine.host
+        must_fit(payload, engine.config.message_bytes_max)
         call = Call()
         ids: list[EventId] = []
 
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:  # The node was held up until it was too late.
                 return None, []
-            id, effects = engine.core.publish(event, payload, now, wants_all=wait is Wait.ALL)
+            id, effects = send(now, wait is Wait.ALL)
             ids.append(id)
             if wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, id, call)

@@ -70,6 +70,15 @@ class Subscribing:
             await self.end(subscription)
             raise
 
+    def register(self, number: int, subscription: Subscription) -> None:
+        """Have what comes for a number go to a subscription that another desk has made."""
+        self._taken[number] = subscription
+
+    def unregister(self, number: int) -> None:
+        """Nothing more comes for it."""
+        self._taken.pop(number, None)
+        self.on_room()
+
     def _left_over(self, predicate: Predicate) -> int | None:
         for number, known in self._engine.core.subscriptions.items():
             if number not in self._taken and known.predicate == predicate:
@@ -157,7 +166,7 @@ class Subscribing:
                 for number in numbers:
                     if number in self._taken:
                         self._taken[number].put(event)
-                    else:
+                    elif number in self._engine.core.subscriptions:
                         waiting = self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX))
                         waiting.append(event)
                 self.on_room()

@@ -200,7 +200,9 @@ def codecs_of(protocol: str, limits: WireLimits | None = None) -> list[Codec]:
         "floodsub": lambda: rpc_codec(FLOODSUB, taken.events),
         "gossipsub": lambda: rpc_codec(GOSSIPSUB, taken.events),
     }
-    spoken = [kademlia_codec(Settings()), of_protocol[protocol]()]
+    # Groups are beside whatever carries subscriptions, which may be FastDelivery as well.
+    above = dict.fromkeys((protocol, "fastdelivery"))
+    spoken = [kademlia_codec(Settings()), *(of_protocol[name]() for name in above)]
     return [
         replace(codec, message_bytes_max=min(codec.message_bytes_max, taken.message_bytes_max))
         for codec in spoken

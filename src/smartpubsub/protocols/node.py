@@ -117,14 +117,17 @@ class NodeCore:
 
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe; `Subscribed` comes when it is in force. The number is the subscription's."""
-        self._last_subscription += 1
-        subscription = Subscription(self._last_subscription, predicate)
-        self._effects += [
-            Store(_LAST, subscription.number.to_bytes(_NUMBER_BYTES, "big")),
-            Store(_key(subscription.number), str(predicate).encode()),
-        ]
+        subscription = Subscription(self.new_number(), predicate)
+        self._effects.append(Store(_key(subscription.number), str(predicate).encode()))
         self._subscribe(subscription, now)
         return subscription.number, self._taken()
+
+    def new_number(self) -> int:
+        """A number that no subscription of this node has had, in whichever protocol it is."""
+        self._last_subscription += 1
+        number = self._last_subscription
+        self._effects.append(Store(_LAST, number.to_bytes(_NUMBER_BYTES, "big")))
+        return number
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; `Unsubscribed` comes when nobody cares for it any more."""

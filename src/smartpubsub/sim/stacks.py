@@ -42,9 +42,11 @@ class StackOptions:
     mapping: scout.Mapping = scout.Mapping.SHARED
     """Which of a predicate's attributes ScoutSubs keeps a subscription under."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    """Other settings of the protocol, by their names, that differ from the usual ones."""
+    """Other settings of ScoutSubs, by their names, that differ from the usual ones."""
     regions: int = 0
     """Over how many regions nodes are spread, which nodes know."""
+    fast: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of FastDelivery, by their names; others are as simulated nodes have them."""
 
     @property
     def scout_settings(self) -> scout.ScoutSettings:
@@ -59,7 +61,7 @@ class StackOptions:
             capacity=capacity_of(peer),
             backups=self.backups,
         )
-        return replace(settings, **self.overrides)
+        return replace(settings, **self.fast)
 
 
 def _as_it_is(workload: Workload) -> Workload:

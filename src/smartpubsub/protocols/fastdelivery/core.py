@@ -39,7 +39,17 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Tally,
 )
-from smartpubsub.seam import Effect, Event, Loaded, Peer, Received, Started, TimerFired, Told
+from smartpubsub.seam import (
+    Connect,
+    Effect,
+    Event,
+    Loaded,
+    Peer,
+    Received,
+    Started,
+    TimerFired,
+    Told,
+)
 
 _ANSWERS = frozenset(
     {
@@ -61,7 +71,7 @@ class FastDelivery:
     """One node's share of FastDelivery."""
 
     name = NAME
-    messages = (Packet,)
+    messages: tuple[type, ...] = (Packet,)
 
     def __init__(
         self, settings: FastSettings, kademlia: Kademlia, signing: Signing, rng: Random
@@ -156,6 +166,15 @@ class FastDelivery:
         )
         return self._taken()
 
+    def advertise(self, predicate: Predicate, now: int) -> list[Effect]:
+        """Put a group of this node's on the boards, if it is not there yet, or once more."""
+        self.office.now = now
+        group = self.office.owning.groups[predicate]
+        group.is_advertised = True
+        self.office.records.put_group(group)
+        self._when_joined(partial(self.office.advertising.advertise, group))
+        return self._taken()
+
     def publish_in(
         self, group: Predicate, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:
@@ -177,6 +196,8 @@ class FastDelivery:
         """Join one group, of which the owner is known; `Subscribed` or `JoinRefused` comes."""
         self.office.now = now
         self.office.local.add(subscription)
+        if owner.addresses:
+            self.office.do(Connect(owner.peer, owner.addresses))
         self._when_joined(partial(self.office.joining.join, subscription, owner, group, invitation))
         return self._taken()
 
@@ -194,7 +215,9 @@ class FastDelivery:
         self, predicate: Predicate, event: Publication, *, wants_all: bool, is_new: bool
     ) -> None:
         owning = self.office.owning
-        group = owning.create(predicate) if is_new else owning.groups.get(predicate)
+        group = owning.groups.get(predicate)
+        if group is None and is_new:
+            group = owning.create(predicate)
         if group is None:
             reason = (
                 "there are too many groups" if is_new else "only the owner publishes in a group"

@@ -22,6 +22,11 @@ def everybody_may(_: Request) -> str:
     return ""
 
 
+def nobody_may_yet(_: Request) -> str:
+    """The contract of a group whose owner has started again, and has not said yet what it is."""
+    return "the owner has just started and does not know yet who may join; try again"
+
+
 @dataclass(slots=True, eq=False)
 class Record:
     """An event that is not yet confirmed by everybody who wants it."""

@@ -65,11 +65,18 @@ class Owning:
         is_private: bool = False,
         contract: Contract = everybody_may,
     ) -> Group | None:
-        """A new group, or the one that is there; None if there are too many."""
+        """A new group, or the one that is there, with this contract; None if there are too many."""
+        office = self._office
         group = self.groups.get(predicate)
         if group is not None:
+            group.is_private, group.contract = is_private, contract
+            office.records.put_group(group)
+            if is_advertised and not group.is_advertised:
+                group.is_advertised = True
+                office.advertising.advertise(group)
+            if group.is_open:
+                office.deliver(GroupOpened(self.id_of(group)))
             return group
-        office = self._office
         if len(self.groups) >= office.settings.group_count_max:
             office.refusals["groups"] += 1
             return None

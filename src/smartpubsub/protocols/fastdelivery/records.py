@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.group import Group
+from smartpubsub.protocols.fastdelivery.group import Group, everybody_may, nobody_may_yet
 from smartpubsub.protocols.fastdelivery.office import NAME, Office
 from smartpubsub.protocols.fastdelivery.parts import Join, Packet, Request, canonical_text
 from smartpubsub.protocols.fastdelivery.wire import PacketLimits, decode, encode
@@ -28,7 +28,8 @@ class Records:
 
     def put_group(self, group: Group) -> None:
         """Keep a group, and how it is to be had."""
-        flags = bytes([group.is_advertised, group.is_private])
+        has_contract = group.contract is not everybody_may
+        flags = bytes([group.is_advertised, group.is_private, has_contract])
         self._office.store(_GROUP + _text(group.predicate), flags)
 
     def put_member(self, group: Group, request: Request) -> None:
@@ -46,10 +47,12 @@ class Records:
         for key, value in values:
             kind, _, about = key.removeprefix(STORED).partition(b"/")
             if kind + b"/" == _GROUP:
-                is_advertised, is_private = value
-                predicate = Predicate.parse(about.decode(), attributes_max=len(about))
+                is_advertised, is_private, has_contract = map(bool, value)
                 owning.create(
-                    predicate, is_advertised=bool(is_advertised), is_private=bool(is_private)
+                    Predicate.parse(about.decode(), attributes_max=len(about)),
+                    is_advertised=is_advertised,
+                    is_private=is_private,
+                    contract=nobody_may_yet if has_contract else everybody_may,
                 )
             elif kind + b"/" == _MEMBER:
                 part = decode(value, PacketLimits()).part

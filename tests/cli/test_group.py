@@ -1,0 +1,88 @@
+"""Groups between terminals: nodes that run as processes, and the commands that talk to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.running import Commands, RunningNode, commands
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Commands]:
+    with commands() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def two(
+    running: Commands, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunningNode, RunningNode]:
+    folder = tmp_path_factory.mktemp("two")
+    first = running.node(folder / "a")
+    return first, running.node(folder / "b", "--bootstrap", first.address)
+
+
+def test_a_group_is_made_found_joined_published_in_and_left(
+    running: Commands, two: tuple[RunningNode, RunningNode]
+) -> None:
+    a, b = two
+    group = "apple/price[0,1]"
+    made = json.loads(running.output("group", "create", group, "--data", a.folder, "--json"))
+    assert made == {"group": group, "owner": a.address}
+    found = json.loads(running.output("group", "search", "apple", "--data", b.folder, "--json"))
+    assert found == [{"group": group, "owner": a.address}]
+    join = running.start(
+        "group", "join", group, "--wanted", "apple/price[0,0.5]", "--data", b.folder, "--json"
+    )
+    join.wait_for_error(f"in the group {group}")
+    for price, said in (("0.9", "dear"), ("0.4", "cheap")):
+        event = f"apple/price={price}"
+        running.output("group", "publish", group, event, said, "--wait", "all", "--data", a.folder)
+    shown = json.loads(join.line())
+    assert (shown["event"], shown["payload"], shown["hops"]) == ("apple/price=0.4", "cheap", 1)
+    assert running.output("group", "leave", group, "--data", b.folder) == f"left {group}\n"
+    assert join.ended()[:2] == (0, "")
+    code, _, problem = running.run("group", "leave", group, "--data", b.folder)
+    assert (code, "join it first" in problem) == (1, True)
+
+
+def test_a_private_group_is_joined_by_invitation(
+    running: Commands, two: tuple[RunningNode, RunningNode]
+) -> None:
+    a, b = two
+    running.output("group", "create", "meeting", "--private", "--data", a.folder)
+    code, _, problem = running.run(
+        "group", "join", "meeting", "--owner", a.address, "--data", b.folder
+    )
+    assert (code, "invitation" in problem) == (1, True)
+    code, _, problem = running.run("group", "join", "meeting", "--data", b.folder)
+    assert (code, "--owner" in problem) == (1, True)
+    invitation = running.output("group", "invite", "meeting", b.peer_id, "--data", a.folder)
+    join = running.start(
+        *("group", "join", "meeting", "--owner", a.address, "--limit", "1"),
+        *("--invitation", invitation.strip(), "--data", b.folder),
+    )
+    join.wait_for_error("in the group meeting")
+    running.output("group", "publish", "meeting", "meeting/agenda", "at ten", "--data", a.folder)
+    assert join.ended()[:2] == (0, "meeting/agenda  at ten\n")
+
+
+def test_what_cannot_be_is_refused(running: Commands, two: tuple[RunningNode, RunningNode]) -> None:
+    a, b = two
+    running.output("group", "create", "pear", "--unadvertised", "--data", a.folder)
+    assert running.output("group", "search", "pear", "--data", b.folder) == ""
+    running.output("group", "advertise", "pear", "--data", a.folder)
+    for arguments, problem in (
+        (("publish", "pear", "apple"), "no event of the group"),
+        (("advertise", "plum"), "owns no group"),
+        (("invite", "plum", "12D3KooW"), "owns no group"),
+    ):
+        code, _, said = running.run("group", *arguments, "--data", a.folder)
+        assert (code, problem in said) == (1, True), said
+    code, _, said = running.run("group", "publish", "pear", "pear", "--data", b.folder)
+    assert (code, "only the owner" in said) == (1, True)
+    code, _, said = running.run("group", "create", "a//b", "--data", a.folder)
+    assert (code, "GROUP" in said) == (2, True)
