@@ -108,11 +108,15 @@ def test_an_event_whose_confirmation_does_not_get_back_is_not_handed_over_again(
 
 
 def test_a_renewal_that_gets_lost_is_repeated() -> None:
-    """Or with two of them lost a subscription would lapse that everybody still wants."""
-    settings = ScoutSettings(renew_us=2 * MINUTE, backups=0, tries_max=50)
-    forest = Forest(6, settings)
+    """Or with the next one lost as well a subscription would lapse that is still wanted."""
+    forest = Forest(6, ScoutSettings(renew_us=2 * MINUTE, backups=0, tries_max=1_000))
     forest.subscribed(5, "surf")
-    forest.lose(0.4)
-    for _ in range(60):
-        forest.run(MINUTE)
-        assert forest.children(0) == {5: ["surf"]}
+    forest.said.clear()
+    forest.run_until(lambda: bool(forest.announced_to(0)), within=4 * MINUTE)
+    forest.run(MINUTE)
+    forest.cut(5, 0, 90 * SECOND)
+    forest.run(90 * SECOND)
+    forest.said.clear()
+    forest.run(20 * SECOND)
+
+    assert len(forest.announced_to(0)) == 1
