@@ -290,3 +290,26 @@ def test_a_resident_is_told_what_kademlia_delivers() -> None:
     core.settle([contact(1), contact(2)], 7)
 
     assert diary.told == others.told == [Told(Joined(2))]
+
+
+def test_a_node_remembers_those_around_it_also_if_they_have_come_later() -> None:
+    """And whoever is out of sight, for it may be behind a split."""
+    nodes = joined(flooding(), count=30, k=20)
+    core, now = nodes.core(0), nodes.clock(0)
+    lost = [n for n in range(1, 30) if contact(n).peer in core._remembered][:10]
+    for number in lost:
+        for _ in range(2):
+            core.kademlia.table.failed(contact(number), 2)
+    for number in range(1_000, 1_200):
+        core.kademlia.table.heard_from(contact(number), now)
+    effects = core.handle(TimerFired(("node", "meet")), now)
+
+    around = core.kademlia.closest_local(core.kademlia.own.peer, 20)
+    assert any(key >= contact(1_000).peer for key in (each.peer for each in around))
+    remembered = set(core._remembered)
+    assert {each.peer for each in around} <= remembered
+    assert {contact(number).peer for number in lost} <= remembered
+    assert len(remembered) <= 40
+    [stored] = [e.value for e in effects if isinstance(e, Store) and e.key == b"node/peers"]
+    assert stored is not None
+    assert all(peer in stored for peer in remembered)

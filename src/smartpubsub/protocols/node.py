@@ -251,6 +251,24 @@ class NodeCore:
         for contact in self._strangers()[:MEET_AT_ONCE]:
             self._remembered[contact.peer] = self._remembered.pop(contact.peer)
             self._below(self.kademlia.meet(contact, now), now)
+        self._remember_anew()
+
+    def _remember_anew(self) -> None:
+        """Remember those around that have come meanwhile, in the place of others.
+
+        Those that are out of sight go last, for they may be the other side of a split, and of them
+        those that were looked for longest ago.
+        """
+        around = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
+        if all(self._remembered.get(contact.peer) == contact for contact in around):
+            return
+        near = {contact.peer: contact for contact in around}
+        others = [contact for peer, contact in self._remembered.items() if peer not in near]
+        strangers = {contact.peer: None for contact in self._strangers()}
+        others.sort(key=lambda contact: contact.peer not in strangers)
+        kept = others[: PEERS_REMEMBERED_MAX - len(near)]
+        self._remembered = {contact.peer: contact for contact in (*kept, *around)}
+        self._effects.append(Store(_PEERS, _encoded(self._remembered.values())))
 
     def _look_for(self, peer: Peer, now: int) -> None:
         """Find out where somebody is whom others know by its id alone."""
