@@ -17,6 +17,9 @@ from smartpubsub.protocols.fastdelivery import parts as fast
 from smartpubsub.protocols.fastdelivery import wire as fastdelivery_wire
 from smartpubsub.protocols.fastdelivery.parts import Packet
 from smartpubsub.protocols.fastdelivery.wire import PacketLimits
+from smartpubsub.protocols.pulsarcast import wire as pulsarcast_wire
+from smartpubsub.protocols.pulsarcast.parts import Parcel
+from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
 from smartpubsub.protocols.rpc import Rpc
 from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs import parts
@@ -31,6 +34,8 @@ KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
 SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
 FASTDELIVERY = "/smartpubsub/fastdelivery/1.0.0"
 FLOODSUB = "/floodsub/1.0.0"
+PULSARCAST = "/smartpubsub/pulsarcast/1.0.0"
+"""Not `/pulsarcast/1.0.0`, under which the first implementation says other things."""
 GOSSIPSUB = "/meshsub/1.1.0"
 
 
@@ -191,12 +196,31 @@ def _contacts_in_packet(part: fast.Question | fast.Answer) -> Iterator[Contact]:
             yield from landmarks
 
 
+def pulsarcast_codec(limits: ParcelLimits | None = None) -> Codec:
+    """Of Pulsarcast."""
+    taken = limits or ParcelLimits()
+    return Codec(
+        message=Parcel,
+        protocol=PULSARCAST,
+        encode=pulsarcast_wire.encode,
+        decode=lambda data: pulsarcast_wire.decode(data, taken),
+        message_bytes_max=taken.parcel_bytes_max,
+        contacts=pulsarcast_wire.contacts_in,
+        kinds=lambda parcel: Counter([_said_in(part) for part in parcel.parts]),
+    )
+
+
+def _said_in(part: object) -> str:
+    return f"pulsarcast/{type(part).__name__.lower()}"
+
+
 def codecs_of(protocol: str, limits: WireLimits | None = None) -> list[Codec]:
     """All that a node with a protocol speaks, by the name that users know the protocol by."""
     taken = limits or WireLimits()
     of_protocol: dict[str, Callable[[], Codec]] = {
         "scoutsubs": lambda: scoutsubs_codec(BundleLimits(events=taken.events)),
         "fastdelivery": lambda: fastdelivery_codec(PacketLimits(events=taken.events)),
+        "pulsarcast": pulsarcast_codec,
         "floodsub": lambda: rpc_codec(FLOODSUB, taken.events),
         "gossipsub": lambda: rpc_codec(GOSSIPSUB, taken.events),
     }

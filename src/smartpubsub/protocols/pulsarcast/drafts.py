@@ -1,0 +1,53 @@
+"""Drafts as they travel to whoever is asked to publish them."""
+
+from __future__ import annotations
+
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId
+from smartpubsub.protocols.pulsarcast.blocks import (
+    cid_of_link,
+    decode,
+    encode,
+    time_from_text,
+    time_text,
+)
+from smartpubsub.protocols.pulsarcast.events import EVENT_BYTES_MAX, Draft
+from smartpubsub.protocols.pulsarcast.fields import (
+    check_version,
+    fields_of,
+    malformed,
+    natural,
+    peer_in,
+    typed,
+)
+from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
+
+_FIELDS = frozenset({"topic", "author", "payload", "metadata", "signature"})
+_METADATA = frozenset({"created", "protocolVersion", "start", "number"})
+
+
+def draft_block(draft: Draft) -> bytes:
+    """A draft and its author's signature."""
+    fields = {**draft.content, "metadata": draft.metadata, "signature": draft.signature}
+    return encode(fields)
+
+
+def read_draft(block: bytes) -> Draft:
+    """The draft that a block holds; nobody has looked at its signature yet."""
+    if len(block) > EVENT_BYTES_MAX:
+        raise RefusalError(Reason.OVERSIZED, f"a request of {len(block)} bytes")
+    fields = fields_of(decode(block), "a request", _FIELDS)
+    metadata = fields_of(fields["metadata"], "a request's metadata", _METADATA)
+    check_version(metadata)
+    signature = typed(fields, "signature", bytes)
+    created_us = time_from_text(metadata["created"])
+    if len(signature) != SIGNATURE_BYTES or time_text(created_us) != metadata["created"]:
+        malformed("a request is not written as it is signed")
+    return Draft(
+        topic=cid_of_link(fields["topic"]),
+        id=EventId(
+            peer_in(fields["author"]), natural(metadata, "start"), natural(metadata, "number")
+        ),
+        created_us=created_us,
+        payload=typed(fields, "payload", bytes),
+        signature=signature,
+    )

@@ -1,0 +1,119 @@
+"""What outlives a crash: descriptors, events, and which topics the node is a member of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from smartpubsub.protocols.pulsarcast.blocks import Cid, decode, encode
+from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.office import NAME, Office
+from smartpubsub.protocols.pulsarcast.refusals import RefusalError
+from smartpubsub.protocols.pulsarcast.room import Room, new_room
+from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
+from smartpubsub.seam import Store
+
+STORED = NAME.encode() + b"/"
+_TOPIC = STORED + b"topic/"
+_EVENT = STORED + b"event/"
+_ROOM = STORED + b"room/"
+
+T = TypeVar("T")
+
+
+class Storing:
+    """Keeps a node's rooms in its storage."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    def store_topic(self, topic: Topic) -> None:
+        """Keep a descriptor."""
+        self._office.do(Store(_TOPIC + topic.cid, topic.block))
+
+    def store_event(self, event: TopicEvent) -> None:
+        """Keep an event."""
+        self._office.do(Store(_EVENT + event.cid, event.block))
+
+    def store_room(self, room: Room) -> None:
+        """Keep what has changed about a room."""
+        record: dict[str, Any] = {
+            "room": room.id,
+            "topic": room.topic.cid,
+            "versions": list(room.versions),
+            "before": list(room.log.before),
+            "heads": [[cid, height] for cid, height in room.log.heads.items()],
+            "floor": room.log.floor_us,
+            "horizon": list(room.log.horizon),
+            "new": room.is_new,
+            "all": room.has_all,
+            "keeper": room.keeper_until_us > self._office.now,
+            "pinned": room.is_pinned,
+        }
+        self._office.do(Store(_ROOM + room.id, encode(record)))
+
+    def forget_room(self, room: Room) -> None:
+        """Keep nothing of a topic any more."""
+        for cid in room.versions:
+            self._office.do(Store(_TOPIC + cid, None))
+        for cid in room.log.events:
+            self._office.do(Store(_EVENT + cid, None))
+        self._office.do(Store(_ROOM + room.id, None))
+
+    def let_go(self, room: Room) -> None:
+        """Forget the oldest events of a topic that has too many."""
+        if room.is_pinned:
+            return
+        gone = room.log.let_go(self._office.settings.retention, self._office.now)
+        for event in gone:
+            self._office.do(Store(_EVENT + event.cid, None))
+        if gone:
+            self.store_room(room)
+
+    # --- loading ---
+
+    def load(self, values: Sequence[tuple[bytes, bytes]]) -> None:
+        """Have back what was kept."""
+        topics = {topic.cid: topic for topic in self._read(values, _TOPIC, read_topic)}
+        for record in self._read(values, _ROOM, decode):
+            self._load_room(record["room"], record, topics)
+        events = self._read(values, _EVENT, read_event)
+        for event in sorted(events, key=lambda event: event.place):
+            room = self._office.room_of.get(event.topic)
+            if room is not None:
+                room.log.add(event)
+
+    def _read(
+        self, values: Sequence[tuple[bytes, bytes]], prefix: bytes, read: Callable[[bytes], T]
+    ) -> list[T]:
+        found = []
+        for key, value in values:
+            if key.startswith(prefix):
+                try:
+                    found.append(read(value))
+                except RefusalError as error:  # Somebody has changed what was stored.
+                    self._office.refuse(error)
+        return found
+
+    def _load_room(self, id: Cid, record: dict[str, Any], topics: dict[Cid, Topic]) -> None:
+        office = self._office
+        meta, topic = topics.get(id), topics.get(record["topic"])
+        if meta is None or topic is None:
+            office.refused["incomplete"] += 1
+            return
+        room = new_room(topic, meta, office.own.key)
+        for cid in record["versions"]:
+            if cid in topics:
+                room.add_version(topics[cid])
+        room.is_new, room.has_all = record["new"], record["all"]
+        room.is_pinned = record["pinned"]
+        if record["keeper"]:
+            room.keeper_until_us = office.now + office.settings.lease_us
+        # Somebody may want it; if nobody does, the node leaves when it has its place.
+        room.wanted_until_us = office.now + office.settings.lease_us
+        before = dict.fromkeys(record["before"])
+        heads = [(cid, height) for cid, height in record["heads"] if cid in before]
+        room.log.start_at(heads, record["floor"])
+        room.log.before |= before
+        room.log.horizon = tuple(record["horizon"])
+        office.index(room)

@@ -1,0 +1,167 @@
+"""Events as a graph: what is missing, what somebody lacks, and one order for all."""
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.log import Log
+from smartpubsub.protocols.pulsarcast.settings import Retention
+from tests.protocols.pulsarcast.makers import NOW, Person
+
+ANN = Person(1)
+TOPIC, _ = ANN.topic()
+
+
+def graph(choices: list[list[int]]) -> list[TopicEvent]:
+    """Events that each link to some of those before."""
+    events: list[TopicEvent] = []
+    for chosen in choices:
+        parents = {number % len(events): None for number in chosen if events}
+        linked = [events[number] for number in parents][:8]
+        events.append(ANN.event(TOPIC, *linked, payload=b"%d" % len(events)))
+    return events
+
+
+graphs = st.lists(st.lists(st.integers(0, 50), max_size=3), min_size=1, max_size=14).map(graph)
+
+
+def log_of(events: Iterable[TopicEvent]) -> Log:
+    log = Log()
+    for event in events:
+        log.check(event)
+        log.add(event)
+    return log
+
+
+def below(events: list[TopicEvent], tips: Iterable[Cid]) -> set[Cid]:
+    """All that some events link to, and they themselves."""
+    by_cid = {event.cid: event for event in events}
+    found: set[Cid] = set()
+    open_cids = [cid for cid in tips if cid in by_cid]
+    while open_cids:
+        cid = open_cids.pop()
+        if cid not in found:
+            found.add(cid)
+            open_cids += by_cid[cid].parents
+    return found
+
+
+@given(graphs, st.randoms(use_true_random=False))
+def test_the_order_is_the_same_however_events_came(
+    events: list[TopicEvent], random: st.DataObject
+) -> None:
+    shuffled = [*events]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    log = log_of(shuffled)
+    order = log.after(None)
+    places = {event.cid: place for place, event in enumerate(order)}
+
+    assert order == log_of(events).after(None)
+    assert all(places[parent] < places[e.cid] for e in order for parent in e.parents)
+    assert not log.missing
+    assert log.heads == log.whole == log_of(events).heads
+
+
+@given(graphs, st.randoms(use_true_random=False))
+def test_events_are_whole_when_all_below_them_is_there(
+    events: list[TopicEvent], random: st.DataObject
+) -> None:
+    shuffled = [*events]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    log = Log()
+    whole: list[TopicEvent] = []
+    here: set[Cid] = set()
+    for event in shuffled:
+        whole += log.add(event)
+        here.add(event.cid)
+        expected = {e.cid for e in events if below(events, [e.cid]) <= here}
+        assert {e.cid for e in whole} == expected
+        assert set(log.missing) == {p for e in log.events.values() for p in e.parents} - here
+    told: set[Cid] = set()
+    for event in whole:
+        assert told.issuperset(event.parents)
+        told.add(event.cid)
+
+
+@given(graphs, st.data())
+def test_what_somebody_lacks_is_all_below_what_it_wants_but_for_what_is_below_what_it_has(
+    events: list[TopicEvent], data: st.DataObject
+) -> None:
+    cids = [event.cid for event in events]
+    wanted = data.draw(st.lists(st.sampled_from(cids), max_size=3))
+    had = data.draw(st.lists(st.sampled_from(cids), max_size=3))
+    found = log_of(events).beyond(wanted, had, 0)
+
+    assert {event.cid for event in found} == below(events, wanted) - below(events, had)
+    assert found == sorted(found, key=lambda event: event.place)
+
+
+def test_of_what_is_old_only_what_is_wanted_itself_is_sent() -> None:
+    old = [ANN.event(TOPIC, now=NOW - 100)]
+    for _ in range(3):
+        old.append(ANN.event(TOPIC, old[-1], now=NOW - 100))
+    new = ANN.event(TOPIC, old[-1], now=NOW)
+    log = log_of([*old, new])
+
+    assert log.beyond([new.cid], [], NOW - 50) == [new]
+    assert log.beyond([old[2].cid], [], NOW - 50) == [old[2]]
+    assert log.beyond([new.cid], [], 0) == [*old, new]
+
+
+def test_what_was_before_a_nodes_time_is_not_missed() -> None:
+    first = ANN.event(TOPIC)
+    second = ANN.event(TOPIC, first)
+    third = ANN.event(TOPIC, second)
+    log = Log()
+    log.start_at([(second.cid, second.height)], NOW - 10)
+    log.check(third)
+
+    assert log.add(third) == [third]
+    assert not log.missing
+    assert log.heads == {third.cid: 3}
+
+
+def test_giving_up_what_is_missing_lets_the_rest_go_on() -> None:
+    first = ANN.event(TOPIC)
+    second = ANN.event(TOPIC, first)
+    third = ANN.event(TOPIC, second)
+    log = Log()
+    assert log.add(third) == []
+    assert log.add(first) == [first]
+
+    assert log.give_up(second.cid) == [third]
+    assert not log.missing
+    assert log.give_up(second.cid) == []
+
+
+def test_the_oldest_go_first_by_count_by_size_and_by_age() -> None:
+    events = [ANN.event(TOPIC, now=NOW)]
+    for number in range(1, 6):
+        events.append(ANN.event(TOPIC, events[-1], now=NOW + number))
+    size = len(events[-1].block)
+
+    by_count = log_of(events)
+    assert by_count.let_go(Retention(event_count_max=4), NOW) == events[:2]
+    by_size = log_of(events)
+    assert by_size.let_go(Retention(byte_count_max=2 * size), NOW) == events[:4]
+    assert by_size.bytes == sum(len(event.block) for event in events[4:])
+    by_age = log_of(events)
+    assert by_age.let_go(Retention(age_us_max=3), NOW + 6) == events[:3]
+    assert by_age.heads == {events[-1].cid: 6}
+    everything = log_of(events)
+    assert everything.let_go(Retention(event_count_max=0), NOW) == events
+    assert everything.heads == {events[-1].cid: 6}  # What comes next still links to it.
+
+
+def test_the_newest_and_what_comes_after_a_place_are_in_order() -> None:
+    first = ANN.event(TOPIC)
+    forks = [ANN.event(TOPIC, first, payload=b"%d" % number) for number in range(4)]
+    log = log_of([first, *forks])
+    forks.sort(key=lambda event: event.cid)
+
+    assert log.after(first.place) == forks
+    assert log.newest(2) == forks[2:]
+    assert log.after(forks[1].place) == forks[2:]

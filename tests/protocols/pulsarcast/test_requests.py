@@ -1,0 +1,95 @@
+"""Topics in one order: the author publishes, the others ask, and everybody gets one chain."""
+
+import pytest
+
+from smartpubsub.protocols.pulsarcast.topics import Topic, rules_ordered_by
+from smartpubsub.sim.network import DROP, NetworkOptions
+from tests.protocols.pulsarcast.village import Village
+
+
+def village_of(count: int, network: NetworkOptions | None = None) -> tuple[Village, Topic]:
+    village = Village(count, network=network)
+    topic = village.create(0, rules=rules_ordered_by(village.host(0).peer))
+    village.run(5)
+    village.subscribe_all(range(count), topic)
+    village.run(10)
+    return village, topic
+
+
+LOSSY = NetworkOptions(loss=0.1)
+WILD = NetworkOptions(jitter_us=30_000, reordering=True, duplication=0.1)
+
+
+@pytest.mark.parametrize("network", [None, LOSSY, WILD], ids=["good", "lossy", "wild"])
+def test_everybody_gets_one_chain_in_the_order_of_each_author(
+    network: NetworkOptions | None,
+) -> None:
+    village, topic = village_of(12, network)
+    ids = []
+    for number in range(10):
+        ids += [village.publish(n, topic, b"%d/%02d" % (n, number)) for n in (0, 4, 5, 9)]
+        village.run(0.02)
+    village.run(120)
+
+    assert village.published() == set(ids)
+    chain = village.payloads(0)
+    assert len(chain) == 40
+    for node in range(12):
+        assert village.payloads(node) == chain
+    for author in (0, 4, 5, 9):
+        own = [payload for payload in chain if payload.startswith(b"%d/" % author)]
+        assert own == sorted(own)
+    heads = village.room(7, topic).log.heads
+    assert len(heads) == 1
+    assert list(heads.values()) == [41]  # One more told of the topic's first version.
+
+
+def test_requests_wait_for_an_author_that_is_away() -> None:
+    village, topic = village_of(12)
+    village.crash(0)
+    village.run(1)
+    ids = [village.publish(4, topic, b"%d" % number) for number in range(5)]
+    village.run(20)
+    assert not village.published()
+    village.restart(0)
+    village.run(90)
+
+    assert village.published() == set(ids)
+    for node in range(12):
+        assert village.payloads(node) == [b"%d" % number for number in range(5)]
+
+
+def test_a_request_whose_answer_was_lost_is_one_event() -> None:
+    village, topic = village_of(8)
+    village.world.network.rules.append(
+        lambda _, sender, receiver: DROP if (sender, receiver) == (0, 4) else None
+    )
+    id = village.publish(4, topic, b"once")
+    village.run(15)
+    village.world.network.rules.clear()
+    village.run(60)
+
+    assert village.published() == {id}
+    assert [village.payloads(node) for node in range(8)] == [[b"once"]] * 8
+    assert len(village.room(0, topic).log) == 2
+
+
+def test_an_authors_restart_does_not_fork_the_chain() -> None:
+    village, topic = village_of(10)
+    for number in range(3):
+        village.publish(4, topic, b"before %d" % number)
+    village.run(5)
+    village.crash(0)
+    village.run(2)
+    village.restart(0)
+    village.run(30)
+    for number in range(3):
+        village.publish(0, topic, b"after %d" % number)
+    village.run(5)
+
+    log = village.room(6, topic).log
+    assert len(log.heads) == 1
+    assert log.highest() == len(log) == 7
+    assert village.payloads(6) == [
+        b"%s %d" % (w, n) for w in (b"before", b"after") for n in range(3)
+    ]

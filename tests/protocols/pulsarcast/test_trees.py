@@ -1,0 +1,146 @@
+"""Trees: everybody below somebody closer to the author, few below each, nobody left alone."""
+
+import pytest
+
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
+from smartpubsub.protocols.pulsarcast.topics import Topic
+from tests.protocols.pulsarcast.village import Village
+
+
+def check_tree(village: Village, topic: Topic) -> None:
+    """One root, strictly closer parents, bounded fan-out, and both ends agree."""
+    parents = village.parents(topic)
+    assert list(parents.values()).count(None) == 1
+    for node, parent in parents.items():
+        assert len(village.room(node, topic).children) <= village.settings.fan_out_max
+        if parent is not None:
+            assert village.distance(parent, topic) < village.distance(node, topic)
+            assert village.host(node).peer in village.room(parent, topic).children
+
+
+def village_with(count: int, subscribers: int, author: int = 0) -> tuple[Village, Topic]:
+    village = Village(count)
+    topic = village.create(author)
+    village.subscribe_all(range(subscribers), topic)
+    return village, topic
+
+
+def test_a_popular_author_is_not_the_hub_of_a_star() -> None:
+    village, topic = village_with(60, 60)
+
+    assert village.subscribed() == set(range(60))
+    check_tree(village, topic)
+    assert village.parents(topic)[0] is None
+    assert village.depth(topic) <= 7  # A tree of four below each would have at least three levels.
+
+
+def test_whoever_comes_later_finds_a_place_as_well() -> None:
+    village, topic = village_with(40, 10)
+    for node in range(10, 40):
+        village.subscribe(node, topic)
+        village.run(0.05)
+    village.run(5)
+
+    check_tree(village, topic)
+    assert set(village.members(topic)) == set(range(40))
+
+
+def test_an_event_reaches_everybody_once_whoever_publishes() -> None:
+    village, topic = village_with(30, 30)
+    for node in (0, 7, 29):
+        village.publish(node, topic, b"from %d" % node)
+    village.run(1)
+
+    for node in range(30):
+        assert sorted(village.payloads(node)) == [b"from 0", b"from 29", b"from 7"]
+    assert village.refused()["repeated"] == 0
+
+
+def test_leaving_orphans_nobody() -> None:
+    village, topic = village_with(30, 30)
+    parents = village.parents(topic)
+    inner = [node for node in parents if node in parents.values() and parents[node] is not None]
+    leaving = inner[:3]
+    for node in leaving:
+        village.world.carry_out(
+            village.host(node), village.node(node).unsubscribe(1, village.world.now)
+        )
+    village.run(1)
+    village.publish(0, topic, b"after")
+    village.run(1)
+
+    for node in range(30):
+        assert village.payloads(node) == ([] if node in leaving else [b"after"])
+
+
+def test_who_leaves_with_nobody_below_is_gone_for_good() -> None:
+    village, topic = village_with(30, 30)
+    parents = village.parents(topic)
+    office = {node: village.core(node).office for node in parents}
+    leaf = next(
+        node
+        for node in parents
+        if node not in parents.values()
+        and not office[node].rooms[topic.room].keeper_until_us
+        and parents[node] is not None
+    )
+    above = parents[leaf]
+    assert above is not None
+    effects = village.node(leaf).unsubscribe(1, village.world.now)
+    village.world.carry_out(village.host(leaf), effects)
+    village.run(1)
+
+    assert topic.room not in office[leaf].rooms
+    assert village.host(leaf).peer not in village.room(above, topic).children
+    assert not [key for key in village.host(leaf).storage if key.startswith(b"pulsarcast/")]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_lost_parent_is_replaced(seed: int) -> None:
+    village = Village(30, seed=seed)
+    topic = village.create(0)
+    village.subscribe_all(range(30), topic)
+    parents = village.parents(topic)
+    inner = [node for node in parents if node in parents.values() and parents[node] is not None]
+    village.crash(*inner[:2])
+    village.publish(0, topic, b"while they are away")
+    village.run(60)
+
+    check_tree(village, topic)
+    for node in range(30):
+        if node not in inner[:2]:
+            assert village.payloads(node) == [b"while they are away"]
+
+
+def test_a_lost_root_is_replaced_by_whoever_is_closest_and_comes_back() -> None:
+    village, topic = village_with(20, 20)
+    village.crash(0)
+    village.run(60)
+    acting = min(range(1, 20), key=lambda node: village.distance(node, topic))
+    assert village.parents(topic)[acting] is None
+    check_tree(village, topic)
+
+    village.publish(5, topic, b"without the author")
+    village.run(2)
+    village.restart(0)
+    village.run(20)
+
+    assert village.parents(topic)[0] is None
+    check_tree(village, topic)
+    for node in range(20):
+        assert village.payloads(node) == [b"without the author"]
+
+
+def test_nodes_that_nobody_asked_to_subscribe_only_pass_on() -> None:
+    village = Village(12, PulsarSettings(keepers=1))
+    topic = village.create(0)
+    village.crash(0)
+    village.run(1)
+    village.subscribe_all([3, 4], topic)
+    village.run(30)
+    village.publish(3, topic, b"x")
+    village.run(2)
+
+    assert village.payloads(4) == [b"x"]
+    others = [node for node in range(1, 12) if node not in (3, 4)]
+    assert not [node for node in others if village.payloads(node)]

@@ -1,0 +1,104 @@
+"""Parcels go over a connection and come out as they went in, or not at all."""
+
+import pytest
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.protobuf import WireError, framed
+from smartpubsub.protocols.pulsarcast import parts
+from smartpubsub.protocols.pulsarcast.blocks import cid_of
+from smartpubsub.protocols.pulsarcast.parts import Head, Parcel, Part, Spread
+from smartpubsub.protocols.pulsarcast.schema import PART_NAMES, ParcelBuffer
+from smartpubsub.protocols.pulsarcast.wire import (
+    ParcelLimits,
+    contacts_in,
+    decode,
+    encode,
+    wire_bytes,
+)
+
+ROOM, TOPIC, ONE, TWO = (cid_of(bytes([number])) for number in range(4))
+HEADS = (Head(ONE, 7), Head(TWO, 300))
+FRIEND = Contact.of(b"friend", (b"\x04\x7f\x00\x00\x01",))
+LIMITS = ParcelLimits()
+
+SAID: list[Part] = [
+    parts.Join(ROOM, TOPIC, 12),
+    parts.Welcome(ROOM, TOPIC, HEADS),
+    parts.Elsewhere(ROOM, FRIEND),
+    parts.Elsewhere(ROOM, None),
+    parts.Wait(ROOM),
+    parts.Leave(ROOM),
+    parts.Beat(ROOM, TOPIC, HEADS, 3, True),
+    parts.Beat(ROOM, TOPIC, (), 0, False),
+    parts.Spread(b"block", 2),
+    parts.Fetch(ROOM, 5, (ONE,), (TWO,), 1_700_000_000_000_000),
+    parts.Range(ROOM, 6, Head(ONE, 3), 5, 0),
+    parts.Range(ROOM, 6, None, 0, 10),
+    parts.Page(ROOM, 7, (b"a", b"", b"c"), True),
+    parts.Want((ONE, TWO)),
+    parts.Described((b"topic",)),
+    parts.Invite(ROOM, TOPIC),
+    parts.Keep(ROOM, TOPIC, (b"event",)),
+    parts.Kept(ROOM, (ONE,)),
+    parts.Request(ROOM, 1, 2, 1, b"draft"),
+    parts.Granted(ROOM, 1, 2, "unauthorised"),
+]
+
+
+@pytest.mark.parametrize("part", SAID, ids=lambda part: type(part).__name__)
+def test_every_part_reads_back_and_is_as_long_as_is_said(part: Part) -> None:
+    parcel = Parcel((part,))
+    written = encode(parcel)
+
+    assert decode(written, LIMITS) == parcel
+    assert wire_bytes(parcel) == len(written)
+
+
+def test_no_kind_of_part_is_forgotten() -> None:
+    assert {type(part).__name__ for part in SAID} == set(PART_NAMES)
+
+
+@pytest.mark.parametrize("size", [1, 100, 127, 128, 5_000, 20_000])
+@pytest.mark.parametrize("hops", [1, 127, 128])
+def test_spread_events_are_measured_without_encoding_them(size: int, hops: int) -> None:
+    parcel = Parcel((Spread(bytes(size), hops),))
+
+    assert wire_bytes(parcel) == len(encode(parcel))
+
+
+def test_several_parts_go_in_one_parcel() -> None:
+    parcel = Parcel(tuple(SAID))
+
+    assert decode(encode(parcel), LIMITS) == parcel
+    assert list(contacts_in(parcel)) == [FRIEND]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        parts.Wait(b"room"),
+        parts.Kept(ROOM, (b"x",)),
+        parts.Welcome(ROOM, TOPIC, (Head(b"", 1),)),
+        parts.Granted(ROOM, 1, 1, "x" * 2_000),
+        parts.Request(ROOM, 1 << 63, 1, 1, b""),
+        parts.Page(ROOM, 1, (b"",) * 10_001, False),
+        parts.Elsewhere(ROOM, Contact.of(bytes(200))),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_what_is_beyond_the_limits_is_refused_whole(part: Part) -> None:
+    with pytest.raises(WireError):
+        decode(encode(Parcel((part,))), LIMITS)
+
+
+def test_unknown_parts_are_passed_over() -> None:
+    buffer = ParcelBuffer()
+    buffer.parts.add()
+
+    assert decode(framed(buffer.SerializeToString()), LIMITS) == Parcel(())
+
+
+@pytest.mark.parametrize("data", [b"", b"\x05abc", framed(b"\xff\xff\xff")])
+def test_other_bytes_are_no_parcel(data: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(data, LIMITS)
