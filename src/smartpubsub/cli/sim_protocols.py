@@ -42,5 +42,5 @@ def note_what_is_ignored(context: click.Context, protocol: str) -> None:
     """Say which of the options that were given mean nothing to a protocol."""
     if not STACKS[protocol].has_variants and is_given(context, "variant"):
         click.echo(f"note: {protocol} has no variants, so --variant changes nothing", err=True)
-    if is_given(context, "ordered"):
+    if not STACKS[protocol].has_topics and is_given(context, "ordered"):
         click.echo(f"note: {protocol} has no topics, so --ordered changes nothing", err=True)

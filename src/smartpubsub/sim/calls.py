@@ -8,10 +8,14 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast.blocks import cid_text
+from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Effect
 from smartpubsub.workloads.actions import (
     Action,
     CreateGroup,
+    CreateTopic,
     Publish,
     Subscribe,
     Unsubscribe,
@@ -22,12 +26,14 @@ class Call(NamedTuple):
     """Something that an application asked its node for."""
 
     what: str
-    """subscribe, unsubscribe, publish or group."""
-    key: int | EventId | Predicate
-    """The subscription's number, the event's id, or what the group is for."""
+    """subscribe, unsubscribe, publish, group or create."""
+    key: int | EventId | Predicate | bytes
+    """The subscription's number, the event's id, what the group is for, or the topic's name."""
     predicate: Predicate
     size: int = 0
     """Bytes of the payload."""
+    topic: CreateTopic | None = None
+    """The topic that was made."""
 
 
 def call(core: NodeCore, action: Action, now: int) -> tuple[Call | None, list[Effect]]:
@@ -48,4 +54,9 @@ def call(core: NodeCore, action: Action, now: int) -> tuple[Call | None, list[Ef
         case CreateGroup(_, _, predicate) if isinstance(core.pubsub, FastDelivery):
             effects = core.pubsub.create_group(predicate, now)
             return Call("group", predicate, predicate), effects
+        case CreateTopic(_, _, name, ordered) if isinstance(core.pubsub, Pulsarcast):
+            rules = rules_ordered_by(core.kademlia.own.peer) if ordered else Rules()
+            topic, effects = core.pubsub.create(name, now, rules=rules)
+            predicate = Predicate.of({cid_text(topic.cid): True})
+            return Call("create", topic.cid, predicate, topic=action), effects
     return None, []

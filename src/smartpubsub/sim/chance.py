@@ -14,7 +14,7 @@ from smartpubsub.sim.faults import Churn, Clog, Crash, Fault, Partition, Pause, 
 from smartpubsub.sim.network import NetworkOptions
 from smartpubsub.sim.oracle import REFRESH_US
 from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.stacks import VARIANTS, StackOptions
+from smartpubsub.sim.stacks import STACKS, VARIANTS, StackOptions
 from smartpubsub.sim.streams import stream
 from smartpubsub.workloads import ScenarioOptions, scenario
 from smartpubsub.workloads.actions import Publish, Workload
@@ -24,6 +24,9 @@ NODE_RANGE_WEIGHTS = (60, 30, 10)
 """Most bugs show in small worlds, and small worlds are quick."""
 FAULTS_MAX = 5
 SCENARIOS = ("power-law", "power-law", "power-law", "normal", "sub-burst", "event-burst")
+TOPICS_SCENARIO = "reddit"
+ORDERED_SHARE = 0.5
+"""Of those with topics, in how many worlds they keep the order of their events."""
 SPLIT_SHARE = 0.15
 """In how many worlds the network splits.
 
@@ -59,11 +62,13 @@ class Chance:
 
 
 def chance(seed: int, protocol: str) -> Chance:
-    """The world that a seed stands for, the same for all protocols."""
+    """The world that a seed stands for, the same for all protocols that know predicates."""
     rng = stream(seed, "fuzz", "world")
     nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
     network = _network(rng)
     name = rng.choice(SCENARIOS)
+    if STACKS[protocol].has_topics:
+        name = TOPICS_SCENARIO
     workload = scenario(
         name,
         keys=[key_of(peer_id(seed, number)) for number in range(nodes)],
@@ -71,6 +76,7 @@ def chance(seed: int, protocol: str) -> Chance:
         options=ScenarioOptions(
             events=rng.randint(1, 80),
             pace_us=rng.choice((None, 1_000, 20_000, 200_000)),
+            ordered=stream(seed, "fuzz", "ordered").random() < ORDERED_SHARE,
         ),
     )
     splits = rng.random() < SPLIT_SHARE

@@ -278,7 +278,10 @@ class Experiment:
 
     def _call(self, host: Host, action: Action) -> None:
         now = self.world.now
-        asked, effects = call(self.core(host.number), action, host.clock(now))
+        on_node = self.observer.topics.on_nodes(action) if self.stack.has_topics else action
+        if on_node is None:
+            return  # Whoever should have made its topic was down.
+        asked, effects = call(self.core(host.number), on_node, host.clock(now))
         if asked is not None:
             self.observer.called(now, host.number, asked)
             self.world.carry_out(host, effects)

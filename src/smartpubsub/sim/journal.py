@@ -55,6 +55,8 @@ class EventRecord:
     called_us: int
     acknowledged_us: int | None = None
     refused: str | None = None
+    through: int | None = None
+    """The node that alone may publish it, where its author has to ask."""
 
 
 class DeliveryRecord(NamedTuple):

@@ -17,10 +17,13 @@ from smartpubsub.protocols.pubsub import (
     Subscribed,
     Unsubscribed,
 )
+from smartpubsub.protocols.pulsarcast.told import TopicStored
 from smartpubsub.sim.calls import Call
 from smartpubsub.sim.journal import EventRecord, Journal, SubscriptionRecord
 from smartpubsub.sim.oracle import Oracle
+from smartpubsub.sim.topics import Topics
 from smartpubsub.sim.trace import Row, Trace
+from smartpubsub.workloads.actions import CreateTopic
 
 
 class Observer:
@@ -32,6 +35,11 @@ class Observer:
         self.oracle = Oracle()
         self.copies: dict[tuple[int, EventId], int] = {}
         """How many copies of an event have come down to a node."""
+        self.topics = Topics()
+        self.ordered: dict[Predicate, bool] = {}
+        """The topics that were made, and whether each keeps the order of its events."""
+        self.publishers: dict[Predicate, int] = {}
+        """Who alone may publish in a topic, where that is so."""
         self._owed: dict[EventId, dict[int, None]] = {}
         self._open_calls: dict[tuple[int, str, object], None] = {}
 
@@ -50,13 +58,17 @@ class Observer:
 
     def called(self, now: int, node: int, call: Call) -> None:
         """An application has asked its node for something."""
-        what, key, predicate, size = call
+        what, key, predicate, size, topic = call
         row = Row(now, what, node, size=size, text=str(predicate))
         if isinstance(key, EventId):
             self.trace.add_row(row._replace(event=str(key)))
             self._publish(now, node, key, call)
         elif isinstance(key, Predicate):
             self.trace.add_row(row)
+        elif isinstance(key, bytes):
+            self.trace.add_row(row)
+            assert topic is not None
+            self._create(node, predicate, topic)
         else:
             self.trace.add_row(row._replace(subscription=key))
             if what == "subscribe":
@@ -68,8 +80,15 @@ class Observer:
                 self._open_calls.pop((node, "subscribe", key), None)
         self._open_calls[node, what, key] = None
 
+    def _create(self, node: int, predicate: Predicate, topic: CreateTopic) -> None:
+        self.topics.created(topic.name, predicate)
+        self.ordered[predicate] = topic.ordered
+        if topic.ordered:
+            self.publishers[predicate] = node
+
     def _publish(self, now: int, node: int, id: EventId, call: Call) -> None:
-        self.journal.events[id] = EventRecord(id, node, call.predicate, now)
+        through = self.publishers.get(call.predicate)
+        self.journal.events[id] = EventRecord(id, node, call.predicate, now, through=through)
         wanting = self.oracle.interested(call.predicate)
         owed = {record.node: None for record in wanting if record.is_in_force(now)}
         if owed:
@@ -94,6 +113,8 @@ class Observer:
             case Published(id):
                 self._open_calls.pop((node, "publish", id), None)
                 self.journal.events[id].acknowledged_us = now
+            case TopicStored(topic):
+                self._open_calls.pop((node, "create", topic), None)
             case Refused(id, reason):
                 self._open_calls.pop((node, "publish", id), None)
                 self._owed.pop(id, None)

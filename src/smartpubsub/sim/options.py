@@ -20,6 +20,7 @@ from smartpubsub.sim.pace import LARGE_NETWORK_NODES, pace_us
 from smartpubsub.sim.running import Progress, RunOptions
 from smartpubsub.sim.stacks import STACKS, VARIANTS, StackOptions
 from smartpubsub.sim.streams import stream
+from smartpubsub.sim.topics import with_order
 from smartpubsub.sim.trace import Trace
 from smartpubsub.workloads import ScenarioOptions, read_workload, scenario
 from smartpubsub.workloads.actions import CrashNode, Publish, Workload
@@ -29,6 +30,9 @@ NODES = 60
 SCENARIO = "normal"
 FROM_FILE = "workload"
 """What a result calls the scenario of a workload file."""
+TOPICS_SCENARIO = "reddit"
+TOPICS_EVENTS = 1_000
+"""What protocols that know topics only do in the scenario normal: the same as in this, but less."""
 PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
 """Those that large networks are given time for, and how fast they are at most, in microseconds."""
 
@@ -136,15 +140,20 @@ class SimOptions:
 
     def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
         """The workload; in a large network one that all of these protocols can keep up with."""
+        has_topics = any(STACKS[protocol].has_topics for protocol in protocols)
         if self.workload:
-            return self._load_file(self.workload, peer_of)
+            workload = self._load_file(self.workload, peer_of)
+            return with_order(workload) if self.ordered else workload
         nodes = NODES if self.nodes is None else self.nodes
+        name, events = self.scenario_name, self.events
+        if has_topics and name != TOPICS_SCENARIO:
+            name, events = self._scenario_with_topics(), events or TOPICS_EVENTS
         return scenario(
-            self.scenario_name,
+            name,
             keys=self._keys(nodes, peer_of),
             seed=self.seed,
             options=ScenarioOptions(
-                events=self.events,
+                events=events,
                 publishers=self.publishers,
                 faults=self.crash_count,
                 crash=self.crash,
@@ -152,6 +161,15 @@ class SimOptions:
                 ordered=self.ordered,
             ),
         )
+
+    def _scenario_with_topics(self) -> str:
+        """The scenario for protocols that know topics only."""
+        if self.scenario_name not in ("normal", "fault"):
+            raise OptionsError(
+                f"--scenario {self.scenario_name}: it has predicates, and there is a protocol that"
+                " knows topics only; take normal, fault or reddit"
+            )
+        return TOPICS_SCENARIO
 
     def experiment(
         self,

@@ -165,7 +165,11 @@ def is_owed(journal: Journal, event: EventRecord) -> bool:
     """Whether the network answers for an event: it took it, or the publisher stayed up."""
     if event.refused is not None:
         return False
-    return event.acknowledged_us is not None or journal.was_up(event.node, event.called_us)
+    if event.acknowledged_us is not None:
+        return True
+    if event.through is not None and journal.is_gone(event.through):
+        return False  # Nobody who may publish it is there.
+    return journal.was_up(event.node, event.called_us)
 
 
 def separates(split: Split, one: int, other: int) -> bool:

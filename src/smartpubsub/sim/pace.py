@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.protocols.gossip_settings import GossipSettings
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.network import NetworkOptions
 from smartpubsub.sim.places import CAPACITIES
@@ -22,6 +23,8 @@ LINK_SHARE_MAX = 0.7
 EVENT_BYTES = 300
 """An event of the scenarios on the wire, in round numbers."""
 EVENT_ID_BYTES = 48
+LINKED_EVENT_BYTES = 600
+"""An event of a topic, which links to others."""
 
 _DEVIATIONS_OF_HOTTEST = 4
 """So far above the mean lies the largest of ten thousand."""
@@ -38,6 +41,12 @@ def scoutsubs_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG0
     # Whoever is closer to the key than all children is taken too, which gets rare.
     children = (settings.fan_out_max or nodes) + log(nodes)
     return (min(hottest_degree(nodes, k), children) + settings.backups) * EVENT_BYTES
+
+
+def pulsarcast_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG001
+    """What the hottest link carries: all that a node has below it, and its parent."""
+    settings = PulsarSettings()
+    return (1 + settings.fan_out_max + settings.keepers / publishers) * LINKED_EVENT_BYTES
 
 
 def gossipsub_bytes(nodes: int, publishers: int, k: int) -> float:
@@ -60,6 +69,7 @@ BYTES_PER_EVENT: Mapping[str, Callable[[int, int, int], float]] = MappingProxyTy
     {
         "scoutsubs": scoutsubs_bytes,
         "fastdelivery": fastdelivery_bytes,
+        "pulsarcast": pulsarcast_bytes,
         "floodsub": floodsub_bytes,
         "gossipsub": gossipsub_bytes,
     }

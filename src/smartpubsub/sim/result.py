@@ -146,7 +146,7 @@ def end_row(run: Run, scenario: str) -> Row:
         "backups": options.stack.backups,
         "began_us": run.began_us,
         "latency_us": options.network.latency_us,
-        "promises_order": stack.promises_order,
+        "promises_order": promises_order(run),
         "interrupted": run.was_interrupted,
     }
     return Row(run.observer.journal.ended_us, "end", -1, text=json.dumps(about))
@@ -159,15 +159,23 @@ def judged(run: Run, scenario: str) -> tuple[Verdict, list[Violation]]:
     return verdict_on(facts), check_all(facts)
 
 
+def promises_order(run: Run) -> bool:
+    """Whether some subscriptions at least get a publisher's events in its order."""
+    return stack_of(run).promises_order or any(run.observer.ordered.values())
+
+
 def facts_of(run: Run) -> Facts:
     """What the checkers have to know of a run."""
     stack, options = stack_of(run), run.options.stack
+    ordered = run.observer.ordered
     return Facts(
         journal=run.observer.journal,
         oracle=run.observer.oracle,
         # What is missing when somebody did not want to wait for it is not lost.
         is_reliable=stack.is_reliable(options) and not run.was_interrupted,
-        promises_order=stack.promises_order,
+        promises_order=promises_order(run),
+        chained=stack.has_topics,
+        unordered=frozenset(p for p, is_ordered in ordered.items() if not is_ordered),
         has_faults=run.has_faults,
         failures_max=options.backups,
         refresh_us=options.scout_settings.renew_us,

@@ -10,6 +10,8 @@ from smartpubsub.protocols.pubsub import (
     Subscription,
     Unsubscribed,
 )
+from smartpubsub.protocols.pulsarcast.blocks import cid_text
+from smartpubsub.protocols.pulsarcast.told import TopicStored
 from smartpubsub.sim.trace import Row
 
 
@@ -26,6 +28,8 @@ def delivered_row(at: int, node: int, item: object) -> Row:
             return _acknowledged_row(at, node, "unsubscribe", subscription)
         case Published(id):
             return Row(at, "acknowledge", node, kind="publish", event=str(id))
+        case TopicStored(topic):
+            return Row(at, "acknowledge", node, kind="create", text=cid_text(topic))
         case Refused(id, reason):
             return Row(at, "acknowledge", node, kind="refuse", event=str(id), text=reason)
     return Row(at, "deliver", node, kind=type(item).__name__)

@@ -19,12 +19,19 @@ from smartpubsub.protocols.gossip_settings import GossipSettings
 from smartpubsub.protocols.gossipsub import GossipSub
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.pubsub import PubSub
+from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.pulsarcast.events import read_event
+from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
+from smartpubsub.protocols.pulsarcast.refusals import RefusalError
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
+from smartpubsub.protocols.pulsarcast.wire import wire_bytes as pulsarcast_bytes
 from smartpubsub.protocols.scoutsubs import settings as scout
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes as scoutsubs_bytes
 from smartpubsub.seam import Peer
 from smartpubsub.sim.places import capacity_of, region_of
+from smartpubsub.sim.topics import with_topics
 from smartpubsub.sim.world import Sizes
 from smartpubsub.workloads.actions import Workload
 from smartpubsub.workloads.groups import with_groups
@@ -81,6 +88,8 @@ class Stack:
     promises_order: bool = False
     """Whether it promises a publisher's order to a subscription."""
     is_always_reliable: bool = False
+    has_topics: bool = False
+    """Whether subscriptions and events name topics, which have to be made first."""
     stays_in_region: bool = False
     """Whether after its first hop an event is in the region of whoever it is for."""
     prepared: Callable[[Workload], Workload] = _as_it_is
@@ -106,6 +115,17 @@ def _packet_copies(message: fast.Packet) -> list[EventId]:
     return [part.event.id] if is_copy else []  # type: ignore[union-attr]
 
 
+def _parcel_copies(message: Parcel) -> list[EventId]:
+    copies = []
+    for part in message.parts:
+        if type(part) is Spread:
+            try:
+                copies.append(read_event(part.block).id)
+            except RefusalError:
+                continue  # It is no event.
+    return copies
+
+
 STACKS: dict[str, Stack] = {
     "scoutsubs": Stack(
         make=lambda kademlia, signing, rng, options: ScoutSubs(
@@ -127,6 +147,16 @@ STACKS: dict[str, Stack] = {
         stays_in_region=True,
         # Events of a shape are found by all who may want them, whatever else is published.
         prepared=lambda workload: with_groups(workload, shape_of),
+    ),
+    "pulsarcast": Stack(
+        make=lambda kademlia, signing, rng, options: Pulsarcast(
+            PulsarSettings(keepers=options.backups + 1), kademlia, signing, rng
+        ),
+        sizes={Parcel: pulsarcast_bytes},
+        copies={Parcel: _parcel_copies},
+        is_always_reliable=True,
+        has_topics=True,
+        prepared=with_topics,
     ),
     "floodsub": Stack(
         make=lambda kademlia, signing, _rng, _options: Floodsub(

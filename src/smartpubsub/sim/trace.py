@@ -18,8 +18,8 @@ class Row(NamedTuple):
 
     at_us: int
     what: str
-    """send, receive, duplicate, drop, timer, deliver, subscribe, unsubscribe, publish, acknowledge,
-    fault, and at last end."""
+    """send, receive, duplicate, drop, timer, deliver, create, subscribe, unsubscribe, publish,
+    acknowledge, fault, and at last end."""
     node: int
     """Which node, or -1 if it concerns all."""
     peer: int = -1

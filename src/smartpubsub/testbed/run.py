@@ -29,8 +29,8 @@ from smartpubsub.sim.running import (
     RunOptions,
     Traffic,
     check_size,
+    stack_of,
 )
-from smartpubsub.sim.stacks import STACKS
 from smartpubsub.sim.streams import stream
 from smartpubsub.sim.trace import Trace
 from smartpubsub.testbed.cluster import Cluster, Member
@@ -79,7 +79,7 @@ class RealRun:
     ) -> None:
         check_size(options, workload)
         self.options = options
-        self.workload = STACKS[options.protocol].prepared(workload)
+        self.workload = stack_of(self).prepared(workload)
         self.layout = layout or Layout()
         self.observer = Observer(trace or Trace())
         self._ledger = Ledger(self.observer, options.nodes)
@@ -265,6 +265,13 @@ class RealRun:
             case CrashNode(_, node):
                 await cluster.crash(node)
             case _:
-                number = next(self._actions)
-                self._ledger.to_do[number] = None
-                await cluster.tell(Act(number, action))
+                await self._call(action)
+
+    async def _call(self, action: Action) -> None:
+        has_topics = stack_of(self).has_topics
+        on_node = self.observer.topics.on_nodes(action) if has_topics else action
+        if on_node is None:
+            return  # Whoever should have made its topic was down.
+        number = next(self._actions)
+        self._ledger.to_do[number] = None
+        await self._cluster.tell(Act(number, on_node))

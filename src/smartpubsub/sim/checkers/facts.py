@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Peer
@@ -31,6 +32,8 @@ class Facts:
     """Whether a publisher's events are to come in its order while nothing fails."""
     chained: bool = False
     """Whether they are to come in its order whatever fails."""
+    unordered: frozenset[Predicate] = frozenset()
+    """The topics whose subscriptions are promised no order, although others are."""
     has_faults: bool = False
     """Whether anything was made to fail, messages that the network loses included."""
     failures_max: int | None = None
@@ -108,9 +111,15 @@ class Facts:
 
     @cached_property
     def arrivals(self) -> dict[Listener, list[DeliveryRecord]]:
-        """What came to each subscription from each publisher, every event when it first came."""
+        """What came to each subscription from each publisher, every event when it first came.
+
+        What is promised no order is left out.
+        """
         arrivals: dict[Listener, list[DeliveryRecord]] = {}
         for delivery, numbers in self._news():
+            event = self.journal.events.get(delivery.id)
+            if event is not None and event.predicate in self.unordered:
+                continue
             for number in numbers:
                 listener = delivery.id.publisher, delivery.node, number
                 arrivals.setdefault(listener, []).append(delivery)
