@@ -272,6 +272,22 @@ def test_events_of_one_publisher_come_in_its_order(settings: ScoutSettings, jitt
             assert [id for id in forest.received(number) if id.publisher == peer] == published
 
 
+def test_an_event_does_not_overtake_the_one_before_it_on_a_shorter_way() -> None:
+    """A publisher learns who the rendezvous is while an event is on its slow way there."""
+    forest = chain(6)
+    forest.subscribed(1, "surf")
+    first = forest.publish(5, "surf")
+    forest.run(3 * HOP_US)
+    held_up = [(3, 2), (2, 1)]
+    forest.world.network.rules.append(lambda _, *link: 3 * SECOND if link in held_up else None)
+    second = forest.publish(5, "surf")
+    forest.run_until(lambda: forest.is_published(first))
+    third = forest.publish(5, "surf")
+    forest.run(MINUTE)
+
+    assert forest.received(1) == [first, second, third]
+
+
 def test_what_is_missing_holds_up_what_comes_after_it_only_for_a_while() -> None:
     """The copy of the first event to one rendezvous gets lost, and the publisher crashes."""
     forest = Forest(8)

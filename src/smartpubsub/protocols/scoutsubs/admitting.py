@@ -157,7 +157,7 @@ class Admitting:
         if before not in self._early and self._has_room_to_wait():
             self._early[before] = part
             office = self._office
-            wait_us = office.settings.hold_us_max
+            wait_us = min(office.settings.hold_us_max, 2 * office.patience_us)
             if (id.publisher, part.attribute) not in self._publishers:
                 # A new rendezvous does not know what came before, and most probably it has come.
                 wait_us = min(wait_us, office.patience_us // 2)

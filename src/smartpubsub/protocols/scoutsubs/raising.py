@@ -90,7 +90,7 @@ class Raising:
         office = self._office
         age_ms = (office.now - copy.began_us) // MS
         part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all, age_ms)
-        copy.sent_to = self._roots.get(copy.attribute) if office.settings.is_reliable else None
+        copy.sent_to = self._straight_to(copy, is_retry=is_retry)
         if copy.sent_to is not None:
             office.say(copy.sent_to, part)
         else:
@@ -102,6 +102,13 @@ class Raising:
                 most_us=2 * office.settings.patience_us_max,
             )
             office.set_timer(("raise", copy.event.id, copy.attribute), office.now + wait_us)
+
+    def _straight_to(self, copy: _Copy, *, is_retry: bool) -> Peer | None:
+        """The rendezvous that a copy can be sent to, unless it would overtake the one before it."""
+        root = self._roots.get(copy.attribute) if self._office.settings.is_reliable else None
+        before = self._open.get((copy.event.id._replace(number=copy.previous), copy.attribute))
+        is_overtaking = before is not None and before.sent_to != root
+        return None if is_overtaking and not is_retry else root
 
     def on_timer(self, id: EventId, attribute: str) -> None:
         """A copy was not admitted in time."""

@@ -52,8 +52,9 @@ class ScoutSettings:
     """How long confirmations are waited for before an event is sent again, which adapts too."""
     tries_max: int = 3
     """After so many tries without an answer a peer is suspected."""
-    hold_us_max: int = SECOND
-    """How long an event waits for the one before it of the same publisher."""
+    hold_us_max: int = 10 * SECOND
+    """How long an event waits for the one before it of the same publisher, at most; usually for
+    twice as long as answers are waited for."""
 
     seen_count_max: int = 200_000
     tree_count_max: int = 10_000
