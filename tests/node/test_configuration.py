@@ -185,7 +185,7 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
         ("backups", "٢", "a whole number from 0 to 100"),
         ("backups", "", "a whole number from 0 to 100"),
         ("mdns", "yes", "true or false"),
-        ("protocol", "ScoutSubs", "scoutsubs, fastdelivery, floodsub or gossipsub"),
+        ("protocol", "ScoutSubs", "scoutsubs, fastdelivery, pulsarcast, floodsub or gossipsub"),
         ("variant", "reliable", "base-unreliable, base-reliable, redirect-unreliable or redirect-"),
         ("log_level", "loud", "debug, info, warning or error"),
         ("data", "", "the path of a folder"),

@@ -21,6 +21,13 @@ from smartpubsub.protocols.fastdelivery.parts import Packet
 from smartpubsub.protocols.fastdelivery.schema import PacketBuffer
 from smartpubsub.protocols.fastdelivery.wire import PacketLimits
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pulsarcast import parts as pulsar
+from smartpubsub.protocols.pulsarcast import wire as pulsar_wire
+from smartpubsub.protocols.pulsarcast.blocks import cid_of
+from smartpubsub.protocols.pulsarcast.blocks import encode as block_of
+from smartpubsub.protocols.pulsarcast.parts import Head, Parcel
+from smartpubsub.protocols.pulsarcast.schema import ParcelBuffer
+from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
 from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.rpc_schema import ContentBuffer, RpcBuffer
 from smartpubsub.protocols.rpc_wire import RpcLimits
@@ -101,6 +108,18 @@ FAST_SAID: dict[str, Packet] = {
         9, fast.Join(SURF, fast.Request(CONTACT, (SURF,), "here", 5, 1, b"sig"), b"")
     ),
 }
+ROOM, TOPIC, LINKED = (cid_of(block_of(name)) for name in ("meta", "topic", "event"))
+BLOCK = bytes.fromhex("f6")
+PULSAR_SAID: dict[str, pulsar.Part] = {
+    "Pulsarcast: `q` joins with nobody below it": pulsar.Join(ROOM, TOPIC, 0),
+    "Pulsarcast: it is sent to `q`": pulsar.Elsewhere(ROOM, CONTACT),
+    "Pulsarcast: it is welcome, the event is the newest, at height 300": pulsar.Welcome(
+        ROOM, TOPIC, (Head(LINKED, 300),)
+    ),
+    "Pulsarcast: the block `f6`, two links": pulsar.Spread(BLOCK, 2),
+    "Pulsarcast: question 7, for the event, with nothing": pulsar.Fetch(ROOM, 7, (LINKED,), (), 0),
+    "Pulsarcast: its answer, the block `f6` and no more": pulsar.Page(ROOM, 7, (BLOCK,), False),
+}
 TWO_PARTS = Bundle((CONFIRM, parts.Probe(300)))
 
 VECTORS = {
@@ -121,6 +140,7 @@ VECTORS = {
     "what is signed by whoever refuses it: `no`": held_bytes(ID, "surf", "no"),
     "`Confirm` and `Probe` in one bundle": scout_wire.encode(TWO_PARTS),
     **{name: fast_wire.encode(packet) for name, packet in FAST_SAID.items()},
+    **{name: pulsar_wire.encode(Parcel((part,))) for name, part in PULSAR_SAID.items()},
 }
 """By what the document calls them."""
 
@@ -141,6 +161,8 @@ def test_vectors_are_read_as_what_was_written() -> None:
         assert scout_wire.decode(scout_wire.encode(bundle), BundleLimits()) == bundle
     for packet in FAST_SAID.values():
         assert fast_wire.decode(fast_wire.encode(packet), PacketLimits()) == packet
+    for parcel in (Parcel((part,)) for part in PULSAR_SAID.values()):
+        assert pulsar_wire.decode(pulsar_wire.encode(parcel), ParcelLimits()) == parcel
 
 
 # --- declarations ---
@@ -197,6 +219,7 @@ def test_declarations_are_those_of_the_code() -> None:
     assert documented("pubsub") == declared(RpcBuffer)
     assert documented("ScoutSubs") == declared(BundleBuffer)
     assert documented("FastDelivery") == declared(PacketBuffer)
+    assert documented("Pulsarcast") == declared(ParcelBuffer)
 
 
 def test_protocol_ids_are_those_of_the_code() -> None:
@@ -222,12 +245,16 @@ def test_limits_of_connections_are_those_of_the_code() -> None:
 
 def test_limits_are_those_of_the_code() -> None:
     kademlia, rpc, bundle, packet = Settings(), RpcLimits(), BundleLimits(), PacketLimits()
+    parcel = ParcelLimits()
     addresses = f"{kademlia.address_count_max}, of {kademlia.address_bytes_max} bytes each"
     attributes = f"{rpc.attributes_max} attributes"
     limits = [
         ("a message of kad-dht", in_bytes(kademlia.message_bytes_max)),
         ("a bundle of ScoutSubs", in_bytes(bundle.bundle_bytes_max)),
         ("a packet of FastDelivery", in_bytes(packet.packet_bytes_max)),
+        ("a parcel of Pulsarcast", in_bytes(parcel.parcel_bytes_max)),
+        ("parts of a parcel", f"{parcel.part_count_max:,}"),
+        ("entries of all lists in the parts of a parcel", f"{parcel.entry_count_max:,} together"),
         ("a region", in_bytes(packet.text_bytes_max)),
         ("in a packet", f"{packet.entry_count_max:,} together"),
         ("a message of pubsub", in_bytes(rpc.message_bytes_max)),

@@ -25,6 +25,9 @@ COMMANDS = {
     "group": LazyCommand(
         "smartpubsub.cli.group:group", "Publish in groups of one's own, and be in others'."
     ),
+    "topic": LazyCommand(
+        "smartpubsub.cli.topic:topic", "Make topics whose events stay, publish and read them."
+    ),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
     ),

@@ -11,7 +11,9 @@ and a "do":
     {"id": 5, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
 
 and "group-create", "group-advertise", "group-invite", "group-search", "group-publish" and
-"group-leave", whose fields are in node/control_requests.py; a join is answered as a subscribe is.
+"group-leave"; "topic-create", "topic-show", "topic-publish", "topic-subscribe", "topic-history",
+"topic-export" and "topic-import": their fields are in node/control_requests.py. A join, and what
+subscribes to a topic or reads its history, is answered as a subscribe is.
 
 "payload" is in base 64; it, "wait", "keep" and "limit" may be left out. The answer has "ok" or
 "error". After that of a subscribe come lines with "event", and one with "end" if no more will come.
@@ -44,6 +46,7 @@ from smartpubsub.node.arrivals import Event, Overflow, Subscription, Wish
 from smartpubsub.node.control_groups import GroupRequests
 from smartpubsub.node.control_requests import Request, RequestError, RequestId, request_of
 from smartpubsub.node.control_socket import LINE_BYTES_MAX
+from smartpubsub.node.control_topics import TopicRequests
 from smartpubsub.node.node import Node
 from smartpubsub.sim.stacks import STACKS
 
@@ -160,6 +163,7 @@ class _Client:
             "subscribe": self._subscribe,
             "unsubscribe": self._unsubscribe,
             **GroupRequests(self.node, self._say, self._send_events).actions,
+            **TopicRequests(self.node, self._say).actions,
         }
         try:
             await actions[request.do](request)

@@ -115,6 +115,18 @@ def _text(value: object) -> str:
     return value
 
 
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError("a list of texts")
+    return [_text(each) for each in value]
+
+
+def _blocks(value: object) -> list[bytes]:
+    if not isinstance(value, list):
+        raise ValueError("blocks are a list, each written in base 64")
+    return [_payload(each) for each in value]
+
+
 def _switch(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("a switch is true or false")
@@ -166,5 +178,26 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "wait": _Field(_wait, Wait.RENDEZVOUS),
         "everywhere": _Field(_switch, False),
     },
+    "topic-create": {"name": _Field(_text), "ordered": _Field(_switch, False)},
+    "topic-show": {"topic": _Field(_text)},
+    "topic-publish": {
+        "topic": _Field(_text),
+        "payload": _Field(_payload, b""),
+        "parents": _Field(_texts, None),
+        "wait": _Field(_wait, Wait.RENDEZVOUS),
+    },
+    "topic-subscribe": {
+        "topic": _Field(_text),
+        "since": _Field(_text, None),
+        "last": _Field(_count, None),
+        "limit": _Field(_count, None),
+    },
+    "topic-history": {
+        "topic": _Field(_text),
+        "since": _Field(_text, None),
+        "last": _Field(_count, None),
+    },
+    "topic-export": {"topic": _Field(_text), "file": _Field(_text)},
+    "topic-import": {"blocks": _Field(_blocks)},
     "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},
 }

@@ -34,6 +34,7 @@ from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.sim.stacks import STACKS
 
 JOIN_S_MAX = 30.0
@@ -53,6 +54,8 @@ class Engine:
         self.core: NodeCore
         self.fast: FastDelivery
         """For groups; it is a resident of the core, unless it carries subscriptions as well."""
+        self.pulsar: Pulsarcast
+        """For topics; likewise."""
         self.calls = Calls()
         self.told: Counter[str] = Counter()
         """How often the core has delivered what."""
@@ -153,13 +156,17 @@ class Engine:
         pubsub = STACKS[self.config.protocol].make(
             kademlia, signing, rng, stack_options(self.config)
         )
+        options = stack_options(self.config)
         if isinstance(pubsub, FastDelivery):
             self.fast = pubsub
-            self.core = NodeCore(kademlia, pubsub, signing)
         else:
-            settings = stack_options(self.config).fast_settings(own.peer)
-            self.fast = FastDelivery(settings, kademlia, signing, rng)
-            self.core = NodeCore(kademlia, pubsub, signing, [self.fast])
+            self.fast = FastDelivery(options.fast_settings(own.peer), kademlia, signing, rng)
+        if isinstance(pubsub, Pulsarcast):
+            self.pulsar = pubsub
+        else:
+            self.pulsar = Pulsarcast(options.pulsar_settings, kademlia, signing, rng)
+        beside = [core for core in (self.fast, self.pulsar) if core is not pubsub]
+        self.core = NodeCore(kademlia, pubsub, signing, beside)
         return self.core
 
     def _on_deliver(self, item: object) -> None:

@@ -10,7 +10,7 @@ It runs on trio, as libp2p does.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 
@@ -38,7 +38,11 @@ from smartpubsub.node.metrics_server import MetricsServer
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
+from smartpubsub.node.topic import Topic
+from smartpubsub.node.topics import Topics
 from smartpubsub.predicates import Predicate, as_predicate
+from smartpubsub.protocols.pulsarcast.blocks import cid_from_text
+from smartpubsub.protocols.pulsarcast.topics import Rules
 
 Handler = Callable[[Event], Awaitable[None]]
 
@@ -52,6 +56,7 @@ class Node:
         self._subscribing = Subscribing(self._engine)
         self._publishing = Publishing(self._engine)
         self._groups = Groups(self._engine, self._subscribing, self._publishing)
+        self._topics = Topics(self._engine, self._subscribing, self._publishing)
         self._metrics = NodeMetrics(self._engine)
         self.metrics_at: Endpoint | None = None
         """Where metrics are served, while the node runs, if they are."""
@@ -181,6 +186,27 @@ class Node:
     async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
         """The groups that are advertised and have every attribute that is searched for."""
         return await self._groups.search(self._read(predicate))
+
+    # --- topics ---
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        ordered: bool = False,
+        rules: Rules | None = None,
+        subtopics: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Make a topic of this node's; ordered, only this node publishes, for whoever asks."""
+        return await self._topics.create(name, ordered, rules, subtopics or {})
+
+    def topic(self, id: str) -> Topic:
+        """A topic by its content id, whoever has made it."""
+        return Topic(self._topics, cid_from_text(id))
+
+    async def import_blocks(self, blocks: Sequence[bytes]) -> int:
+        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        return await self._topics.take(blocks)
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         """A predicate that all nodes with the same limits take."""

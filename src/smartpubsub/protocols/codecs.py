@@ -225,7 +225,7 @@ def codecs_of(protocol: str, limits: WireLimits | None = None) -> list[Codec]:
         "gossipsub": lambda: rpc_codec(GOSSIPSUB, taken.events),
     }
     # Groups are beside whatever carries subscriptions, which may be FastDelivery as well.
-    above = dict.fromkeys((protocol, "fastdelivery"))
+    above = dict.fromkeys((protocol, "fastdelivery", "pulsarcast"))
     spoken = [kademlia_codec(Settings()), *(of_protocol[name]() for name in above)]
     return [
         replace(codec, message_bytes_max=min(codec.message_bytes_max, taken.message_bytes_max))

@@ -56,6 +56,11 @@ class StackOptions:
     """Settings of FastDelivery, by their names; others are as simulated nodes have them."""
 
     @property
+    def pulsar_settings(self) -> PulsarSettings:
+        """The settings of Pulsarcast: as many keep a topic as survive so many failures."""
+        return PulsarSettings(keepers=self.backups + 1)
+
+    @property
     def scout_settings(self) -> scout.ScoutSettings:
         """The settings of ScoutSubs that all of this amounts to."""
         settings = scout.settings_for(self.variant, self.backups)
@@ -150,7 +155,7 @@ STACKS: dict[str, Stack] = {
     ),
     "pulsarcast": Stack(
         make=lambda kademlia, signing, rng, options: Pulsarcast(
-            PulsarSettings(keepers=options.backups + 1), kademlia, signing, rng
+            options.pulsar_settings, kademlia, signing, rng
         ),
         sizes={Parcel: pulsarcast_bytes},
         copies={Parcel: _parcel_copies},

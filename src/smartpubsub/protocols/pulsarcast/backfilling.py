@@ -7,9 +7,9 @@ that already; so nothing that came after them is mistaken for old.
 from __future__ import annotations
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.office import Office
-from smartpubsub.protocols.pulsarcast.parts import Fetch, Page, Range
+from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Range
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Backfilling, Room
 from smartpubsub.seam import Peer
@@ -112,5 +112,13 @@ def history(room: Room, part: Range) -> list[TopicEvent]:
     """What a room has of what is asked for, in order."""
     if part.newest:
         return room.log.newest(part.newest)
-    after = None if part.after is None else (part.after.height, part.after.cid)
-    return [event for event in room.log.after(after) if event.draft.created_us >= part.since_us]
+    events = room.log.after(_place(room, part.after))
+    return [event for event in events if event.draft.created_us >= part.since_us]
+
+
+def _place(room: Room, after: Head | None) -> Place | None:
+    """Where an event stands, also if whoever asks does not know how high that is."""
+    if after is None:
+        return None
+    known = room.log.events.get(after.cid)
+    return (after.height, after.cid) if known is None else known.place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -24,11 +24,13 @@ from smartpubsub.protocols.pulsarcast.backfilling import Backfill
 from smartpubsub.protocols.pulsarcast.blocks import Cid, CidError, cid_from_text
 from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
 from smartpubsub.protocols.pulsarcast.finding import Finding
+from smartpubsub.protocols.pulsarcast.importing import Importing
 from smartpubsub.protocols.pulsarcast.joining import Joining
 from smartpubsub.protocols.pulsarcast.keeping import Keepers
 from smartpubsub.protocols.pulsarcast.office import NAME, Office
 from smartpubsub.protocols.pulsarcast.parts import Parcel
 from smartpubsub.protocols.pulsarcast.publishing import Publishing
+from smartpubsub.protocols.pulsarcast.reading import Reading, Wanted
 from smartpubsub.protocols.pulsarcast.requesting import Requesting
 from smartpubsub.protocols.pulsarcast.room import Room
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
@@ -51,7 +53,7 @@ class Pulsarcast:
     """One node's share of Pulsarcast."""
 
     name = NAME
-    messages = (Parcel,)
+    messages: tuple[type, ...] = (Parcel,)
 
     def __init__(
         self, settings: PulsarSettings, kademlia: Kademlia, signing: Signing, rng: Random
@@ -66,6 +68,8 @@ class Pulsarcast:
         office.publishing = Publishing(office)
         office.requesting = Requesting(office)
         office.storing = Storing(office)
+        office.reading = Reading(office)
+        office.importing = Importing(office)
         self._subscriptions: dict[int, Subscription] = {}
         self._has_loaded = False
         self._early: list[Callable[[], None]] = []
@@ -188,8 +192,31 @@ class Pulsarcast:
         except CidError as error:
             self.office.deliver(Refused(publication.id, str(error)))
             return self.office.taken()
-        self._when_loaded(lambda: self.office.publishing.publish(publication, topic))
+        return self.publish_in(topic, publication, now)
+
+    def publish_in(
+        self,
+        topic: Cid,
+        publication: Publication,
+        now: int,
+        parents: tuple[Cid, ...] | None = None,
+    ) -> list[Effect]:
+        """Publish in a topic, linked to what the application says if that is the topic's rule."""
+        self.office.now = now
+        self._when_loaded(lambda: self.office.publishing.publish(publication, topic, parents))
         return self.office.taken()
+
+    def read(self, topic: Cid, wanted: Wanted, now: int) -> tuple[int, list[Effect]]:
+        """Read a topic's history; `HistoryRead` comes, with the number that this gives."""
+        self.office.now = now
+        number = self.office.new_number()
+        self._when_loaded(lambda: self.office.reading.read(topic, wanted, number))
+        return number, self.office.taken()
+
+    def take(self, blocks: Sequence[bytes], now: int) -> tuple[int, list[Effect]]:
+        """Take blocks from a file, and pin their topics; how many were good."""
+        self.office.now = now
+        return self.office.importing.take(blocks), self.office.taken()
 
     def _when_loaded(self, action: Callable[[], None]) -> None:
         """Do something as soon as the node knows again what it knew before a restart."""
@@ -232,6 +259,7 @@ class Pulsarcast:
     def _on_page(self, contact: Contact, part: parts.Page) -> None:
         self.office.catching_up.on_page(contact.peer, part)
         self.office.backfilling.on_page(contact.peer, part)
+        self.office.reading.on_page(contact.peer, part)
 
     def _on_joined(self, known: int) -> None:
         if known:
@@ -254,6 +282,8 @@ class Pulsarcast:
             self._beat()
         elif kind == "find":
             self.office.finding.on_timer(about[0])
+        elif kind == "read":
+            self.office.reading.on_timer(about[0])
         elif kind == "subscribe":
             if about[0] in self._subscriptions:
                 self._subscribe(self._subscriptions[about[0]])

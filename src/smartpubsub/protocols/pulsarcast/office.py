@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.pulsarcast.backfilling import Backfill
     from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
     from smartpubsub.protocols.pulsarcast.finding import Finding
+    from smartpubsub.protocols.pulsarcast.importing import Importing
     from smartpubsub.protocols.pulsarcast.joining import Joining
     from smartpubsub.protocols.pulsarcast.keeping import Keepers
     from smartpubsub.protocols.pulsarcast.publishing import Publishing
+    from smartpubsub.protocols.pulsarcast.reading import Reading
     from smartpubsub.protocols.pulsarcast.requesting import Requesting
     from smartpubsub.protocols.pulsarcast.spreading import Spreading
     from smartpubsub.protocols.pulsarcast.storing import Storing
@@ -47,6 +49,8 @@ class Office:
     publishing: Publishing
     requesting: Requesting
     storing: Storing
+    reading: Reading
+    importing: Importing
 
     def __init__(
         self, settings: PulsarSettings, kademlia: Kademlia, signing: Signing, rng: Random

@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.topics import Topic
 
 
 class TopicStored(NamedTuple):
     """A topic, or a new version of one, can be found by everybody."""
 
     topic: Cid
+
+
+class HistoryRead(NamedTuple):
+    """What was read of a topic's history, in its order; no topic if it cannot be had."""
+
+    number: int
+    topic: Topic | None
+    events: tuple[TopicEvent, ...]

@@ -1,0 +1,36 @@
+"""smartpubsub topic."""
+
+import click
+
+from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+
+COMMANDS = {
+    "create": LazyCommand("smartpubsub.cli.topic_write:create", "Make a topic."),
+    "show": LazyCommand("smartpubsub.cli.topic_read:show", "Show whose a topic is, and its rules."),
+    "publish": LazyCommand("smartpubsub.cli.topic_write:publish", "Publish in a topic."),
+    "subscribe": LazyCommand(
+        "smartpubsub.cli.topic_read:subscribe", "Print a topic's events as they come."
+    ),
+    "history": LazyCommand("smartpubsub.cli.topic_read:history", "Print a topic's events so far."),
+    "export": LazyCommand(
+        "smartpubsub.cli.topic_files:export", "Write all of a topic to a CAR file."
+    ),
+    "import": LazyCommand(
+        "smartpubsub.cli.topic_files:import_", "Have the node keep what is in a CAR file."
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
+def topic() -> None:
+    """Make topics whose events stay, publish in them, and read them.
+
+    A topic is named by its content id, which topic create prints. Its events are blocks that
+    anybody can verify, linked to those before them.
+
+    \b
+    Examples:
+      smartpubsub topic create news --ordered
+      smartpubsub topic publish bafyrei… 'hello'
+      smartpubsub topic subscribe bafyrei… --last 10
+    """

@@ -1,0 +1,122 @@
+"""smartpubsub topic show, subscribe and history."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from smartpubsub.cli.node_options import data_option, print_json_line, running_node
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sub import json_payload, printable
+from smartpubsub.cli.topic_write import topic_argument
+
+_since_option = click.option(
+    "--since",
+    metavar="EVENT|TIME",
+    help="What came after an event, by its content id, or since a time such as 2026-01-31T12:00Z.",
+)
+_last_option = click.option("--last", type=click.IntRange(min=1), help="The last so many events.")
+
+
+@click.command()
+@topic_argument
+@data_option
+@json_option
+def show(topic: str, data: str | None, as_json: bool) -> None:
+    """Show whose a topic is, and its rules, as its newest version has them.
+
+    \b
+    Example:
+      smartpubsub topic show bafyrei… --json
+    """
+    with running_node(data) as node:
+        shown = node.ask("topic-show", topic=topic)
+    if as_json:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        click.echo(f"{name:<14}  {value}")
+
+
+@click.command()
+@topic_argument
+@_since_option
+@_last_option
+@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@data_option
+@json_option
+def subscribe(
+    topic: str,
+    since: str | None,
+    last: int | None,
+    limit: int | None,
+    data: str | None,
+    as_json: bool,
+) -> None:
+    """Print a topic's events as they come.
+
+    With --since or --last those of the past come first, and each event comes once. With --json each
+    event is a document in a line of its own. The subscription ends with the command.
+
+    \b
+    Examples:
+      smartpubsub topic subscribe bafyrei…
+      smartpubsub topic subscribe bafyrei… --last 10 --limit 20 --json
+    """
+    fields = _fields(topic, since, last)
+    if limit is not None:
+        fields["limit"] = limit
+    with running_node(data) as node:
+        _, events = node.stream("topic-subscribe", fields)
+        click.echo(f"subscribed to {topic}", err=True)
+        _show_all(events, as_json)
+
+
+@click.command()
+@topic_argument
+@_since_option
+@_last_option
+@data_option
+@json_option
+def history(
+    topic: str, since: str | None, last: int | None, data: str | None, as_json: bool
+) -> None:
+    """Print a topic's events so far, in its order.
+
+    \b
+    Examples:
+      smartpubsub topic history bafyrei…
+      smartpubsub topic history bafyrei… --since 2026-01-31 --json
+    """
+    with running_node(data) as node:
+        _, events = node.stream("topic-history", _fields(topic, since, last))
+        _show_all(events, as_json)
+
+
+def _fields(topic: str, since: str | None, last: int | None) -> dict[str, object]:
+    if since is not None and last is not None:
+        raise click.UsageError("--since and --last say two things; give one of them")
+    fields: dict[str, object] = {"topic": topic}
+    if since is not None:
+        fields["since"] = since
+    if last is not None:
+        fields["last"] = last
+    return fields
+
+
+def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
+    dropped = 0
+    for line in events:
+        if line["dropped"] > dropped:
+            missed = line["dropped"] - dropped
+            click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
+            dropped = line["dropped"]
+        event = line["event"]
+        payload = base64.b64decode(event.pop("payload"))
+        if as_json:
+            print_json_line(event | json_payload(payload))
+        else:
+            click.echo(f"{event['created']}  {event['author'][-8:]}  {printable(payload)}".rstrip())

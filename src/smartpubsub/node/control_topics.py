@@ -1,0 +1,130 @@
+"""What the programs of its user can have a node do with topics, over its socket."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+from smartpubsub.node.arrivals import Overflow
+from smartpubsub.node.control_requests import Request
+from smartpubsub.node.identity import peer_text
+from smartpubsub.node.node import Node
+from smartpubsub.node.topic_events import Entry
+from smartpubsub.protocols.pulsarcast.blocks import cid_text, time_text
+from smartpubsub.protocols.pulsarcast.topics import Topic
+
+Say = Callable[..., Awaitable[None]]
+"""Says something to the client because of a request, by whose id it is called first."""
+
+
+class TopicRequests:
+    """The requests about topics of one client."""
+
+    def __init__(self, node: Node, say: Say) -> None:
+        self._node = node
+        self._say = say
+
+    @property
+    def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
+        """What to do about each request."""
+        return {
+            "topic-create": self._create,
+            "topic-show": self._show,
+            "topic-publish": self._publish,
+            "topic-subscribe": self._subscribe,
+            "topic-history": self._history,
+            "topic-export": self._export,
+            "topic-import": self._import,
+        }
+
+    async def _create(self, request: Request) -> None:
+        wanted = request.fields
+        topic = await self._node.create_topic(wanted["name"], ordered=wanted["ordered"])
+        await self._say(request.id, ok={"topic": topic.id, "name": wanted["name"]})
+
+    async def _show(self, request: Request) -> None:
+        shown = await self._node.topic(request.fields["topic"]).show()
+        await self._say(request.id, ok=_described(shown))
+
+    async def _publish(self, request: Request) -> None:
+        wanted = request.fields
+        topic = self._node.topic(wanted["topic"])
+        receipt = await topic.publish(
+            wanted["payload"], parents=wanted["parents"], wait=wanted["wait"]
+        )
+        await self._say(request.id, ok={"id": receipt.id, "topic": topic.id})
+
+    async def _subscribe(self, request: Request) -> None:
+        wanted = request.fields
+        subscription = self._node.topic(wanted["topic"]).subscribe(
+            since=_since(wanted), last=wanted["last"], overflow=Overflow.DROP_OLDEST
+        )
+        async with subscription:
+            await self._say(request.id, ok={"subscription": subscription.number})
+            sent = 0
+            while sent != wanted["limit"]:
+                entry = await anext(subscription, None)
+                if not isinstance(entry, Entry):
+                    break
+                await self._say(request.id, event=_entry(entry), dropped=subscription.dropped)
+                sent += 1
+        await self._say(request.id, end=True)
+
+    async def _history(self, request: Request) -> None:
+        wanted = request.fields
+        topic = self._node.topic(wanted["topic"])
+        entries = await topic.history(since=_since(wanted), last=wanted["last"])
+        await self._say(request.id, ok={"subscription": 0})
+        for entry in entries:
+            await self._say(request.id, event=_entry(entry), dropped=0)
+        await self._say(request.id, end=True)
+
+    async def _export(self, request: Request) -> None:
+        topic = self._node.topic(request.fields["topic"])
+        count = await topic.export(request.fields["file"])
+        await self._say(request.id, ok={"topic": topic.id, "blocks": count})
+
+    async def _import(self, request: Request) -> None:
+        good = await self._node.import_blocks(request.fields["blocks"])
+        await self._say(request.id, ok={"blocks": good})
+
+
+def _since(wanted: dict[str, Any]) -> str | datetime | None:
+    since: str | None = wanted["since"]
+    try:
+        return None if since is None else datetime.fromisoformat(since)
+    except ValueError:
+        return since
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "author": entry.author,
+        "publisher": entry.publisher,
+        "created": entry.created.isoformat(),
+        "parents": list(entry.parents),
+        "height": entry.height,
+        "payload": base64.b64encode(entry.payload).decode(),
+    }
+
+
+def _described(topic: Topic) -> dict[str, Any]:
+    rules = topic.rules
+    publishers = None if rules.publishers is None else [*map(peer_text, rules.publishers)]
+    return {
+        "topic": cid_text(topic.cid),
+        "name": topic.name,
+        "author": peer_text(topic.author),
+        "version": topic.version,
+        "created": time_text(topic.created_us),
+        "parent": None if topic.parent is None else cid_text(topic.parent),
+        "subtopics": {name: cid_text(cid) for name, cid in topic.subtopics.items()},
+        "ordered": rules.is_chained,
+        "publishers": publishers,
+        "takes_requests": rules.takes_requests,
+        "requesters": [*map(peer_text, rules.requesters)],
+        "linking": rules.linking.value,
+    }

@@ -1,0 +1,41 @@
+"""Events of topics as an application gets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from smartpubsub.node.arrivals import Event
+from smartpubsub.node.identity import peer_text
+from smartpubsub.protocols.pulsarcast.blocks import cid_text
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Entry(Event):
+    """An event of a topic; its id is its content id, and the publisher who has signed it last."""
+
+    author: str
+    created: datetime
+    parents: tuple[str, ...]
+    height: int
+    block: bytes
+    """All of it, with the signatures, as it can be verified by anyone."""
+
+    @classmethod
+    def of_event(cls, event: TopicEvent, hops: int = 0) -> Entry:
+        """An event that was checked."""
+        return cls(
+            id=cid_text(event.cid),
+            publisher=peer_text(event.publisher),
+            predicate=event.publication.predicate,
+            payload=event.draft.payload,
+            hops=hops,
+            author=peer_text(event.id.publisher),
+            created=_EPOCH + timedelta(microseconds=event.draft.created_us),
+            parents=tuple(map(cid_text, event.parents)),
+            height=event.height,
+            block=event.block,
+        )

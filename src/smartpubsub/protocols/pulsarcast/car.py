@@ -1,0 +1,87 @@
+"""CAR files, version 1: blocks one after the other, with their content ids, as IPLD tools do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+from multiformats import varint
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.protocols.pulsarcast.blocks import (
+    CID_BYTES,
+    Cid,
+    cid_of,
+    cid_of_link,
+    cid_text,
+    decode,
+    encode,
+    link,
+)
+from smartpubsub.protocols.pulsarcast.refusals import RefusalError
+
+SECTION_BYTES_MAX = 4 << 20
+_VARINT_BYTES_MAX = 9
+
+
+class CarError(SmartPubSubError):
+    """A file that is no CAR file of blocks like these, or a damaged one."""
+
+
+def write_car(file: BinaryIO, roots: Sequence[Cid], blocks: Iterable[bytes]) -> int:
+    """Write blocks, of which some are the roots; how many there were."""
+    header = encode({"version": 1, "roots": [link(cid) for cid in roots]})
+    file.write(varint.encode(len(header)) + header)
+    count = 0
+    for block in blocks:
+        file.write(varint.encode(CID_BYTES + len(block)) + cid_of(block) + block)
+        count += 1
+    return count
+
+
+def read_car(file: BinaryIO) -> tuple[list[Cid], Iterator[bytes]]:
+    """The roots of a file, and its blocks, each of which is what its content id says."""
+    header = _section(file)
+    try:
+        fields = decode(header or b"")
+        if fields["version"] != 1:
+            raise CarError("a CAR file of another version; version 1 is read")
+        roots = [cid_of_link(root) for root in fields["roots"]]
+    except (RefusalError, KeyError, TypeError):
+        raise CarError("no CAR file of dag-cbor blocks") from None
+    return roots, _blocks(file)
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    while (section := _section(file)) is not None:
+        cid, block = section[:CID_BYTES], section[CID_BYTES:]
+        if cid_of(block) != cid:
+            raise CarError(f"a block is not what its content id {cid_text(cid)} says")
+        yield block
+
+
+def _section(file: BinaryIO) -> bytes | None:
+    length = _length(file)
+    if length is None:
+        return None
+    if length > SECTION_BYTES_MAX:
+        raise CarError(f"a block of {length} bytes; at most {SECTION_BYTES_MAX} are read")
+    section = file.read(length)
+    if len(section) != length:
+        raise CarError("the CAR file ends in the middle of a block")
+    return section
+
+
+def _length(file: BinaryIO) -> int | None:
+    written = b""
+    while len(written) < _VARINT_BYTES_MAX:
+        byte = file.read(1)
+        if not byte and not written:
+            return None
+        written += byte
+        if not byte or byte[0] < 0x80:
+            break
+    try:
+        return varint.decode(written)
+    except ValueError:
+        raise CarError("no CAR file, or a damaged one") from None

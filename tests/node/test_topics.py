@@ -1,0 +1,164 @@
+"""Topics as applications use them, on real connections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trio
+
+from smartpubsub import Node
+from smartpubsub.node.arrivals import Subscription
+from smartpubsub.node.errors import EventRefusedError, NodeError
+from smartpubsub.node.topic import Topic
+from smartpubsub.node.topic_events import Entry
+from smartpubsub.protocols.pulsarcast.blocks import cid_of, cid_text
+from smartpubsub.protocols.pulsarcast.car import read_car
+from smartpubsub.protocols.pulsarcast.topics import Linking, Rules
+from tests.node.hosts import LOOPBACK, run
+
+
+def node_in(folder: Path, *bootstrap: Node) -> Node:
+    addresses = [address for node in bootstrap for address in node.addresses]
+    return Node(data=folder, listen=[LOOPBACK], bootstrap=addresses)
+
+
+@asynccontextmanager
+async def three_nodes(folder: Path) -> AsyncIterator[tuple[Node, Node, Node]]:
+    async with (
+        node_in(folder / "a") as a,
+        node_in(folder / "b", a) as b,
+        node_in(folder / "c", a) as c,
+    ):
+        yield a, b, c
+
+
+async def told(subscription: Subscription, count: int) -> list[Entry]:
+    """The next so many events."""
+    entries: list[Entry] = []
+    with trio.fail_after(60):
+        while len(entries) < count:
+            entry = await anext(subscription)
+            assert isinstance(entry, Entry)
+            entries.append(entry)
+    return entries
+
+
+async def published(topic: Topic, *payloads: bytes) -> None:
+    for payload in payloads:
+        await topic.publish(payload)
+
+
+def test_a_topic_is_made_written_in_read_and_its_past_asked_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path) as (a, b, c):
+            topic = await a.create_topic("news", ordered=True)
+            await published(topic, b"one", b"two")
+            theirs = b.topic(topic.id)
+            async with theirs.subscribe(last=1) as events:
+                await published(c.topic(topic.id), b"three")
+                two, three = await told(events, 2)
+            assert (two.payload, three.payload) == (b"two", b"three")
+            assert three.parents == (two.id,)
+            assert (three.author, three.publisher) == (c.peer_id, a.peer_id)
+            assert cid_text(cid_of(three.block)) == three.id
+            everything = await c.topic(topic.id).history()
+            assert [entry.payload for entry in everything] == [b"one", b"two", b"three"]
+            since = await b.topic(topic.id).history(since=everything[0].id)
+            assert [entry.payload for entry in since] == [b"two", b"three"]
+            future = datetime.now(UTC) + timedelta(minutes=1)
+            assert await b.topic(topic.id).history(since=future) == []
+            shown = await b.topic(topic.id).show()
+            assert (shown.name, shown.rules.is_chained) == ("news", True)
+
+    run(main)
+
+
+def test_a_subscription_since_an_event_goes_on_with_no_gap_and_no_repeat(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path) as (a, b, _):
+            topic = await a.create_topic("busy")
+            await published(topic, *(b"%d" % number for number in range(5)))
+            first = (await topic.history())[0]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(published, topic, *(b"%d" % number for number in range(5, 25)))
+                async with b.topic(topic.id).subscribe(since=first.id) as events:
+                    entries = await told(events, 24)
+            assert [entry.payload for entry in entries] == [b"%d" % n for n in range(1, 25)]
+
+    run(main)
+
+
+def test_rules_and_links_are_the_applications(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path) as (a, b, _):
+            topic = await a.create_topic("tree", rules=Rules(linking=Linking.CUSTOM))
+            await topic.publish(b"root", parents=[])
+            (root,) = await topic.history()
+            for payload in (b"left", b"right"):
+                await topic.publish(payload, parents=[root.id])
+            _, left, right = await topic.history()
+            assert left.parents == right.parents == (root.id,)
+            with pytest.raises(EventRefusedError, match="name the parents"):
+                await topic.publish(b"x")
+            mine = Rules(publishers=(a._engine.host.own.peer,))
+            closed = await a.create_topic("mine", rules=mine)
+            with pytest.raises(EventRefusedError, match="does not allow"):
+                await b.topic(closed.id).publish(b"x")
+            with pytest.raises(NodeError, match="choose one"):
+                await topic.history(since=root.id, last=1)
+
+    run(main)
+
+
+def test_a_topic_goes_through_a_file_to_a_node_that_never_met_it(tmp_path: Path) -> None:
+    path = tmp_path / "news.car"
+    ids = []
+
+    async def write() -> None:
+        async with node_in(tmp_path / "a") as a:
+            topic = await a.create_topic("news")
+            await published(topic, b"one", b"two", b"three")
+            ids.append(topic.id)
+            assert await topic.export(path) == 2 + 1 + 3  # And one that tells of the topic.
+
+    async def read() -> None:
+        async with node_in(tmp_path / "z") as z:
+            with path.open("rb") as file:
+                roots, blocks = read_car(file)
+                assert cid_text(roots[0]) == ids[0]
+                assert await z.import_blocks([*blocks]) == 6
+            history = await z.topic(ids[0]).history()
+            assert [entry.payload for entry in history] == [b"one", b"two", b"three"]
+
+    async def read_again() -> None:
+        async with node_in(tmp_path / "z") as z:
+            assert len(await z.topic(ids[0]).history(last=2)) == 2
+
+    run(write)
+    run(read)
+    run(read_again)
+
+
+def test_a_node_that_was_away_has_its_topics_back(tmp_path: Path) -> None:
+    ids = []
+
+    async def write() -> None:
+        async with node_in(tmp_path / "a") as a:
+            topic = await a.create_topic("diary", ordered=True)
+            await published(topic, b"monday")
+            ids.append(topic.id)
+
+    async def go_on() -> None:
+        async with node_in(tmp_path / "a") as a:
+            topic = a.topic(ids[0])
+            await published(topic, b"tuesday")
+            monday, tuesday = await topic.history()
+            assert (monday.payload, tuesday.payload) == (b"monday", b"tuesday")
+            assert tuesday.parents == (monday.id,)
+
+    run(write)
+    run(go_on)
