@@ -23,6 +23,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Recorded,
 )
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
+from smartpubsub.protocols.scoutsubs.window import Window
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
@@ -42,7 +43,7 @@ class Admitting:
     def __init__(self, office: Office) -> None:
         settings = office.settings
         self._office = office
-        self._admitted: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
+        self._admitted = Window(settings.seen_us, settings.seen_count_max)
         self._disowned: Seen[EventKey] = Seen(settings.suspect_us, settings.seen_count_max)
         """Events that were passed on before they were acknowledged; they may come back."""
         self._late: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
@@ -135,6 +136,9 @@ class Admitting:
                 self._complete(id, part.attribute)
         elif not office.signing.is_signed(part.event):
             office.refusals["signature"] += 1
+        elif self._admitted.is_over((id, part.attribute)):
+            office.refusals["replay"] += 1
+            self._answer(id, part.attribute, "it is older than what is known; publish it again")
         elif self._began_us(part.age_ms) <= office.now - 2 * office.settings.renew_us:
             office.refusals["old events"] += 1
             self._answer(id, part.attribute, "it was under way for too long; publish it again")

@@ -17,7 +17,7 @@ from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
 from smartpubsub.protocols.scoutsubs.tree import Child, Former, Tree
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
-from smartpubsub.protocols.seen import Seen
+from smartpubsub.protocols.scoutsubs.window import Window
 from smartpubsub.seam import Peer
 
 
@@ -29,7 +29,7 @@ class Spreading:
         self._office = office
         self._open: dict[EventKey, dict[Peer, Opened]] = {}
         """By event and attribute, and by whose children they are for."""
-        self._delivered: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
+        self._delivered = Window(settings.seen_us, settings.seen_count_max)
         self._confirmation = Waiting(settings.check_us_min // 4)
 
     # --- what is open ---
@@ -84,6 +84,8 @@ class Spreading:
             part.attribute not in office.trees or key in self._delivered
         ):
             self._confirm(peer, key, NOBODY)
+        elif self._delivered.is_over(key):
+            office.refusals["replay"] += 1
         elif self.is_full:
             office.refusals["events"] += 1  # What is not confirmed comes again.
         elif not office.signing.is_signed(part.event):
