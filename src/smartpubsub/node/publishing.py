@@ -36,14 +36,14 @@ class Publishing:
         self, event: Predicate, payload: bytes, wait: Wait, deadline_s: float
     ) -> Receipt:
         """Publish an event, and wait until as much is known of it as is wanted."""
-        core = self._engine.core
-        if wait is Wait.ALL and not self._engine.is_reliable:
+        engine = self._engine
+        if wait is Wait.ALL and not engine.is_reliable:
             raise NotPromisedError(
                 "this protocol does not tell when everybody has an event; wait for less"
             )
 
         def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
-            return core.publish(event, payload, now, wants_all=wants_all)
+            return engine.core.publish(event, payload, now, wants_all=wants_all)
 
         return await self.send(event, payload, wait, deadline_s, send)
 
