@@ -75,6 +75,7 @@ SAID: dict[str, Part] = {
     "`Notify`, again, on behalf of `q`": parts.Notify(EVENT, "surf", 3, True, b"q"),
     "`Confirm`": CONFIRM,
     "`Elsewhere`, `surf`": parts.Elsewhere("surf", (SURF,)),
+    "`Piece`, the second of three of number 9: a `Pull`": parts.Piece(9, 1, 3, parts.Pull("surf")),
     "`Offer`": parts.Offer(ID, "surf", SURF),
     "`Want`": parts.Want(ID, "surf"),
     "`NoCopy` of the children of `q`": parts.NoCopy(ID, "surf", b"q"),

@@ -138,7 +138,8 @@ _PART_KINDS = {getattr(parts, part): f"scoutsubs/{part.lower()}" for part in PAR
 
 
 def _contacts_in_bundle(bundle: Bundle) -> Iterator[Contact]:
-    for part in bundle.parts:
+    for said in bundle.parts:
+        part = said.part if isinstance(said, parts.Piece) else said
         match part:
             case parts.Announce(direct=direct, backups=backups):
                 yield from _those_known(direct, backups)

@@ -37,6 +37,8 @@ HEALED_US = REFRESH_US + 2 * MINUTE
 RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
 """How often filters are renewed."""
 FAN_OUTS = (4, 4, 2, 0)
+PIECES_BYTES = (512 << 10, 512 << 10, 100)
+"""How much goes in one message of what is sent in pieces."""
 ENCODED_SHARE = 0.25
 """In how many of the small worlds messages are written and read, which takes time."""
 
@@ -97,6 +99,7 @@ def chance(seed: int, protocol: str) -> Chance:
                 overrides={
                     "renew_us": rng.choice(RENEWALS_US),
                     "fan_out_max": rng.choice(FAN_OUTS),
+                    "piece_bytes_max": rng.choice(PIECES_BYTES),
                 },
             ),
             nodes=nodes,

@@ -19,6 +19,7 @@ from smartpubsub.protocols.codecs import (
     Codec,
     fastdelivery_codec,
     kademlia_codec,
+    pulsarcast_codec,
     rpc_codec,
     scoutsubs_codec,
 )
@@ -117,6 +118,7 @@ class Experiment:
             kademlia_codec(self.options.kademlia),
             scoutsubs_codec(),
             fastdelivery_codec(),
+            pulsarcast_codec(),
             rpc_codec(FLOODSUB),
         )
         return {codec.message: partial(_written_and_read, codec) for codec in codecs}

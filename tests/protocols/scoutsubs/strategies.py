@@ -99,4 +99,5 @@ some_parts = st.one_of(
     st.builds(parts.Probe, numbers),
     st.builds(parts.Alive, numbers, numbers),
 )
-bundles = st.builds(Bundle, st.lists(some_parts, max_size=4).map(tuple))
+pieces = st.builds(parts.Piece, numbers, numbers, numbers, some_parts)
+bundles = st.builds(Bundle, st.lists(some_parts | pieces, max_size=4).map(tuple))

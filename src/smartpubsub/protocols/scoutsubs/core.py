@@ -28,6 +28,7 @@ from smartpubsub.protocols.scoutsubs.keeping import Keeping
 from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import Bundle
+from smartpubsub.protocols.scoutsubs.pieces import SENDER_COUNT_MAX, Pieces
 from smartpubsub.protocols.scoutsubs.probing import Probing
 from smartpubsub.protocols.scoutsubs.raising import LAST_KNOWN_MAX, Raising
 from smartpubsub.protocols.scoutsubs.seeking import Seeking
@@ -60,6 +61,7 @@ class ScoutSubs:
         self._is_placed = False
         self._is_loaded = False
         self._has_joined = False
+        self._pieces = Pieces()
         self._early: list[Callable[[], None]] = []
         self._early_events: list[Callable[[], None]] = []
         self._ticks = 0
@@ -184,7 +186,10 @@ class ScoutSubs:
         contact = Contact.of(peer, addresses)
         self.office.admitting.on_heard(peer)
         for part in said:
-            heard = self.office.vouching.checked(part, peer)
+            whole = self._pieces.on_piece(peer, part) if isinstance(part, parts.Piece) else part
+            if whole is None:
+                continue
+            heard = self.office.vouching.checked(whole, peer)
             if heard is None:
                 self.office.refusals["signature"] += 1
             else:
@@ -292,6 +297,7 @@ class ScoutSubs:
             Bound("events that wait on their way up", waiting, records),
             Bound("events that are not yet admitted", len(office.raising), records),
             Bound("attributes published to", office.raising.last_count, LAST_KNOWN_MAX),
+            Bound("peers with incomplete pieces", len(self._pieces), SENDER_COUNT_MAX),
             Bound("events before joining", len(self._early_events), records),
         )
         return Tally(bounds, office.refusals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.scoutsubs.holdings import Holdings
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Part
+from smartpubsub.protocols.scoutsubs.parts import Bundle, Part, Piece
+from smartpubsub.protocols.scoutsubs.pieces import in_pieces
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.tree import Tree
 from smartpubsub.protocols.scoutsubs.vouching import Vouching
@@ -89,6 +91,7 @@ class Office:
         self._queues: dict[Peer, list[Part]] = {}
         self._sent_us: dict[Peer, int] = {}
         self._flush_is_set = False
+        self._last_number = 0
 
     @property
     def refused(self) -> int:
@@ -141,14 +144,21 @@ class Office:
         self._sent_us[peer] = self.now
         bundle: list[Part] = []
         size = 0
-        for part in self._queues.pop(peer):
+        for part in self._sendable(self._queues.pop(peer)):
             event = getattr(part, "event", None)
             size += event.wire_bytes if event is not None else 0
-            if bundle and (size > EVENT_BYTES_MAX or len(bundle) == PARTS_MAX):
+            is_long = size > EVENT_BYTES_MAX or len(bundle) == PARTS_MAX
+            if bundle and (is_long or isinstance(part, Piece)):
                 self._effects.append(Send(peer, Bundle(tuple(bundle))))
                 bundle, size = [], event.wire_bytes if event is not None else 0
             bundle.append(part)
         self._effects.append(Send(peer, Bundle(tuple(bundle))))
+
+    def _sendable(self, said: Iterable[Part]) -> Iterator[Part]:
+        """Parts as they can be sent: those that are too long in pieces, each a message."""
+        for part in said:
+            self._last_number += 1
+            yield from in_pieces(part, self._last_number, self.settings.piece_bytes_max)
 
     # --- who is there ---
 

@@ -253,6 +253,20 @@ class Alive(NamedTuple):
     incarnation: int
 
 
+# --- what is too long ---
+
+
+class Piece(NamedTuple):
+    """A part with some of what its lists hold, of several that are one part together."""
+
+    number: int
+    """Which part it is of; later ones have higher numbers."""
+    place: int
+    pieces: int
+    """How many there are."""
+    part: Part
+
+
 Part: TypeAlias = (
     Announce
     | Announced
@@ -277,6 +291,7 @@ Part: TypeAlias = (
     | Adopt
     | Probe
     | Alive
+    | Piece
 )
 
 

@@ -38,6 +38,7 @@ _PART_FIELDS = [
     field("offer", 21, "message Offer"),
     field("want", 22, "message Want"),
     field("elsewhere", 23, "message Elsewhere"),
+    field("piece", 24, "message Piece"),
 ]
 
 _PEER_FIELDS = [field("id", 1, "bytes"), field("addrs", 2, "bytes", repeated=True)]  # As kad-dht.
@@ -184,6 +185,13 @@ _FILE = FileDescriptorProto(
         _message("PulledOwn", field("trees", 1, "message Tree", repeated=True)),
         _message("Adopt", field("attribute", 1, "string"), field("instead_of", 2, "bytes")),
         _message("Probe", field("number", 1, "uint64")),
+        _message(
+            "Piece",
+            field("number", 1, "uint64"),
+            field("place", 2, "uint64"),
+            field("pieces", 3, "uint64"),
+            field("part", 4, "message Part"),
+        ),
         _message("Alive", field("number", 1, "uint64"), field("incarnation", 2, "uint64")),
     ],
 )

@@ -43,6 +43,9 @@ class ScoutSettings:
     batch_us: int = 5_000
     """What is said to one peer within this time goes in one message."""
 
+    piece_bytes_max: int = 512 << 10
+    """Of the lists in a part; a longer part is sent in pieces."""
+
     patience_us_first: int = SECOND
     patience_us_min: int = SECOND // 2
     patience_us_max: int = 10 * SECOND

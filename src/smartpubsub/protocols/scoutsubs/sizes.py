@@ -14,19 +14,36 @@ from smartpubsub.kademlia.keys import Contact, field_bytes, varint_bytes
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.parts import Bundle
+from smartpubsub.protocols.scoutsubs.parts import Bundle, Part
 
 _FLAG_BYTES = 2
 
 
 def wire_bytes(bundle: Bundle) -> int:
     """The length of a bundle in protobuf, with the varint before it that frames it."""
-    size = 0
-    for part in bundle.parts:
-        kind = type(part)
-        length = field_bytes(_SIZES[kind](part))
-        size += field_bytes(length + 1 if kind in _WITH_LONG_TAG else length)
+    size = sum([field_bytes(_part(part)) for part in bundle.parts])
     return size + varint_bytes(size)
+
+
+def entry_bytes(entry: Any) -> int:
+    """About how long an entry of a list in a part is."""
+    if isinstance(entry, Predicate):
+        return _predicate(entry)
+    if isinstance(entry, parts.ChildCopy):
+        return _child(entry)
+    if isinstance(entry, parts.Record):
+        return field_bytes(_record(entry))
+    if isinstance(entry, bytes):
+        return field_bytes(len(entry))
+    name, children = entry
+    return field_bytes(_text(name) + _children(children))
+
+
+def _part(part: Part) -> int:
+    """The length of a part in a bundle, without the tag that stands before it there."""
+    kind = type(part)
+    length = field_bytes(_SIZES[kind](part))
+    return length + 1 if kind in _WITH_LONG_TAG else length
 
 
 # --- fields: what is nothing is not written ---
@@ -226,7 +243,13 @@ def _pulled_own(part: parts.PulledOwn) -> int:
     return sum(field_bytes(_text(name) + _children(children)) for name, children in part.trees)
 
 
+def _piece(part: parts.Piece) -> int:
+    numbers = _number(part.number) + _number(part.place) + _number(part.pieces)
+    return numbers + field_bytes(_part(part.part))
+
+
 _SIZES: dict[type, Callable[[Any], int]] = {
+    parts.Piece: _piece,
     parts.Notify: _notify,
     parts.Confirm: _confirm,
     parts.Raise: _raise,
@@ -262,6 +285,7 @@ _WITH_LONG_TAG = frozenset(
         parts.Offer,
         parts.Want,
         parts.Elsewhere,
+        parts.Piece,
     }
 )
 """Those whose number in a bundle is beyond 15."""

@@ -105,6 +105,7 @@ def _trees_written(trees: Iterable[tuple[str, tuple[ChildCopy, ...]]]) -> list[d
 
 
 _WRITE: dict[str, Callable[[Any], object]] = {
+    "part": lambda part: {PART_NAMES[type(part).__name__]: _written(part)},
     "id": _written,
     "event": event_bytes,
     "base": lambda base: base + 1,
@@ -145,6 +146,13 @@ class _Taken:
 def _read_part(buffer: Any, name: str, taken: _Taken) -> Part:
     part: Part = _read(_PART_CLASSES[name], buffer, taken)
     return part
+
+
+def _part_in_piece(buffer: Any, taken: _Taken) -> Part:
+    name = buffer.WhichOneof("part")
+    if name is None or name == "piece":
+        raise WireError("a piece of no part")
+    return _read_part(getattr(buffer, name), name, taken)
 
 
 def _read(made: Any, buffer: Any, taken: _Taken) -> Any:
@@ -252,6 +260,8 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     **dict.fromkeys(
         ("incarnation", "version", "in_force", "previous", "number", "age_ms"), _number
     ),
+    **dict.fromkeys(("place", "pieces"), _number),
+    "part": _part_in_piece,
     "hops": _hops,
     "base": lambda number, taken: _number(number, taken) - 1,
     **dict.fromkeys(("is_retry", "wants_whole", "wants_all", "is_resend"), _flag),
