@@ -1,12 +1,13 @@
 """One core: who gets into its table, and what becomes of what it asks."""
 
 from smartpubsub.kademlia.messages import Kind, Message, Record
-from smartpubsub.kademlia.queries import Found, Got
+from smartpubsub.kademlia.queries import Found, Got, Joined
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.seam import (
     Answered,
     Ask,
     CancelTimer,
+    Disconnected,
     SetTimer,
     TimerFired,
 )
@@ -204,3 +205,25 @@ def test_a_peer_asked_for_what_is_no_longer_wanted_still_has_its_time() -> None:
 
 
 # --- putting and getting ---
+
+
+# --- joining ---
+
+
+def test_whoever_joins_waits_for_nobody_who_cannot_be_reached() -> None:
+    core = core_that_knows()
+    first, second = items(core.join([contact(1), contact(2)], 0), Ask)
+
+    effects = core.handle(Disconnected(first.peer), 0)
+    assert items(effects, Joined) == []
+    assert items(core.handle(Disconnected(second.peer), 0), Joined) == [Joined(known=0)]
+
+
+def test_who_cannot_be_reached_for_a_moment_may_still_be_the_closest() -> None:
+    core = core_that_knows(1)
+    _, effects = core.find_closest(b"surf", 0)
+    (question,) = items(effects, Ask)
+
+    assert items(core.handle(Disconnected(question.peer), 0), Found) == []
+    (found,) = items(answer(core, question), Found)
+    assert contact(1) in found.closest

@@ -15,6 +15,7 @@ from smartpubsub import Node, PredicateError
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import Wait
 from smartpubsub.node.connections import ListenError
+from smartpubsub.node.engine import JOIN_S_MAX
 from smartpubsub.node.errors import (
     NodeClosedError,
     NoSubscriptionError,
@@ -231,6 +232,19 @@ def test_a_node_is_ready_when_it_has_met_those_whom_it_remembers(tmp_path: Path)
                 pass
             async with node_in(tmp_path / "b") as b:
                 assert b.peers() == a.addresses
+
+    run(main)
+
+
+def test_a_node_does_not_wait_for_those_who_are_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path):
+            pass
+        with trio.fail_after(JOIN_S_MAX / 3):
+            async with node_in(tmp_path / "b") as b:
+                assert b.peers() == []
+                async with node_in(tmp_path / "c", b) as c:
+                    assert c.peers() == b.addresses
 
     run(main)
 

@@ -29,6 +29,7 @@ from smartpubsub.seam import (
     Answered,
     Asked,
     Deliver,
+    Disconnected,
     Effect,
     Event,
     Load,
@@ -85,19 +86,18 @@ class Kademlia:
                 self._refresh(now)
             case TimerFired(("kad", "upkeep")):
                 self._upkeep(now)
+            case Disconnected(peer):
+                self._on_unreachable(peer, now)
             case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message):
                 if self._accepts(message):
                     self._on_add_provider(peer, message, now)
             case Started():
                 self._do(Load(_STORED))
-                self._do(SetTimer(("kad", "refresh"), now + self._spread(self.settings.refresh_us)))
-                self._do(
-                    SetTimer(("kad", "upkeep"), now + self._spread(self.settings.republish_us))
-                )
+                self._set_timer("refresh", self.settings.refresh_us, now)
+                self._set_timer("upkeep", self.settings.republish_us, now)
             case Loaded(_, stored):
                 for key, value in stored:
-                    republish_at = now + self._spread(self.settings.republish_us)
-                    self.values.put(key[len(_STORED) :], value, now, republish_at)
+                    self.values.put(key[len(_STORED) :], value, now, self._republish_at(now))
 
     # --- what can be wanted ---
 
@@ -181,14 +181,8 @@ class Kademlia:
         number = self._take_number()
         target = key_of(name)
         known = [*seeds, *self.table.closest(target, self.settings.k)]
-        lookup = Lookup(
-            target,
-            known,
-            k=self.settings.k,
-            alpha=self.settings.alpha,
-            paths=self.settings.paths,
-            own=self.own.peer,
-        )
+        k, alpha, paths = self.settings.k, self.settings.alpha, self.settings.paths
+        lookup = Lookup(target, known, k=k, alpha=alpha, paths=paths, own=self.own.peer)
         self._queries[number] = query = Query(number, goal, name, lookup, value)
         if goal is Goal.PROVIDERS:
             query.hear_of_providers(self.values.providers(name, now))
@@ -245,6 +239,12 @@ class Kademlia:
             query.lookup.on_failure(ask.contact.peer)
             self._advance(query, now)
 
+    def _on_unreachable(self, peer: bytes, now: int) -> None:
+        # Whoever has no place yet waits for nobody who is not there; otherwise losses are nothing.
+        for query in [query for query in self._queries.values() if query.goal is Goal.JOIN]:
+            query.lookup.on_failure(peer)
+            self._advance(query, now)
+
     def _query_of(self, ask: OpenAsk) -> Query | None:
         """What was asked for, if that is still wanted."""
         return None if ask.query is None else self._queries.get(ask.query)
@@ -270,18 +270,14 @@ class Kademlia:
                 found = tuple(query.providers.values())
                 self._do(Deliver(Providers(query.number, query.name, found)))
             case Goal.JOIN:
-                del self._queries[query.number]
                 self._refresh_far_buckets(now)
                 self._do(Deliver(Joined(len(self.table))))
-                return
-            case Goal.REFRESH:
-                pass
         del self._queries[query.number]
 
     def _put_to_closest(self, query: Query, contacts: list[Contact], now: int) -> None:
         own_distance = self.own.key ^ query.lookup.target
         nearer = sum(contact.key ^ query.lookup.target < own_distance for contact in contacts)
-        republish_at = now + self._spread(self.settings.republish_us)
+        republish_at = self._republish_at(now)
         if nearer < self.settings.k and self.values.put(query.name, query.value, now, republish_at):
             self._do(Store(_STORED + query.name, query.value))
             query.copies += 1
@@ -328,8 +324,7 @@ class Kademlia:
         self._consider(Contact.of(peer, addresses), now)
 
     def _kept(self, message: Message, now: int) -> Message:
-        republish_at = now + self._spread(self.settings.republish_us)
-        answer = answer_to_put(message, self.values, now, republish_at)
+        answer = answer_to_put(message, self.values, now, self._republish_at(now))
         if answer.record is None:
             self.refused += 1
         else:
@@ -362,7 +357,7 @@ class Kademlia:
     # --- upkeep ---
 
     def _refresh(self, now: int) -> None:
-        self._do(SetTimer(("kad", "refresh"), now + self._spread(self.settings.refresh_us)))
+        self._set_timer("refresh", self.settings.refresh_us, now)
         for contact in self.table.suspects(silent_since=now - self.settings.check_us):
             self._asks.ping(contact, now)
         self._start(Goal.REFRESH, self.own.peer, now)
@@ -373,12 +368,17 @@ class Kademlia:
             self._start(Goal.REFRESH, name, now)
 
     def _upkeep(self, now: int) -> None:
-        self._do(SetTimer(("kad", "upkeep"), now + self._spread(self.settings.republish_us)))
+        self._set_timer("upkeep", self.settings.republish_us, now)
         for name in self.values.expire(now):
             self._do(Store(_STORED + name, None))
-        next_at = now + self._spread(self.settings.republish_us)
-        for name, value in self.values.due(now, next_at):
+        for name, value in self.values.due(now, self._republish_at(now)):
             self._start(Goal.PUT, name, now, value=value)
+
+    def _set_timer(self, name: str, interval: int, now: int) -> None:
+        self._do(SetTimer(("kad", name), now + self._spread(interval)))
+
+    def _republish_at(self, now: int) -> int:
+        return now + self._spread(self.settings.republish_us)
 
     def _spread(self, interval: int) -> int:
         """An interval that differs a little from node to node, so that they do not act as one."""

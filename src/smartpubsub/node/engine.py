@@ -33,14 +33,12 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
-from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.sim.stacks import STACKS
 
 JOIN_S_MAX = 30.0
-"""How long a node that was told of peers waits until it has its place."""
-JOIN_AGAIN_S_MAX = 12.0
-"""How long one that only remembers some waits: until none of them has answered once."""
+"""How long a node waits until it has its place."""
 FREE_SHARE = 16
 """The part of the storage that subscriptions leave free: one in so many."""
 
@@ -141,7 +139,7 @@ class Engine:
     async def _join(self, host: Host) -> None:
         bootstrap = [contact_at(address) for address in self.config.bootstrap]
         await host.do(lambda now: self.core.join(bootstrap, now))
-        with trio.move_on_after(JOIN_S_MAX if bootstrap else JOIN_AGAIN_S_MAX):
+        with trio.move_on_after(JOIN_S_MAX):
             await self._joined.wait()
 
     async def _meet(self, contact: Contact) -> None:
@@ -170,7 +168,8 @@ class Engine:
         return self.core
 
     def _on_deliver(self, item: object) -> None:
-        if isinstance(item, Joined):
+        # Whoever only remembers peers that are all gone may be the first that is back.
+        if isinstance(item, Joined) or (isinstance(item, Alone) and not self.config.bootstrap):
             self._joined.set()
         self.told[type(item).__name__] += 1
         for tell in self.on_deliver:

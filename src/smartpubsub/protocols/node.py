@@ -10,6 +10,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
@@ -27,6 +28,7 @@ from smartpubsub.seam import (
     Connect,
     Core,
     Deliver,
+    Disconnected,
     Effect,
     Event,
     Load,
@@ -57,6 +59,10 @@ MEET_AT_ONCE = 3
 JOIN_AGAIN_US = 5 * SECOND
 LOOK_FOR_AT_ONCE_MAX = 64
 """How many peers are looked for at once; for others it is tried again with the next message."""
+
+
+class Alone(NamedTuple):
+    """None of the peers that a node knows of has answered; it tries again and again."""
 
 
 class NodeCore:
@@ -175,6 +181,9 @@ class NodeCore:
                 self._below(self.kademlia.handle(event, now), now)
                 self._effects += [Load(_STORED), SetTimer(("node", "meet"), now + MEET_US)]
                 self._tell_all(event, now)
+            case Disconnected():
+                self._below(self.kademlia.handle(event, now), now)
+                self._tell_all(event, now)
             case Unknown(peer):
                 self._look_for(peer, now)
             case Loaded(prefix, values) if prefix == _STORED:
@@ -239,7 +248,7 @@ class NodeCore:
         """Whether the node has its place; if nobody has answered it tries again."""
         self._is_lonely = not joined.known and bool(self._remembered)
         if self._is_lonely:
-            self._effects.append(SetTimer(("node", "join"), now + JOIN_AGAIN_US))
+            self._effects += [SetTimer(("node", "join"), now + JOIN_AGAIN_US), Deliver(Alone())]
             return False
         known = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
         self._remember(known)
