@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from smartpubsub.bench.sql_match import sql_matches
 from smartpubsub.cli.main import main
 from smartpubsub.matching import Index
 from smartpubsub.pipeline.match import PAIRS_PER_BATCH, matches, pairs
@@ -20,7 +21,6 @@ from tests.pipeline.given import (
     pairs_in,
     table_in,
 )
-from tests.pipeline.sql_match import sql_matches
 
 pytestmark = pytest.mark.usefixtures("spark")
 

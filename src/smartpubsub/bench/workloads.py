@@ -66,6 +66,15 @@ class Subscriptions(NamedTuple):
                     wanted[ATTRIBUTES[attribute]] = Interval(lo, hi)
             yield Predicate.unchecked(wanted)
 
+    def table(self) -> pa.Table:
+        """The subscriptions with the columns of a table of events."""
+        row, slot = np.nonzero(self.attributes >= 0)
+        return _table(
+            self.topics,
+            (self.attributes[row, slot], self.los[row, slot], self.his[row, slot]),
+            (self.attributes >= 0).sum(axis=1),
+        )
+
 
 class Events(NamedTuple):
     """Topics (-1 for none) and a bound pair for every attribute (NaN where it is absent)."""
@@ -89,21 +98,25 @@ class Events(NamedTuple):
         """The events as a table for `Index.match_table`."""
         present = ~np.isnan(self.los)
         row, attribute = np.nonzero(present)
-        ranges = pa.StructArray.from_arrays(
-            [
-                pa.array(np.array(ATTRIBUTES)[attribute], pa.string()),
-                pa.array(self.los[row, attribute]),
-                pa.array(self.his[row, attribute]),
-            ],
-            ["name", "lo", "hi"],
-        )
-        used = self.topics >= 0
-        topics = pa.array(np.array(TOPICS)[self.topics[used]], pa.string())
-        columns = [
-            pa.ListArray.from_arrays(_offsets(used.sum(axis=1)), topics),
-            pa.ListArray.from_arrays(_offsets(present.sum(axis=1)), ranges),
-        ]
-        return pa.Table.from_arrays(columns, EVENTS_SCHEMA.names)
+        ranges = (attribute, self.los[row, attribute], self.his[row, attribute])
+        return _table(self.topics, ranges, present.sum(axis=1))
+
+
+def _table(
+    topics: Integers, ranges: tuple[Integers, Floats, Floats], range_counts: Integers
+) -> pa.Table:
+    attributes, los, his = ranges
+    used = topics >= 0
+    values = pa.StructArray.from_arrays(
+        [pa.array(np.array(ATTRIBUTES)[attributes], pa.string()), pa.array(los), pa.array(his)],
+        ["name", "lo", "hi"],
+    )
+    names = pa.array(np.array(TOPICS)[topics[used]], pa.string())
+    columns = [
+        pa.ListArray.from_arrays(_offsets(used.sum(axis=1)), names),
+        pa.ListArray.from_arrays(_offsets(range_counts), values),
+    ]
+    return pa.Table.from_arrays(columns, EVENTS_SCHEMA.names)
 
 
 def subscriptions(workload: Workload, count: int, seed: int) -> Subscriptions:

@@ -16,6 +16,10 @@ COMMANDS = {
     "sim": LazyCommand(
         "smartpubsub.cli.bench_sim:sim", "Measure the simulator next to another one."
     ),
+    "pipeline": LazyCommand(
+        "smartpubsub.cli.bench_pipeline:pipeline",
+        "Measure the data pipeline next to SQL and to the engine alone.",
+    ),
 }
 
 

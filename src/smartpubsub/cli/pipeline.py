@@ -8,6 +8,10 @@ COMMANDS = {
     "ingest": LazyCommand(
         "smartpubsub.cli.pipeline_ingest:ingest", "Read raw data into a table of records."
     ),
+    "classify": LazyCommand(
+        "smartpubsub.cli.pipeline_classify:classify",
+        "Give events that describe themselves their predicates.",
+    ),
     "workload": LazyCommand(
         "smartpubsub.cli.pipeline_workload:workload",
         "Assign events to publishers and subscriptions to nodes.",

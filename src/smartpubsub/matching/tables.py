@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.predicates import Predicate, PredicateError
+from smartpubsub.predicates import Interval, Predicate, PredicateError
+from smartpubsub.predicates.names import check_name
 
 EVENTS_SCHEMA = pa.schema(
     [
@@ -33,6 +35,8 @@ EVENTS_SCHEMA = pa.schema(
     ]
 )
 KEYS_TYPE = pa.large_list(pa.int64())
+KNOWN_NAMES_MAX = 100_000
+"""How many names are remembered to be right, so that they are not looked at again."""
 BATCH_KEYS = 1 << 20
 """With so many keys a batch of results is full; the native engine has the same number."""
 
@@ -107,15 +111,67 @@ def _check_parts(given: pa.DataType | None, wanted: pa.DataType) -> None:
 def events_of(table: pa.Table) -> Iterator[Predicate]:
     """The events of a table, row by row; attributes are as many as each row has."""
     written = written_events(table)
-    rows = columns_of(table).to_pylist() if written is None else written.to_pylist()
-    for number, row in enumerate(rows):
+    if written is None:
+        yield from _events_from(columns_of(table))
+        return
+    for number, text in enumerate(written.to_pylist()):
         try:
-            if isinstance(row, dict):
-                yield _event_of(row)
-            else:
-                yield Predicate.parse(row or "", attributes_max=len(row or "") + 1)
+            yield Predicate.parse(text or "", attributes_max=len(text or "") + 1)
         except PredicateError as error:
             raise TableError(f"row {number}: {error}") from None
+
+
+def _events_from(table: pa.Table) -> Iterator[Predicate]:
+    """Column by column, which takes a third of the time; what is unusual is left to `_event_of`."""
+    known: set[str] = set()
+    rows_before = 0
+    for batch in table.to_batches():
+        topics, ranges = batch.columns
+        topic_ends, topic_names = _unfolded(topics)
+        range_ends, parts = _unfolded(ranges)
+        named, los, his = (part.to_pylist() for part in parts.flatten())
+        topic_list = topic_names.to_pylist()
+        topic_start = range_start = 0
+        for row, (topic_end, range_end) in enumerate(zip(topic_ends, range_ends, strict=True)):
+            own = topic_list[topic_start:topic_end]
+            carried: dict[str, Interval | None] = dict.fromkeys(own)
+            is_usual = bool(own) or range_end > range_start
+            for place in range(range_start, range_end):
+                lo, hi = los[place], his[place]
+                lo = -math.inf if lo is None else lo + 0.0
+                hi = math.inf if hi is None else hi + 0.0
+                is_usual = is_usual and lo <= hi and lo != math.inf and hi != -math.inf
+                carried[named[place]] = Interval(lo, hi)
+            is_usual = is_usual and len(carried) == len(own) + range_end - range_start
+            topic_start, range_start = topic_end, range_end
+            if is_usual and (carried.keys() <= known or _are_names(carried, known)):
+                yield Predicate.unchecked(carried)
+                continue
+            try:
+                yield _event_of(batch.slice(row, 1).to_pylist()[0])
+            except PredicateError as error:
+                raise TableError(f"row {rows_before + row}: {error}") from None
+        rows_before += len(batch)
+
+
+def _unfolded(lists: pa.ListArray) -> tuple[list[int], pa.Array]:
+    """Where each list ends among the values of all."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    return pc.cumulative_sum(lengths).to_pylist(), lists.flatten()
+
+
+def _are_names(carried: Iterable[object], known: set[str]) -> bool:
+    """Whether all can be names, which is then known."""
+    for name in carried:
+        if not isinstance(name, str):
+            return False
+        try:
+            check_name(name)
+        except ValueError:
+            return False
+        if len(known) < KNOWN_NAMES_MAX:
+            known.add(name)
+    return True
 
 
 def _event_of(row: dict[str, list]) -> Predicate:  # type: ignore[type-arg]  # checked by the cast

@@ -98,6 +98,8 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
+        # Python processes that are not needed any more say nothing about it.
+        "spark.python.daemon.module": "smartpubsub.pipeline.worker_daemon",
         # A task that runs Python costs 8 ms instead of 25.
         "spark.python.unix.domain.socket.enabled": "true",
         # Conditions reach our own sources, which then read less.

@@ -1,0 +1,211 @@
+"""`bench pipeline`: stages of the pipeline next to SQL and to the engine without Spark.
+
+Everything runs on one session, which is started and warm before anything is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import SparkFiles
+from pyspark.sql import DataFrame, SparkSession
+
+from smartpubsub.bench import machine
+from smartpubsub.bench.comparison import DisagreementError, Progress
+from smartpubsub.bench.report import Ratio, Report
+from smartpubsub.bench.sql_match import join, waiting
+from smartpubsub.bench.timing import best_seconds
+from smartpubsub.bench.workloads import W2, events, subscriptions
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.matching import Index
+from smartpubsub.matching.native_engine import is_available
+from smartpubsub.pipeline.ingest import judged
+from smartpubsub.pipeline.ingest_folder import write_ingested
+from smartpubsub.pipeline.mapping import REDDIT
+from smartpubsub.pipeline.match import matches_in, share_index
+from smartpubsub.pipeline.session import core_count, spark_session
+from smartpubsub.pipeline.sources import find_sources, read_sources
+from smartpubsub.workloads.subreddits import TOPICS
+
+
+class Sizes(NamedTuple):
+    """How much is measured."""
+
+    subscriptions: int = 1_000_000
+    events: int = 200_000
+    sql_events: int = 10_000
+    """The join gets a part of the events, since it takes long."""
+    native_events: int = 50_000
+    lines: int = 400_000
+    warm_lines: int = 20_000
+
+
+EVENTS_PER_BATCH = 10_000
+"""What Spark hands over at once, and so what the engine alone gets at once."""
+
+
+class Bench(NamedTuple):
+    """What every measurement needs."""
+
+    spark: SparkSession
+    report: Report
+    folder: Path
+    seed: int
+    sizes: Sizes
+    progress: Progress
+
+
+def run(seed: int, *, progress: Progress, sizes: Sizes | None = None) -> Report:
+    """Measure everything."""
+    if not is_available():
+        raise SmartPubSubError(
+            "bench pipeline compares the native engine, which is not installed;"
+            " install a C++20 compiler and set up again"
+        )
+    report = Report({**machine.describe(), "cores used": core_count()})
+    progress("starting Spark")
+    with spark_session() as spark, tempfile.TemporaryDirectory() as folder:
+        bench = Bench(spark, report, Path(folder), seed, sizes or Sizes(), progress)
+        for measure in MEASUREMENTS:
+            measure(bench)
+    return report
+
+
+def measure_matching(bench: Bench) -> None:
+    """The stage `match` next to the join in SQL, and to the engine without Spark."""
+    sizes, report = bench.sizes, bench.report
+    bench.progress("matching: making tables")
+    published = _event_table(bench, "events", sizes.events)
+    few = _event_table(bench, "few", sizes.sql_events)
+    wanted = subscriptions(W2, sizes.subscriptions, bench.seed).table()
+    subscribed = _write(bench, "subscriptions", "subscription_id", wanted)
+    bench.progress("matching: building the index")
+    start = time.perf_counter()
+    index_name = share_index(subscribed)
+    report.add("index", sizes.subscriptions / (time.perf_counter() - start), "subscriptions/s")
+    bench.progress("matching: the engine alone")
+    native = _native_rate(bench, Index.load(SparkFiles.get(index_name)))
+    report.add("native single process", native, "events/s")
+    bench.progress("matching: the stage")
+    matches_in(few, index_name).write.format("noop").mode("overwrite").save()
+    found = matches_in(published, index_name)
+    seconds = best_seconds(lambda: found.write.format("noop").mode("overwrite").save(), tries=2)
+    report.add("match to nowhere", sizes.events / seconds, "events/s")
+    written = sizes.events / best_seconds(lambda: _to_parquet(bench, found, "matches"), tries=2)
+    report.add("match", written, "events/s")
+    bench.progress("matching: the join in SQL")
+    _to_parquet(bench, waiting(subscribed), "waiting")
+    ready = bench.spark.read.parquet(str(bench.folder / "waiting"))
+    joined = join(few, ready)
+    seconds = best_seconds(lambda: _to_parquet(bench, joined, "joined"), tries=1)
+    report.add("sql join", sizes.sql_events / seconds, "events/s")
+    _check(bench, matches_in(few, index_name))
+    report.ratios += [
+        Ratio("match/sql join", written / report.value("sql join"), at_least=20),
+        Ratio(
+            "match/native single process",
+            report.value("match to nowhere") / (core_count() * native),
+            at_least=0.5,
+        ),
+    ]
+
+
+def measure_ingest(bench: Bench) -> None:
+    """The stage `ingest`, from plain JSON lines."""
+    bench.progress("ingest")
+    seconds = [
+        _ingest(bench, name, count)
+        for name, count in (("warm.jsonl", bench.sizes.warm_lines), ("dump", bench.sizes.lines))
+    ]
+    rate = bench.sizes.lines / seconds[-1]
+    bench.report.add("ingest", rate, "lines/s")
+    bench.report.ratios.append(Ratio("ingest lines/s", rate, at_least=100_000))
+
+
+MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (measure_matching, measure_ingest)
+
+
+def _event_table(bench: Bench, name: str, count: int) -> DataFrame:
+    return _write(bench, name, "event_id", events(count, bench.seed).table())
+
+
+def _write(bench: Bench, name: str, key: str, table: pa.Table) -> DataFrame:
+    """A table on disk, in as many files as there are cores, so that all have something to do."""
+    folder = bench.folder / name
+    folder.mkdir()
+    numbers = pa.array(np.arange(len(table)))
+    table = table.add_column(0, key, numbers)
+    table = table.append_column("predicate", pa.nulls(len(table), pa.string()))
+    part = -(-len(table) // (2 * core_count()))
+    for number, start in enumerate(range(0, len(table), part)):
+        path = folder / f"{number}.parquet"
+        pq.write_table(table.slice(start, part), path, compression="zstd")
+    return bench.spark.read.parquet(str(folder))
+
+
+def _native_rate(bench: Bench, index: Index) -> float:
+    table = events(bench.sizes.native_events, bench.seed).table()
+    parts = [
+        table.slice(start, EVENTS_PER_BATCH) for start in range(0, len(table), EVENTS_PER_BATCH)
+    ]
+    return len(table) / best_seconds(lambda: [index.match_table(part) for part in parts])
+
+
+def _to_parquet(bench: Bench, frame: DataFrame, name: str) -> None:
+    frame.write.mode("overwrite").parquet(str(bench.folder / name))
+
+
+def _check(bench: Bench, found: DataFrame) -> None:
+    """Both ways have to find the same, or their speed means nothing."""
+    joined = bench.spark.read.parquet(str(bench.folder / "joined"))
+    if found.exceptAll(joined).union(joined.exceptAll(found)).count():
+        raise DisagreementError(
+            "the stage match and the join in SQL find different matches; please report this"
+        )
+
+
+def _ingest(bench: Bench, name: str, count: int) -> float:
+    path = bench.folder / name
+    _write_comments(path, count, bench.seed)
+    out = str(bench.folder / "records")
+    start = time.perf_counter()
+    sources = find_sources(bench.spark, [str(path)], REDDIT)
+    found = read_sources(bench.spark, sources, REDDIT)
+    write_ingested(judged(found, REDDIT, "a salt"), out, sources)
+    return time.perf_counter() - start
+
+
+def _write_comments(path: Path, count: int, seed: int) -> None:
+    """Lines as dumps have them, of usual length."""
+    rng = Random(seed)
+    names = [topic.name for topic in TOPICS]
+    weights = [topic.events for topic in TOPICS]
+    words = [f"word{number}" for number in range(2_000)]
+    bodies = [" ".join(rng.choices(words, k=rng.randint(3, 40))) for _ in range(1_000)]
+    with path.open("w", encoding="utf-8") as file:
+        for number, topic in enumerate(rng.choices(names, weights, k=count)):
+            comment = {
+                "id": f"c{number:x}",
+                "author": f"user-{rng.randrange(5_000)}",
+                "subreddit": topic,
+                "body": bodies[rng.randrange(1_000)],
+                "created_utc": str(1_190_000_000 + number),
+                "score": rng.randint(-5, 50),
+                "ups": rng.randint(0, 50),
+                "downs": 0,
+                "controversiality": 0,
+                "link_id": "t3_5yba3",
+                "parent_id": "t1_c02s6r4",
+                "edited": False,
+                "distinguished": None,
+            }
+            file.write(json.dumps(comment) + "\n")

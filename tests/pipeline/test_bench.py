@@ -1,0 +1,60 @@
+"""The pipeline's benchmark, on data small enough for a test."""
+
+import json
+
+import pytest
+from pyspark.sql import DataFrame
+
+from smartpubsub.bench import pipeline, sql_match
+from smartpubsub.bench.comparison import DisagreementError
+from smartpubsub.cli.main import main
+from smartpubsub.matching.native_engine import is_available
+
+needs_native = pytest.mark.skipif(not is_available(), reason="the native engine is not built")
+SMALL = pipeline.Sizes(
+    subscriptions=2_000,
+    events=200,
+    sql_events=100,
+    native_events=100,
+    lines=200,
+    warm_lines=10,
+)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "Sizes", lambda: SMALL)
+
+
+@needs_native
+@pytest.mark.usefixtures("small", "spark")
+def test_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "pipeline", "--json"]) == 0
+
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert set(document) == {"machine", "figures", "ratios"}
+    bounds = {ratio["name"]: ratio["at_least"] for ratio in document["ratios"]}
+    promised = {
+        "match/sql join": 20,
+        "match/native single process": 0.5,
+        "ingest lines/s": 100_000,
+    }
+    assert promised.items() <= bounds.items()
+    assert all(figure["value"] > 0 for figure in document["figures"])
+    assert "matching: the join in SQL" in output.err
+
+
+@needs_native
+@pytest.mark.usefixtures("small", "spark")
+def test_ways_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = sql_match.join
+
+    def wrong(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
+        return honest(events, subscriptions).where("event_id > 5")
+
+    monkeypatch.setattr(pipeline, "join", wrong)
+    monkeypatch.setattr(pipeline, "MEASUREMENTS", (pipeline.measure_matching,))
+
+    with pytest.raises(DisagreementError, match="please report"):
+        pipeline.run(1, progress=lambda _: None)
