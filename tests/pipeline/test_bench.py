@@ -12,7 +12,7 @@ from smartpubsub.matching.native_engine import is_available
 
 needs_native = pytest.mark.skipif(not is_available(), reason="the native engine is not built")
 SMALL = pipeline.Sizes(
-    subscriptions=2_000,
+    subscriptions=20_000,
     events=200,
     sql_events=100,
     native_events=100,
@@ -51,7 +51,7 @@ def test_ways_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
     honest = sql_match.join
 
     def wrong(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
-        return honest(events, subscriptions).where("event_id > 5")
+        return honest(events, subscriptions).where("false")
 
     monkeypatch.setattr(pipeline, "join", wrong)
     monkeypatch.setattr(pipeline, "MEASUREMENTS", (pipeline.measure_matching,))

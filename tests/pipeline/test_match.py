@@ -13,6 +13,7 @@ from smartpubsub.bench.sql_match import sql_matches
 from smartpubsub.cli.main import main
 from smartpubsub.matching import Index
 from smartpubsub.pipeline.match import PAIRS_PER_BATCH, matches, pairs
+from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH
 from smartpubsub.predicates import Predicate
 from tests.pipeline.given import (
     generated,
@@ -81,6 +82,20 @@ def test_a_second_run_replaces_the_first_and_the_folder_holds_parquet_only(
     assert pairs_in(tmp_path / "matches") == [(0, 0)]
     names = [path.name for path in (tmp_path / "matches").iterdir()]
     assert all(name.endswith(".parquet") or name[0] in "_." for name in names)
+
+
+def test_one_large_part_of_a_file_is_shared_by_all_cores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = 2 * EVENTS_PER_BATCH + 7
+    numbers = pa.array(range(count), pa.int32())
+    events = pa.table({"event_id": numbers, "topics": [["surf"]] * count})
+    table_in(tmp_path / "events", events)
+    table_in(tmp_path / "subscriptions", numbered("subscription_id", [Predicate.parse("surf")]))
+
+    run(tmp_path, capsys)
+
+    assert pairs_in(tmp_path / "matches") == [(number, 0) for number in range(count)]
 
 
 def test_nobody_subscribes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,8 @@ from smartpubsub.matching.native_engine import is_available
 from smartpubsub.pipeline.ingest import judged
 from smartpubsub.pipeline.ingest_folder import write_ingested
 from smartpubsub.pipeline.mapping import REDDIT
-from smartpubsub.pipeline.match import matches_in, share_index
+from smartpubsub.pipeline.match import share_index
+from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH, matches_in_files
 from smartpubsub.pipeline.session import core_count, spark_session
 from smartpubsub.pipeline.sources import find_sources, read_sources
 from smartpubsub.workloads.subreddits import TOPICS
@@ -41,16 +42,12 @@ class Sizes(NamedTuple):
     """How much is measured."""
 
     subscriptions: int = 1_000_000
-    events: int = 200_000
+    events: int = 400_000
     sql_events: int = 10_000
     """The join gets a part of the events, since it takes long."""
     native_events: int = 50_000
     lines: int = 400_000
     warm_lines: int = 20_000
-
-
-EVENTS_PER_BATCH = 10_000
-"""What Spark hands over at once, and so what the engine alone gets at once."""
 
 
 class Bench(NamedTuple):
@@ -87,7 +84,8 @@ def measure_matching(bench: Bench) -> None:
     published = _event_table(bench, "events", sizes.events)
     few = _event_table(bench, "few", sizes.sql_events)
     wanted = subscriptions(W2, sizes.subscriptions, bench.seed).table()
-    subscribed = _write(bench, "subscriptions", "subscription_id", wanted)
+    path = _write(bench, "subscriptions", "subscription_id", wanted)
+    subscribed = bench.spark.read.parquet(path)
     bench.progress("matching: building the index")
     start = time.perf_counter()
     index_name = share_index(subscribed)
@@ -96,8 +94,9 @@ def measure_matching(bench: Bench) -> None:
     native = _native_rate(bench, Index.load(SparkFiles.get(index_name)))
     report.add("native single process", native, "events/s")
     bench.progress("matching: the stage")
-    matches_in(few, index_name).write.format("noop").mode("overwrite").save()
-    found = matches_in(published, index_name)
+    found = matches_in_files(bench.spark, few, index_name)
+    found.write.format("noop").mode("overwrite").save()
+    found = matches_in_files(bench.spark, published, index_name)
     seconds = best_seconds(lambda: found.write.format("noop").mode("overwrite").save(), tries=2)
     report.add("match to nowhere", sizes.events / seconds, "events/s")
     written = sizes.events / best_seconds(lambda: _to_parquet(bench, found, "matches"), tries=2)
@@ -105,10 +104,10 @@ def measure_matching(bench: Bench) -> None:
     bench.progress("matching: the join in SQL")
     _to_parquet(bench, waiting(subscribed), "waiting")
     ready = bench.spark.read.parquet(str(bench.folder / "waiting"))
-    joined = join(few, ready)
+    joined = join(bench.spark.read.parquet(few), ready)
     seconds = best_seconds(lambda: _to_parquet(bench, joined, "joined"), tries=1)
     report.add("sql join", sizes.sql_events / seconds, "events/s")
-    _check(bench, matches_in(few, index_name))
+    _check(bench, matches_in_files(bench.spark, few, index_name))
     report.ratios += [
         Ratio("match/sql join", written / report.value("sql join"), at_least=20),
         Ratio(
@@ -134,11 +133,11 @@ def measure_ingest(bench: Bench) -> None:
 MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (measure_matching, measure_ingest)
 
 
-def _event_table(bench: Bench, name: str, count: int) -> DataFrame:
+def _event_table(bench: Bench, name: str, count: int) -> str:
     return _write(bench, name, "event_id", events(count, bench.seed).table())
 
 
-def _write(bench: Bench, name: str, key: str, table: pa.Table) -> DataFrame:
+def _write(bench: Bench, name: str, key: str, table: pa.Table) -> str:
     """A table on disk, in as many files as there are cores, so that all have something to do."""
     folder = bench.folder / name
     folder.mkdir()
@@ -149,7 +148,7 @@ def _write(bench: Bench, name: str, key: str, table: pa.Table) -> DataFrame:
     for number, start in enumerate(range(0, len(table), part)):
         path = folder / f"{number}.parquet"
         pq.write_table(table.slice(start, part), path, compression="zstd")
-    return bench.spark.read.parquet(str(folder))
+    return str(folder)
 
 
 def _native_rate(bench: Bench, index: Index) -> float:

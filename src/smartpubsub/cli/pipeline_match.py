@@ -23,6 +23,7 @@ def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> Non
     """
     with spark.session("match") as session:
         from smartpubsub.pipeline import match as matching
+        from smartpubsub.pipeline.match_files import can_read_files, matches_in_files
         from smartpubsub.pipeline.schemas import EVENTS, MATCHES, SUBSCRIPTIONS
         from smartpubsub.pipeline.summary import Summary
         from smartpubsub.pipeline.tables import check_output, read_table, write_table
@@ -30,7 +31,12 @@ def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> Non
         published = read_table(session, events, EVENTS, matching.EVENT_COLUMNS)
         wanted = read_table(session, subscriptions, SUBSCRIPTIONS, matching.SUBSCRIPTION_COLUMNS)
         check_output(session, out, [events, subscriptions])
-        write_table(matching.matches(published, wanted), out, MATCHES)
+        index_name = matching.share_index(wanted)
+        if can_read_files(session, events):
+            found = matches_in_files(session, events, index_name)
+        else:
+            found = matching.matches_in(published, index_name)
+        write_table(found, out, MATCHES)
         summary = Summary(
             stage="match",
             rows_in={"events": published.count(), "subscriptions": wanted.count()},

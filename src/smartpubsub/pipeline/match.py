@@ -80,16 +80,21 @@ def _numbered_predicates(table: pa.Table) -> Iterator[tuple[int, Predicate]]:
 
 def _matcher(index_name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index = _mapped(SparkFiles.get(index_name))
+        index = mapped_index(index_name)
         for batch in batches:
             yield from pairs(index, pa.Table.from_batches([batch]))
 
     return match
 
 
+def mapped_index(index_name: str) -> Index:
+    """An index that was shared, for a task."""
+    return _mapped(SparkFiles.get(index_name))
+
+
 @lru_cache(maxsize=1)
 def _mapped(path: str) -> Index:
-    """The index, which a worker keeps from task to task."""
+    """What a worker keeps from task to task."""
     return Index.load(path)
 
 
@@ -112,13 +117,14 @@ def pairs(index: Index, events: pa.Table) -> Iterator[pa.RecordBatch]:
 
 def _apart(table: pa.Table, key: str) -> Iterator[tuple[pa.ChunkedArray, pa.Table]]:
     """The rows that are taken apart, then those that are only written; each with their keys."""
-    if table.column(key).null_count:
+    numbers = table.column(key).cast(pa.int64())
+    if numbers.null_count:
         raise PipelineError(f"{key} is null in a row; every row has its own number")
     is_written = pc.and_(pc.is_null(table.column("topics")), pc.is_null(table.column("ranges")))
     if not pc.any(is_written).as_py():
-        yield table.column(key), table.select(EVENTS_SCHEMA.names)
+        yield numbers, table.select(EVENTS_SCHEMA.names)
         return
-    rest = table.filter(pc.invert(is_written))
-    yield rest.column(key), rest.select(EVENTS_SCHEMA.names)
-    written = table.filter(is_written)
-    yield written.column(key), pa.table({"event": written.column("predicate")})
+    rest = pc.invert(is_written)
+    yield numbers.filter(rest), table.filter(rest).select(EVENTS_SCHEMA.names)
+    texts = table.column("predicate").filter(is_written)
+    yield numbers.filter(is_written), pa.table({"event": texts})
