@@ -17,7 +17,6 @@ SMALL = pipeline.Sizes(
     sql_events=100,
     native_events=100,
     lines=200,
-    warm_lines=10,
 )
 
 
