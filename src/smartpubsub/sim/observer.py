@@ -41,6 +41,7 @@ class Observer:
         self.publishers: dict[Predicate, int] = {}
         """Who alone may publish in a topic, where that is so."""
         self._owed: dict[EventId, dict[int, None]] = {}
+        self._written: dict[EventId, str] = {}
         self._open_calls: dict[tuple[int, str, object], None] = {}
 
     # --- what is waited for ---
@@ -61,6 +62,7 @@ class Observer:
         what, key, predicate, size, topic = call
         row = Row(now, what, node, size=size, text=str(predicate))
         if isinstance(key, EventId):
+            self._written[key] = str(key)
             self.trace.add_row(row._replace(event=str(key)))
             self._publish(now, node, key, call)
         elif isinstance(key, Predicate):
@@ -136,7 +138,9 @@ class Observer:
             self.copies[node, id] = count + 1
             if count:
                 self.journal.wire_duplicates += 1
-                self.trace.add_row(Row(now, "duplicate", node, event=str(id)))
+            # Floodsub has hundreds of copies of an event, and writing an id out takes a while.
+            written = self._written.get(id) or str(id)
+            self.trace.add_copy(now, node, written)
 
     def failed(self, now: int, node: int, kind: str) -> None:
         """Something has gone wrong with a node, or right again."""

@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
     at_us: int
     what: str
-    """send, receive, duplicate, drop, timer, deliver, create, subscribe, unsubscribe, publish,
+    """send, receive, copy, drop, timer, deliver, create, subscribe, unsubscribe, publish,
     acknowledge, fault, and at last end."""
     node: int
     """Which node, or -1 if it concerns all."""
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     size: int = 0
     """Bytes on the wire, or of the payload."""
     event: str = ""
-    """The id of the event that was published or delivered, or came once more."""
+    """The id of the event that was published or delivered, or that a copy is of."""
     hops: int = 0
     text: str = ""
     """A predicate, the subscriptions that an event was delivered to, or what kind of run it was."""
@@ -56,6 +56,12 @@ class Trace:
             self._rows.append(Row(at, what, node, peer, kind, size))
         if len(self._pending) >= _ROWS_AT_ONCE:
             self.flush()
+
+    def add_copy(self, at: int, node: int, event: str) -> None:
+        """Note that an event has come down to a node, for the first time or again."""
+        self._pending.append(f"{at} copy {node} {event}\n")
+        if self._sink is not None:
+            self._rows.append(Row(at, "copy", node, event=event))
 
     def add_row(self, row: Row) -> None:
         """Note something about an event or a subscription."""
