@@ -1,5 +1,6 @@
 """smartpubsub demo."""
 
+import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +14,11 @@ from smartpubsub.bench.workloads import W1, events, subscriptions
 from smartpubsub.cli.doctor import table as machine_table
 from smartpubsub.cli.explain import table as verdict_table
 from smartpubsub.cli.health import run_checks
+from smartpubsub.cli.main import smartpubsub
 from smartpubsub.cli.sim_text import result_text
 from smartpubsub.matching import FilterSet
 from smartpubsub.matching.native_engine import is_available
+from smartpubsub.pipeline.java import NoJavaError
 from smartpubsub.predicates import Predicate, explain
 from smartpubsub.sim.crowd import contact_of
 from smartpubsub.sim.experiment import Experiment
@@ -26,11 +29,24 @@ from smartpubsub.workloads import ScenarioOptions, scenario
 SUBSCRIPTION_COUNT = 20_000
 EVENT_COUNT = 200
 NODE_COUNT = 60
+REAL_NODE_COUNT = 12
+REPORT = Path("smartpubsub-demo")
+"""The folder that the report is left in."""
+REAL_EVENT_COUNT = 30
+SHORT_LIVED = (
+    ("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1"),
+    ("spark.sql.adaptive.enabled", "false"),
+    ("spark.sql.codegen.wholeStage", "false"),
+    ("spark.sql.shuffle.partitions", "1"),
+)
+"""For a Spark that lives for a minute, in which compiling and re-planning would not pay."""
 
 
 @click.command()
 def demo() -> None:
     """Show what SmartPubSub does.
+
+    Takes one to two minutes and leaves a report in the folder smartpubsub-demo.
 
     \b
     Example:
@@ -112,6 +128,34 @@ def show_nodes() -> None:
         click.echo(f"node 2 gets         {got.predicate}, {got.payload.decode()}, {got.hops} hops")
 
 
+def show_report() -> None:
+    """Commands as a user types them; Spark is started once for all of them."""
+    with TemporaryDirectory() as folder:
+        trace, metrics = f"{folder}/demo", f"{folder}/metrics"
+        what = f"--scenario fault --nodes {REAL_NODE_COUNT} --events {REAL_EVENT_COUNT}"
+        words = f"testbed run --protocol scoutsubs {what} --no-simulate --trace"
+        _command(*words.split(), trace)
+        try:
+            from smartpubsub.pipeline.session import SessionOptions, spark_session
+
+            with spark_session(SessionOptions(settings=SHORT_LIVED)):
+                _command("pipeline", "measure", trace, "--out", metrics)
+                title = f"{REAL_NODE_COUNT} real nodes, of which some crash"
+                report = ["pipeline", "report", metrics, "--out", str(REPORT)]
+                _command(*report, "--title", title)
+        except ModuleNotFoundError as error:
+            remedy = "pip install 'smartpubsub[pipeline]'"
+            click.echo(f"the pipeline needs {error.name}; install it with: {remedy}")
+        except NoJavaError as error:
+            click.echo(error)
+
+
+def _command(*words: str) -> None:
+    click.echo(f"$ smartpubsub {shlex.join(words)}")
+    smartpubsub.main(words, standalone_mode=False)
+    click.echo()
+
+
 STEPS: list[tuple[str, Callable[[], None]]] = [
     ("What works on this machine", show_machine),
     ("Does an event match?", show_match),
@@ -119,4 +163,5 @@ STEPS: list[tuple[str, Callable[[], None]]] = [
     ("Who wants this event?", show_speed),
     ("Nodes crash, and nothing is lost", show_network),
     ("Real nodes on real connections", show_nodes),
+    ("Real nodes crash, and what happened becomes a report", show_report),
 ]

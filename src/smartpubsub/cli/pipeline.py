@@ -20,6 +20,15 @@ COMMANDS = {
         "smartpubsub.cli.pipeline_match:match",
         "Find every event with every subscription that it matches.",
     ),
+    "campaign": LazyCommand(
+        "smartpubsub.cli.pipeline_campaign:campaign", "Run the many simulations of a plan."
+    ),
+    "measure": LazyCommand(
+        "smartpubsub.cli.pipeline_measure:measure", "Make tables of metrics from traces."
+    ),
+    "report": LazyCommand(
+        "smartpubsub.cli.pipeline_report:report", "Draw the figures of the papers from a campaign."
+    ),
 }
 
 

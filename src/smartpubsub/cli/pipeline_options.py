@@ -34,8 +34,11 @@ class SparkOptions:
     began_at: float = field(default_factory=time.monotonic)
 
     @contextmanager
-    def session(self, title: str) -> Iterator[SparkSession]:
-        """A session whose progress is told and whose errors have one line."""
+    def session(self, title: str, told: Callable[[], str] | None = None) -> Iterator[SparkSession]:
+        """A session whose progress is told and whose errors have one line.
+
+        `told` says how far a stage has got that knows it better than Spark does.
+        """
         with needing_spark():
             from smartpubsub.pipeline.errors import told_plainly
             from smartpubsub.pipeline.progress import StageProgress
@@ -43,7 +46,11 @@ class SparkOptions:
         options = SessionOptions(
             master=self.master, memory_mb=self.memory_mb, settings=self.settings
         )
-        with spark_session(options) as spark, told_plainly(), StageProgress(spark, title):
+        with (
+            spark_session(options) as spark,
+            told_plainly(),
+            StageProgress(spark, title, told=told),
+        ):
             yield spark
 
     def seconds(self) -> float:

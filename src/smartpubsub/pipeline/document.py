@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
+from smartpubsub.pipeline.result_schemas import CAMPAIGN_TABLES
 from smartpubsub.pipeline.schemas import TABLES, Table
+from smartpubsub.pipeline.traces import TRACES
 
 MARK = "<!-- tables -->"
 
 
 def tables_text() -> str:
     """A heading and a list of columns for each table."""
-    return "\n\n".join(map(_table_text, TABLES))
+    return "\n\n".join(map(_table_text, (*TABLES, *CAMPAIGN_TABLES, TRACES, *METRIC_TABLES)))
 
 
 def _table_text(table: Table) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
@@ -22,9 +23,18 @@ class StageProgress:
     It is a context manager: a thread asks Spark while the block runs.
     """
 
-    def __init__(self, spark: SparkSession, title: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        title: str,
+        stream: TextIO | None = None,
+        *,
+        told: Callable[[], str] | None = None,
+    ) -> None:
         self._tracker = spark.sparkContext.statusTracker()
         self._title = title
+        self._told = told
+        """Says how far a stage has got that knows it better than by Spark's tasks."""
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._over = threading.Event()
@@ -54,14 +64,16 @@ class StageProgress:
     def line(self) -> str:
         """What is going on now."""
         seconds = time.monotonic() - self._began_at
+        return f"{self._title}: {self._told() if self._told else self._tasks()}, {seconds:,.0f} s"
+
+    def _tasks(self) -> str:
         done = total = 0
         for number in self._tracker.getActiveStageIds():
             stage = self._tracker.getStageInfo(number)
             if stage is not None:
                 done += stage.numCompletedTasks
                 total += stage.numTasks
-        tasks = f"{done:,} of {total:,} tasks" if total else "preparing"
-        return f"{self._title}: {tasks}, {seconds:,.0f} s"
+        return f"{done:,} of {total:,} tasks" if total else "preparing"
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

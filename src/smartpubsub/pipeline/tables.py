@@ -34,6 +34,14 @@ def read_table(
 
     Other columns may be there as well. A column that may be null may be missing.
     """
+    require_table(spark, path, table)
+    with told_plainly():
+        frame = spark.read.parquet(path)
+    return conforming(frame, table, columns or table.names, place=path)
+
+
+def require_table(spark: SparkSession, path: str, table: Table) -> None:
+    """Raise an error if there is no folder with Parquet and nothing else."""
     folder = Folder(spark, path)
     require(folder, f"a table of {table.name}")
     files = [f for f in folder.files() if not _is_passed_over(f.removeprefix(folder.full_path))]
@@ -45,9 +53,6 @@ def read_table(
             f"{other.removeprefix('file:')} is not Parquet; give the folder of a table of"
             f" {table.name}, which has nothing else"
         )
-    with told_plainly():
-        frame = spark.read.parquet(path)
-    return conforming(frame, table, columns or table.names, place=path)
 
 
 def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place: str) -> DataFrame:
@@ -95,6 +100,12 @@ def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> 
             raise PipelineError(
                 f"{path} has something in it that is not a table, {name!r}; choose a new folder"
             )
+
+
+def check_outputs(spark: SparkSession, path: str, names: Sequence[str]) -> None:
+    """Raise an error if writing tables of these names below a folder would destroy something."""
+    for name in names:
+        check_output(spark, f"{path.rstrip('/')}/{name}")
 
 
 def _lies_in(path: str, other: str) -> bool:

@@ -147,7 +147,9 @@ def end_row(run: Run, scenario: str) -> Row:
         "began_us": run.began_us,
         # With regions links differ, and which ones an event took is not in the trace.
         "latency_us": None if options.network.regions else options.network.latency_us,
+        "refresh_us": options.stack.scout_settings.renew_us,
         "promises_order": promises_order(run),
+        "unordered": [str(p) for p, is_kept in run.observer.ordered.items() if not is_kept],
         "interrupted": run.was_interrupted,
     }
     return Row(run.observer.journal.ended_us, "end", -1, text=json.dumps(about))

@@ -1,0 +1,98 @@
+"""The stage `measure`: from traces to tables of metrics.
+
+What applications did and got is read out of the traces once and written as tables; everything that
+is counted is then counted from those. No step keeps a whole run in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from smartpubsub.pipeline import told
+from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
+from smartpubsub.pipeline.owed import pairs
+from smartpubsub.pipeline.summed import (
+    node_metrics,
+    published_metrics,
+    run_metrics,
+    topic_metrics,
+    window_metrics,
+)
+from smartpubsub.pipeline.tables import write_table
+from smartpubsub.pipeline.traces import check_ends, ends
+
+WINDOW_MS = 1_000
+
+_TABLES = {table.name: table for table in METRIC_TABLES}
+
+
+def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping[str, DataFrame]:
+    """Write all tables of metrics below a folder, and hand them back by their names."""
+    check_ends(rows)
+    about = sf.broadcast(ends(rows))
+    fault = sf.broadcast(told.faults(rows))
+    made: dict[str, DataFrame] = {}
+
+    def write(name: str, frame: DataFrame) -> None:
+        path, table = f"{out}/{name}", _TABLES[name]
+        write_table(frame, path, table)
+        made[name] = rows.sparkSession.read.schema(table.schema).parquet(path)
+
+    orphan = sf.broadcast(told.orphans(rows, fault, about))
+    wanted, said = told.subscriptions(rows, fault), told.events(rows, fault, orphan)
+    write("deliveries", pairs(said, wanted, told.deliveries(rows), fault, about))
+    write("subscribed", _subscribed(wanted))
+    write("copies", _copies(rows))
+    write("loads", _loads(rows, about, window_ms))
+    write("by_event", published_metrics(said, made))
+    write("by_node", node_metrics(about, made))
+    write("by_topic", topic_metrics(made))
+    write("by_window", window_metrics(about, made, window_ms))
+    write("runs", run_metrics(about, made))
+    return made
+
+
+def _subscribed(subscriptions: DataFrame) -> DataFrame:
+    of_node = Window.partitionBy("run", "node").orderBy("called_us", "subscription")
+    return subscriptions.select(
+        "run",
+        "node",
+        "subscription",
+        "predicate",
+        told.topic_of("predicate").alias("topic"),
+        "called_us",
+        sf.get("in_force", sf.lit(0)).start_us.alias("in_force_us"),
+        (sf.get("in_force", sf.lit(0)).start_us - sf.col("called_us")).alias("latency_us"),
+        sf.row_number().over(of_node).cast("bigint").alias("place"),
+    )
+
+
+def _copies(rows: DataFrame) -> DataFrame:
+    counted = rows.where("what = 'copy'").groupBy("run", "event", "node").count()
+    return counted.withColumnRenamed("count", "copies")
+
+
+def _loads(rows: DataFrame, about: DataFrame, window_ms: int) -> DataFrame:
+    """Traffic counts from when the overlay stood: how nodes joined is another question."""
+
+    def count(what: str, name: str) -> Column:
+        return sf.count_if(sf.col("what") == what).alias(name)
+
+    window = sf.floor((sf.col("at_us") - sf.col("began_us")) / (window_ms * 1000))
+    return (
+        rows.where("what in ('send', 'receive', 'drop')")
+        .join(about.select("run", "began_us"), "run")
+        .where("at_us >= began_us")
+        .groupBy("run", "node", window.alias("window"))
+        .agg(
+            count("send", "sent"),
+            count("receive", "received"),
+            sf.coalesce(sf.sum(sf.when(sf.col("what") == "send", sf.col("size"))), sf.lit(0)).alias(
+                "sent_bytes"
+            ),
+            count("drop", "dropped"),
+        )
+    )

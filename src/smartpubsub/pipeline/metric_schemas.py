@@ -1,0 +1,189 @@
+"""The tables that `measure` makes of traces, beside the one of runs."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from smartpubsub.pipeline.result_schemas import LATENCY_FIGURES, RUN, RUNS
+from smartpubsub.pipeline.schemas import Column, Table
+
+_LONG, _DOUBLE, _STRING, _YES_NO = LongType(), DoubleType(), StringType(), BooleanType()
+
+_GOT = ArrayType(
+    StructType(
+        [
+            StructField("at_us", _LONG),
+            StructField("row", _LONG),
+            StructField("hops", _LONG),
+            StructField("subscriptions", _STRING),
+        ]
+    )
+)
+_NODE = Column("node", _LONG, "the node's number")
+_TOPIC = Column("topic", _STRING, "what the event is about: its predicate without numbers", True)
+_WINDOW = Column("window", _LONG, "which part of the run's time, from 0")
+_TRAFFIC = (
+    Column("sent", _LONG, "messages sent"),
+    Column("received", _LONG, "messages received"),
+    Column("sent_bytes", _LONG, "bytes sent"),
+    Column("dropped", _LONG, "messages that did not arrive"),
+)
+_COPIES = (
+    Column("copies", _LONG, "copies of events that came down to nodes, resends left out"),
+    Column("wire_duplicates", _LONG, "those that came to a node which had one"),
+)
+_PAIRS = (
+    Column("expected", _LONG, "pairs of an event and a node that was owed it"),
+    Column("delivered", _LONG, "those that came"),
+    Column("missing", _LONG, "those that did not"),
+    Column("unexpected", _LONG, "pairs that no subscription of the node matches"),
+    Column("app_duplicates", _LONG, "events that came twice to a subscription"),
+)
+_COVERAGE = (
+    Column("coverage_injected", _DOUBLE, "delivered over expected, 1 if nothing is expected"),
+    Column("coverage_published", _DOUBLE, "the same, of acknowledged events"),
+)
+_LATENCY = tuple(
+    Column(f"latency_ms_{name}", _DOUBLE, f"from publish to delivery: {name}", is_nullable=True)
+    for name in LATENCY_FIGURES
+)
+_HOPS = (
+    Column("hops_mean", _DOUBLE, "links from the publisher: mean", is_nullable=True),
+    Column("hops_max", _DOUBLE, "links from the publisher: max", is_nullable=True),
+)
+
+DELIVERIES = Table(
+    name="deliveries",
+    about="every event with every node that wanted it or got it",
+    columns=(
+        RUN,
+        Column("event", _STRING, "the event's id"),
+        _NODE,
+        _TOPIC,
+        Column("publisher", _LONG, "the node that published it", is_nullable=True),
+        Column("called_us", _LONG, "when publish was called", is_nullable=True),
+        Column("is_published", _YES_NO, "whether the event was acknowledged"),
+        Column("is_expected", _YES_NO, "whether the node was owed it"),
+        Column("is_unexpected", _YES_NO, "whether it came and no subscription matches it"),
+        Column("delivered_us", _LONG, "when it first came", is_nullable=True),
+        Column("latency_us", _LONG, "how long that took", is_nullable=True),
+        Column("hops", _LONG, "how many links that were", is_nullable=True),
+        Column("app_duplicates", _LONG, "how often it came to a subscription that had it"),
+        Column("got", _GOT, "every time it came, and the subscriptions", is_nullable=True),
+    ),
+)
+SUBSCRIBED = Table(
+    name="subscribed",
+    about="every subscription of a run",
+    columns=(
+        RUN,
+        _NODE,
+        Column("subscription", _LONG, "its number on the node"),
+        Column("predicate", _STRING, "what was wanted"),
+        Column("topic", _STRING, "the same without numbers"),
+        Column("called_us", _LONG, "when subscribe was called"),
+        Column("in_force_us", _LONG, "when it was first in force", is_nullable=True),
+        Column("latency_us", _LONG, "how long that took", is_nullable=True),
+        Column("place", _LONG, "which of the node's subscriptions it is, from 1"),
+    ),
+)
+PUBLISHED = Table(
+    name="by_event",
+    about="every event of a run, and what became of it",
+    columns=(
+        RUN,
+        Column("event", _STRING, "the event's id"),
+        Column("publisher", _LONG, "the node that published it"),
+        Column("predicate", _STRING, "what it says"),
+        _TOPIC,
+        Column("called_us", _LONG, "when publish was called"),
+        Column("acknowledged_us", _LONG, "when it was acknowledged", is_nullable=True),
+        Column("is_refused", _YES_NO, "whether it was refused"),
+        Column("payload_bytes", _LONG, "the size of its payload", is_nullable=True),
+        Column("subscriptions", _LONG, "how many subscriptions there were by then"),
+        *_COPIES,
+        *_PAIRS,
+        *_LATENCY,
+        *_HOPS,
+    ),
+)
+COPIES = Table(
+    name="copies",
+    about="every event with every node that it came down to, wanted or not",
+    columns=(
+        RUN,
+        Column("event", _STRING, "the event's id"),
+        _NODE,
+        Column("copies", _LONG, "how often it came"),
+    ),
+)
+LOADS = Table(
+    name="loads",
+    about="what each node sent and received in each part of a run's time",
+    columns=(RUN, _NODE, _WINDOW, *_TRAFFIC),
+)
+NODES = Table(
+    name="by_node",
+    about="every node of a run; what it sent and received since the overlay stood",
+    columns=(
+        RUN,
+        _NODE,
+        *_TRAFFIC,
+        *_COPIES,
+        Column("injected", _LONG, "events that it published"),
+        Column("subscriptions", _LONG, "subscriptions that it made"),
+        *_PAIRS,
+        *_LATENCY,
+    ),
+)
+TOPICS = Table(
+    name="by_topic",
+    about="every topic of a run: what events are about, or subscriptions",
+    columns=(
+        RUN,
+        Column("topic", _STRING, "a predicate without its numbers"),
+        Column("injected", _LONG, "events that were published"),
+        Column("subscriptions", _LONG, "subscriptions that say the same"),
+        Column("subscribers", _LONG, "nodes that made them"),
+        *_COPIES,
+        *_PAIRS,
+        *_COVERAGE,
+        *_LATENCY,
+    ),
+)
+WINDOWS = Table(
+    name="by_window",
+    about="every part of a run's time since the overlay stood; events count when published",
+    columns=(
+        RUN,
+        _WINDOW,
+        Column("start_ms", _LONG, "when it begins"),
+        *_TRAFFIC,
+        Column("injected", _LONG, "events that were published"),
+        Column("arrived", _LONG, "first deliveries to nodes in this time"),
+        *_PAIRS,
+        *_COVERAGE,
+        *_LATENCY,
+    ),
+)
+
+METRIC_TABLES = (
+    RUNS,
+    NODES,
+    TOPICS,
+    WINDOWS,
+    PUBLISHED,
+    SUBSCRIBED,
+    DELIVERIES,
+    COPIES,
+    LOADS,
+)
+"""All tables of `measure`."""

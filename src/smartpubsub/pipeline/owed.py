@@ -1,0 +1,149 @@
+"""Which events nodes were owed, got, and should not have got."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from smartpubsub.pipeline.match import matches
+from smartpubsub.sim.oracle import UNDER_WAY_US
+
+
+def meetings(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Every predicate of an event with every one of a subscription that wants it.
+
+    Runs repeat their predicates many times; each pair is found once.
+    """
+
+    def written(frame: DataFrame, key: str) -> DataFrame:
+        nothing = sf.lit(None)
+        distinct = frame.select("predicate").distinct()
+        return distinct.select(
+            sf.xxhash64("predicate").alias(key),
+            "predicate",
+            nothing.cast("array<string>").alias("topics"),
+            nothing.cast("array<struct<name:string,lo:double,hi:double>>").alias("ranges"),
+        )
+
+    said, wanted = written(events, "event_id"), written(subscriptions, "subscription_id")
+    return (
+        matches(said, wanted)
+        .join(said.select("event_id", sf.col("predicate").alias("said")), "event_id")
+        .join(
+            wanted.select("subscription_id", sf.col("predicate").alias("wanted")),
+            "subscription_id",
+        )
+        .select("said", "wanted")
+    )
+
+
+def pairs(
+    events: DataFrame,
+    subscriptions: DataFrame,
+    deliveries: DataFrame,
+    fault: DataFrame,
+    about: DataFrame,
+) -> DataFrame:
+    """By run, event and node: whether the event was owed, when it came, whether it was wanted.
+
+    A node is owed an event if a subscription of it was in force when publish was called and the
+    network answers for the event, unless it crashed for good. Who unsubscribes soon after gives up
+    what is under way, and what is published on one side of a split is owed on that side.
+    """
+    wishes = _wishes(events, subscriptions)
+    got = sf.col("got").isNotNull()
+    is_owed = sf.col("is_held") | (sf.col("is_given_up") & got)
+    is_gone = sf.coalesce(sf.size("crashes") > sf.size("restarts"), sf.lit(False))
+    first = sf.col("got")[0]
+    is_welcome = sf.expr(
+        "forall(got, one -> exists(wishes, wish -> wish.called_us <= one.at_us"
+        " and (wish.ended_us is null or one.at_us <= wish.ended_us)))"
+    )
+    said = events.select(
+        "run",
+        "event",
+        "topic",
+        "publisher",
+        "called_us",
+        "is_owed",
+        "publisher_cuts",
+        sf.col("acknowledged_us").isNotNull().alias("is_published"),
+    )
+    return (
+        wishes.join(deliveries, ["run", "event", "node"], "full_outer")
+        .join(said, ["run", "event"], "left")
+        .join(fault, ["run", "node"], "left")
+        .join(about.select("run", "refresh_us"), "run", "left")
+        .select(
+            "run",
+            "event",
+            "node",
+            "topic",
+            "publisher",
+            "called_us",
+            sf.coalesce("is_published", sf.lit(False)).alias("is_published"),
+            sf.coalesce(sf.col("is_owed") & is_owed & ~is_gone & _together(), sf.lit(False)).alias(
+                "is_expected"
+            ),
+            (got & ~sf.coalesce(is_welcome, sf.lit(False))).alias("is_unexpected"),
+            first.at_us.alias("delivered_us"),
+            (first.at_us - sf.col("called_us")).alias("latency_us"),
+            first.hops.alias("hops"),
+            _repeated().alias("app_duplicates"),
+            "got",
+        )
+    )
+
+
+def _wishes(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """By run, event and node: the subscriptions that want the event, and if any was in force."""
+    met = meetings(events, subscriptions)
+    at = sf.col("published_us")
+    in_force = sf.exists(
+        "in_force",
+        lambda span: (span.start_us <= at) & (span.end_us.isNull() | (at < span.end_us)),
+    )
+    given_up = sf.coalesce(sf.col("unsubscribed_us") <= at + UNDER_WAY_US, sf.lit(False))
+    wish = sf.struct("called_us", sf.col("unsubscribe_acknowledged_us").alias("ended_us"))
+    return (
+        events.select(
+            "run",
+            "event",
+            sf.col("predicate").alias("said"),
+            sf.col("called_us").alias("published_us"),
+        )
+        .join(met, "said")
+        .join(subscriptions.withColumnRenamed("predicate", "wanted"), ["run", "wanted"])
+        .groupBy("run", "event", "node")
+        .agg(
+            sf.max(in_force & ~given_up).alias("is_held"),
+            sf.max(in_force & given_up).alias("is_given_up"),
+            sf.collect_list(wish).alias("wishes"),
+        )
+    )
+
+
+def _together() -> Column:
+    """Whether the event's publisher and the node were on the same side of every split.
+
+    A split is felt until those on the other side have renewed what they want.
+    """
+
+    def felt(cuts: str) -> Column:
+        return sf.expr(
+            f"filter(coalesce({cuts}, array()), cut -> cut.start_us <= called_us"
+            " and (cut.end_us is null or called_us < cut.end_us + refresh_us))"
+        )
+
+    return felt("cuts") == felt("publisher_cuts")
+
+
+def _repeated() -> Column:
+    """How often an event came to a subscription that had got it since its node last started."""
+    told = sf.expr(
+        "flatten(transform(got, one -> transform(split(one.subscriptions, ','), number ->"
+        " concat(number, ' ', size(filter(restarts, back -> back <= one.at_us))))))"
+    )
+    return sf.when(sf.size("got") > 1, sf.size(told) - sf.size(sf.array_distinct(told))).otherwise(
+        0
+    )

@@ -1,0 +1,177 @@
+"""Plans: many experiments in one file, and the runs that they stand for.
+
+A plan is TOML. Its blocks `[[experiment]]` say what to run, in the words of `sim run`; where there
+is a list, every value of it is run with every value of the other lists. `[defaults]` holds for all
+blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from smartpubsub.pipeline.plan_values import KEYS, PlanError, listed
+from smartpubsub.sim.options import OptionsError, SimOptions
+from smartpubsub.sim.stacks import STACKS, VARIANTS
+
+RUNS_MAX = 1_000_000
+PAPERS = ("smartpubsub-2021", "pulsarcast-2021")
+"""What a report can draw beside the results."""
+
+_TOP = ("title", "about", "paper", "defaults", "experiment")
+_BLOCK = ("name", "traces")
+"""What a block has beside what its runs are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """One run: what it is called, what it is for, and all that its result depends on."""
+
+    experiment: str
+    """The block that asks for it."""
+    protocol: str
+    variant: str
+    options: SimOptions
+    has_trace: bool = False
+    """Whether to keep all that happens in it, for `measure`."""
+
+    @property
+    def command(self) -> str:
+        """What to type to repeat it."""
+        return self.options.command(self.protocol, self.variant)
+
+    @cached_property
+    def id(self) -> str:
+        """A name that is the same wherever and whenever the same run is planned.
+
+        It begins with a letter, so that nobody who reads it from a path takes it for a number.
+        """
+        words = {"protocol": self.protocol, "variant": self.variant}
+        # What is as usual is left out, so that an option to come changes the names of no runs.
+        for field in fields(self.options):
+            value = getattr(self.options, field.name)
+            if value != field.default:
+                words[field.name] = str(value)
+        if self.options.workload is not None:
+            # Where a file lies does not matter, what is in it does.
+            words["workload"] = hashlib.sha256(self.options.workload.read_bytes()).hexdigest()
+        written = json.dumps(words, sort_keys=True)
+        return "r" + hashlib.sha256(written.encode()).hexdigest()[:15]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All runs, each once, in the order of the file."""
+
+    title: str
+    about: str
+    paper: str | None
+    """Whose figures are to stand beside the results."""
+    runs: Mapping[str, PlannedRun]
+    """By their ids."""
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan; raise PlanError with the key and the remedy if something is wrong with it."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}; give the path of a plan") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: not text in UTF-8; a plan is a TOML file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{path}: not TOML: {error}") from None
+    try:
+        return _plan(document, path)
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from None
+
+
+def _plan(document: Mapping[str, Any], path: Path) -> Plan:
+    for key in document:
+        if key not in _TOP:
+            raise PlanError(f"{key}: no such key; there are {', '.join(_TOP)}")
+    defaults = _table(document.get("defaults", {}), "defaults")
+    blocks = document.get("experiment", [])
+    if not isinstance(blocks, list) or not blocks:
+        raise PlanError("experiment: a plan has one block [[experiment]] or more")
+    runs: dict[str, PlannedRun] = {}
+    for number, block in enumerate(blocks, 1):
+        for run in _expanded(_table(block, f"experiment {number}"), defaults, number, path.parent):
+            runs.setdefault(run.id, run)
+            if len(runs) > RUNS_MAX:
+                raise PlanError(f"experiment {number}: more than {RUNS_MAX:,} runs; ask for fewer")
+    return Plan(
+        title=_text(document, "title", path.stem),
+        about=_text(document, "about", ""),
+        paper=_paper(document),
+        runs=runs,
+    )
+
+
+def _expanded(
+    block: Mapping[str, Any], defaults: Mapping[str, Any], number: int, folder: Path
+) -> Iterator[PlannedRun]:
+    given = {**block, **{key: v for key, v in defaults.items() if key not in block}}
+    name = given.pop("name", f"experiment {number}")
+    has_trace = given.pop("traces", False)
+    place = f"experiment {number}" if name == f"experiment {number}" else f"experiment {name!r}"
+    if not isinstance(name, str):
+        raise PlanError(f"experiment {number}: name: a text, found {name!r}")
+    if not isinstance(has_trace, bool):
+        raise PlanError(f"{place}: traces: true or false, found {has_trace!r}")
+    if "protocol" not in given:
+        raise PlanError(f"{place}: protocol: say which, one or more of {', '.join(STACKS)}")
+    values = {key: listed(key, value, place) for key, value in given.items()}
+    for chosen in product(*values.values()):
+        words = dict(zip(values, chosen, strict=True))
+        protocol, variant = words.pop("protocol"), words.pop("variant", VARIANTS[-1])
+        if not STACKS[protocol].has_variants:
+            variant = VARIANTS[-1]  # It makes no difference, so it makes no other run.
+        if "workload" in words:
+            words["workload"] = folder / words["workload"]
+            if not words["workload"].is_file():
+                raise PlanError(f"{place}: workload: no file {words['workload']}")
+        options = SimOptions(**words)
+        try:
+            options.check()
+        except OptionsError as error:
+            raise PlanError(f"{place}: {error}".replace("--", "")) from None
+        yield PlannedRun(
+            experiment=name,
+            protocol=protocol,
+            variant=variant,
+            options=options,
+            has_trace=has_trace,
+        )
+
+
+def _table(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise PlanError(f"{place}: a table of keys and values, found {value!r}")
+    there = [*_BLOCK, *KEYS]
+    for key in value:
+        if key not in there:
+            raise PlanError(f"{place}: {key}: no such key; there are {', '.join(there)}")
+    return value
+
+
+def _text(document: Mapping[str, Any], key: str, default: str) -> str:
+    value = document.get(key, default)
+    if not isinstance(value, str):
+        raise PlanError(f"{key}: a text, found {value!r}")
+    return value
+
+
+def _paper(document: Mapping[str, Any]) -> str | None:
+    paper = document.get("paper")
+    if paper is not None and paper not in PAPERS:
+        raise PlanError(f"paper: {paper!r} is none of {', '.join(PAPERS)}; leave it out")
+    return paper

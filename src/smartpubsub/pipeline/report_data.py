@@ -1,0 +1,156 @@
+"""What a report is drawn from: figures of many runs, gathered by Spark into small tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from smartpubsub.pipeline.campaign import ABOUT_FILE
+from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.metric_schemas import (
+    DELIVERIES,
+    NODES,
+    PUBLISHED,
+    SUBSCRIBED,
+    TOPICS,
+    WINDOWS,
+)
+from smartpubsub.pipeline.result_schemas import RESULTS, RUNS
+from smartpubsub.pipeline.schemas import Table
+from smartpubsub.pipeline.tables import read_table
+
+Rows: TypeAlias = list[dict[str, Any]]
+
+GROUP = ("protocol", "variant", "scenario", "nodes")
+"""Runs that differ in nothing else but chance are drawn as one."""
+WINDOWS_MAX = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportData:
+    """All that a report shows; each row of the small tables begins with the keys of a group."""
+
+    title: str
+    about: str
+    paper: str | None
+    runs: Rows
+    latencies: Rows = field(default_factory=list)
+    """How many deliveries took how many milliseconds."""
+    loads: Rows = field(default_factory=list)
+    """How many messages nodes send: the least busy, ..., the busiest, in hundredths of them."""
+    topics: Rows = field(default_factory=list)
+    progress: Rows = field(default_factory=list)
+    """How many messages and deliveries there were by when."""
+    stages: Rows = field(default_factory=list)
+    """Latencies by the number of backups and of subscriptions that a node has."""
+
+
+def report_data(spark: SparkSession, path: str) -> ReportData:
+    """Gather what a campaign, or `measure`, has left in a folder."""
+    path = path.rstrip("/")
+    require(Folder(spark, path), "a campaign, or of tables of metrics")
+    about = _about(spark, path)
+    own = "runs" if Folder(spark, f"{path}/runs").exists() else None
+    has_results = Folder(spark, f"{path}/results").exists()
+    if not has_results and own is None:
+        raise PipelineError(
+            f"{path} has neither results/ of a campaign nor runs/ of measure; give another folder"
+        )
+    table = RESULTS if has_results else RUNS
+    runs = read_table(spark, f"{path}/{table.name}", table)
+    rows = _plain(runs.orderBy(*GROUP, "backups", "seed", "run"))
+    if not rows:
+        raise PipelineError(f"{path} has no runs in it; run a campaign first")
+    metrics = path if own else f"{path}/metrics"
+    if not Folder(spark, f"{metrics}/runs").exists():
+        return ReportData(**about, runs=rows)
+    measured = sf.broadcast(read_table(spark, f"{metrics}/runs", RUNS, ["run", *GROUP, "backups"]))
+
+    def read(table: Table) -> DataFrame:
+        return read_table(spark, f"{metrics}/{table.name}", table).join(measured, "run")
+
+    deliveries = read(DELIVERIES)
+    return ReportData(
+        **about,
+        runs=rows,
+        latencies=_latencies(deliveries),
+        loads=_loads(read(NODES)),
+        topics=_topics(read(TOPICS)),
+        progress=_progress(read(WINDOWS)),
+        stages=_stages(read(SUBSCRIBED), deliveries, read(PUBLISHED)),
+    )
+
+
+def _about(spark: SparkSession, path: str) -> dict[str, Any]:
+    about = {"title": path.rsplit("/", 1)[-1], "about": "", "paper": None}
+    file = Folder(spark, f"{path}/{ABOUT_FILE}")
+    if file.exists():
+        about |= json.loads(file.read_text())
+    return about
+
+
+def _latencies(deliveries: DataFrame) -> Rows:
+    ms = sf.floor(sf.col("latency_us") / 1000).alias("ms")
+    counted = deliveries.where("latency_us is not null").groupBy(*GROUP, ms)
+    return _plain(counted.agg(sf.count("*").alias("count")).orderBy(*GROUP, "ms"))
+
+
+def _loads(nodes: DataFrame) -> Rows:
+    shares = [sf.lit(hundredth / 100) for hundredth in range(101)]
+    loads = nodes.groupBy(*GROUP).agg(
+        sf.percentile_approx("sent", sf.array(*shares), 10_000).alias("sent"),
+        sf.avg("sent").alias("mean"),
+    )
+    return _plain(loads.orderBy(*GROUP))
+
+
+def _topics(topics: DataFrame) -> Rows:
+    def total(name: str) -> Column:
+        return sf.sum(name).alias(name)
+
+    runs = sf.count_distinct("run").alias("runs")
+    counted = topics.groupBy(*GROUP, "topic").agg(
+        runs, *map(total, ("injected", "subscriptions", "expected", "delivered", "copies"))
+    )
+    return _plain(counted.orderBy(*GROUP, sf.desc("injected"), "topic"))
+
+
+def _progress(windows: DataFrame) -> Rows:
+    """By group, what had been sent and delivered by each part of the time; a mean over its runs."""
+    sums = windows.where(sf.col("window") < WINDOWS_MAX).groupBy(*GROUP, "start_ms")
+    return _plain(
+        sums.agg(sf.sum("sent").alias("sent"), sf.sum("arrived").alias("arrived")).orderBy(
+            *GROUP, "start_ms"
+        )
+    )
+
+
+def _stages(subscribed: DataFrame, deliveries: DataFrame, published: DataFrame) -> Rows:
+    """In the scenario of ever more subscriptions: latencies by how many a subscriber has."""
+    only = sf.col("scenario") == "replication"
+    wanted = (
+        subscribed.where(only)
+        .groupBy("backups", sf.col("place").alias("stage"))
+        .agg((sf.avg("latency_us") / 1000).alias("subscription_ms"))
+    )
+    subscribers = (
+        subscribed.where(only).groupBy("run").agg(sf.count_distinct("node").alias("subscribers"))
+    )
+    stage = sf.round(sf.col("subscriptions") / sf.col("subscribers")).cast("bigint").alias("stage")
+    events = published.where(only).join(subscribers, "run").select("run", "event", stage)
+    came = (
+        deliveries.where(only & sf.col("is_expected") & sf.col("latency_us").isNotNull())
+        .join(events, ["run", "event"])
+        .groupBy("backups", "stage")
+        .agg((sf.avg("latency_us") / 1000).alias("event_ms"))
+    )
+    return _plain(wanted.join(came, ["backups", "stage"], "left").orderBy("backups", "stage"))
+
+
+def _plain(frame: DataFrame) -> Rows:
+    return [row.asDict(recursive=True) for row in frame.collect()]

@@ -1,0 +1,133 @@
+"""Traces as tables: who happened what to, in which order, in which run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.folders import Folder
+from smartpubsub.pipeline.schemas import Column, Table
+from smartpubsub.pipeline.tables import conforming, require_table
+
+_LONG, _STRING = LongType(), StringType()
+
+TRACES = Table(
+    name="traces",
+    about="all that happens in runs, as `sim run --trace` and campaigns write it",
+    columns=(
+        Column("at_us", _LONG, "when, in microseconds"),
+        Column("what", _STRING, "what happened"),
+        Column("node", _LONG, "to which node, or -1"),
+        Column("peer", _LONG, "the other node", is_nullable=True),
+        Column("kind", _STRING, "the type of a message, what is acknowledged", is_nullable=True),
+        Column("size", _LONG, "bytes", is_nullable=True),
+        Column("event", _STRING, "the id of an event", is_nullable=True),
+        Column("hops", _LONG, "links that it has passed", is_nullable=True),
+        Column("text", _STRING, "a predicate, or subscriptions", is_nullable=True),
+        Column("subscription", _LONG, "the number of a subscription", is_nullable=True),
+    ),
+)
+
+_END = StructType(
+    [
+        StructField("protocol", _STRING),
+        StructField("variant", _STRING),
+        StructField("scenario", _STRING),
+        StructField("nodes", _LONG),
+        StructField("seed", _LONG),
+        StructField("backups", _LONG),
+        StructField("began_us", _LONG),
+        StructField("latency_us", _LONG),
+        StructField("refresh_us", _LONG),
+        StructField("promises_order", BooleanType()),
+        StructField("unordered", ArrayType(_STRING)),
+        StructField("interrupted", BooleanType()),
+    ]
+)
+"""What the last row of a trace says about its run."""
+
+
+def read_traces(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """The rows of traces, with the name of their run and their place in its order.
+
+    A path is the folder of a trace, one with many, or that of a campaign. A run is called as its
+    folder is, `run=NAME` or NAME.
+    """
+    frames = [_read(spark, _traces_in(spark, path)) for path in paths]
+    rows = frames[0]
+    for frame in frames[1:]:
+        rows = rows.unionByName(frame)
+    return rows
+
+
+def _traces_in(spark: SparkSession, path: str) -> str:
+    below = f"{path.rstrip('/')}/traces"
+    return below if Folder(spark, below).exists() else path
+
+
+def _read(spark: SparkSession, path: str) -> DataFrame:
+    require_table(spark, path, TRACES)
+    frame = spark.read.option("recursiveFileLookup", "true").parquet(path)
+    conforming(frame, TRACES, TRACES.names, place=path)
+    folder = sf.element_at(sf.split(sf.col("_metadata.file_path"), "/"), -2)
+    known = [name for name in TRACES.names if name in frame.columns]
+    return conforming(
+        frame.select(
+            *known,
+            sf.regexp_replace(folder, "^run(=|%3D)", "").alias("run"),
+            # Things that happen at the same time have an order all the same.
+            sf.col("_metadata.row_index").alias("row"),
+        ),
+        _ORDERED,
+        _ORDERED.names,
+        place=path,
+    )
+
+
+_ORDERED = Table(
+    name=TRACES.name,
+    about=TRACES.about,
+    columns=(
+        Column("run", _STRING, "the run"),
+        Column("row", _LONG, "the row's place in its file"),
+        *TRACES.columns,
+    ),
+)
+
+
+def ends(rows: DataFrame) -> DataFrame:
+    """One row for each run that came to its end: what kind of run it was."""
+    said = sf.from_json("text", _END).alias("said")
+    return (
+        rows.where("what = 'end'")
+        .select("run", sf.col("at_us").alias("ended_us"), said)
+        .select("run", "ended_us", "said.*")
+        .where("nodes is not null")
+    )
+
+
+def check_ends(rows: DataFrame) -> None:
+    """Raise an error if a run was cut short: its figures would be wrong without a word."""
+    ended = sf.count_if(sf.col("what") == "end").alias("ended")
+    odd = rows.groupBy("run").agg(ended).where("ended <> 1").orderBy("run").head()
+    if odd is None:
+        return
+    if odd.ended:
+        raise PipelineError(
+            f"there are several traces of a run {odd.run!r}; give folders of different names"
+        )
+    raise PipelineError(
+        f"the trace of run {odd.run!r} has no end, so its run was cut short; run it again, or"
+        " remove its folder"
+    )

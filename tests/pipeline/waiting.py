@@ -1,0 +1,18 @@
+"""Waiting for what another process does."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 120
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait for a condition; fail if it takes for ever or the process ends before."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert process.poll() is None, "it ended too soon"
+        assert time.monotonic() < deadline, "it takes for ever"
+        time.sleep(0.05)
