@@ -144,3 +144,14 @@ def test_a_file_can_have_topics_of_both_kinds(tmp_path: Path) -> None:
     assert all(
         c.ordered for c in with_order(read_workload(path)).phases[0] if isinstance(c, CreateTopic)
     )
+
+
+def test_where_all_publish_the_author_of_the_largest_topic_can_be_made_to_crash() -> None:
+    options = SimOptions(scenario="fault", events=60, nodes=20)
+    workload = options.load(["pulsarcast"])
+    crashed = [a.node for a in workload.phases[2] if isinstance(a, CrashNode)]
+    found = run(options, workload=workload)
+
+    assert crashed[0] == workload.phases[0][0].node
+    assert len(crashed) == 2
+    assert found.verdict.coverage_injected == 1.0

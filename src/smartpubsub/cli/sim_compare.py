@@ -13,7 +13,7 @@ from smartpubsub.cli.sim_protocols import known_protocol
 from smartpubsub.cli.sim_text import percent, table
 from smartpubsub.sim import result as results
 from smartpubsub.sim.comparison import compared
-from smartpubsub.sim.options import SimOptions
+from smartpubsub.sim.options import TOPICS_SCENARIO, SimOptions
 from smartpubsub.sim.stacks import STACKS, VARIANTS
 
 HEAD = (
@@ -40,7 +40,8 @@ HEAD = (
     multiple=True,
     callback=known_protocol,
     metavar=f"[{'|'.join(STACKS)}]",
-    help="A protocol to compare; may be given again.  [default: all]",
+    help="A protocol to compare; may be given again.  [default: all; those that know"
+    " topics only in the scenario reddit]",
 )
 @click.option(
     "--variant",
@@ -74,7 +75,7 @@ def compare(
       smartpubsub sim compare --scenario normal --nodes 100
       smartpubsub sim compare --protocol floodsub --protocol gossipsub --loss 0.05 --json
     """
-    chosen = choices(protocols or tuple(STACKS), variants or VARIANTS)
+    chosen = choices(protocols or usual_protocols(options), variants or VARIANTS)
     workload = options.load([protocol for protocol, _ in chosen])
     documents: list[dict[str, Any]] = []
     for protocol, variant in chosen:
@@ -96,6 +97,12 @@ def compare(
         context.exit(INTERRUPTED)
     if broken:
         context.exit(FAILURE)
+
+
+def usual_protocols(options: SimOptions) -> tuple[str, ...]:
+    """All that can do what is to happen as it is: some know topics only."""
+    has_topics = options.scenario_name == TOPICS_SCENARIO
+    return tuple(name for name, stack in STACKS.items() if has_topics or not stack.has_topics)
 
 
 def choices(protocols: Sequence[str], variants: Sequence[str]) -> list[tuple[str, str]]:

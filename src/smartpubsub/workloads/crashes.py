@@ -1,16 +1,19 @@
 """Crashes that hurt: neighbours in the key space, among them one that events have to pass.
 
-Whoever publishes stays up, so that every event counts.
+Whoever publishes stays up, so that every event counts. Where there are topics and too many publish
+for that, the author of the largest topic and those closest to it crash, and publish no more.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Literal
 
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.workloads.actions import Action, CrashNode, Publish
+from smartpubsub.predicates import Predicate
+from smartpubsub.workloads.actions import Action, CrashNode, CreateTopic, Publish
 from smartpubsub.workloads.errors import WorkloadError
 from smartpubsub.workloads.options import Phases
 
@@ -35,8 +38,13 @@ def with_crashes(
         for action in phase
         if isinstance(action, Publish)
     ]
-    victims = choose_victims([event for _, event in events], keys, faults, rng)
-    phases = _without_publishing(victims, phases, {event.node for _, event in events}, len(keys))
+    publishers = {event.node for _, event in events}
+    author = _busiest_author(phases)
+    if author is not None and faults > len(keys) - len(publishers):
+        victims = sorted(range(len(keys)), key=lambda node: keys[node] ^ keys[author])[:faults]
+    else:
+        victims = choose_victims([event for _, event in events], keys, faults, rng)
+        phases = _without_publishing(victims, phases, publishers, len(keys))
     if crash == "before":
         at, event = events[0]
         crash_us = event.at_us - BEFORE_US
@@ -55,6 +63,17 @@ def with_crashes(
         ],
         *(_without(victims, phase) for phase in phases[at + 1 :]),
     ]
+
+
+def _busiest_author(phases: Phases) -> int | None:
+    """Who has made the topic with the most events, if there are topics."""
+    actions = [action for phase in phases for action in phase]
+    events = Counter(str(action.predicate) for action in actions if isinstance(action, Publish))
+    topics = [action for action in actions if isinstance(action, CreateTopic)]
+    if not topics:
+        return None
+    names = {topic.name: str(Predicate.of({topic.name: True})) for topic in topics}
+    return max(topics, key=lambda topic: events[names[topic.name]]).node
 
 
 def choose_victims(

@@ -89,7 +89,36 @@ def test_an_authors_restart_does_not_fork_the_chain() -> None:
 
     log = village.room(6, topic).log
     assert len(log.heads) == 1
-    assert log.highest() == len(log) == 7
+    assert log.highest() == 7
     assert village.payloads(6) == [
         b"%s %d" % (w, n) for w in (b"before", b"after") for n in range(3)
     ]
+
+
+def test_requests_outlive_a_restart_of_who_made_them() -> None:
+    village, topic = village_of(10)
+    village.crash(0)
+    ids = [village.publish(4, topic, b"%d" % number) for number in range(3)]
+    village.run(1)
+    village.crash(4)
+    village.restart(0, 4)
+    village.run(90)
+
+    assert village.published() == set(ids)
+    assert village.payloads(7) == [b"0", b"1", b"2"]
+    assert not [key for key in village.host(4).storage if b"/request/" in key]
+
+
+def test_who_asks_from_outside_asks_until_there_is_an_answer() -> None:
+    village = Village(12)
+    topic = village.create(0, rules=rules_ordered_by(village.host(0).peer))
+    village.subscribe_all(range(4), topic)
+    village.crash(0)
+    village.run(1)
+    id = village.publish(9, topic, b"from outside")
+    village.run(40)
+    village.restart(0)
+    village.run(90)
+
+    assert id in village.published()
+    assert village.payloads(3) == [b"from outside"]

@@ -273,6 +273,8 @@ class Pulsarcast:
         early, self._early = self._early, []
         for action in early:
             action()
+        requests, self.office.storing.requests = self.office.storing.requests, []
+        self.office.requesting.resume(requests)
         for room in list(self.office.rooms.values()):
             self.office.joining.attach(room)
 

@@ -6,8 +6,10 @@ which is the first of its requests that has no answer, so that the publisher kno
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.pubsub import Published, Refused
 from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.checking import check_draft
@@ -20,6 +22,8 @@ from smartpubsub.protocols.pulsarcast.room import Room
 from smartpubsub.seam import Peer
 
 RESENT_AT_ONCE_MAX = 50
+STAY_US = 10 * MINUTE
+"""How long a node that has asked stays in a topic's tree if it has not subscribed."""
 AUTHORS_MAX = 10_000
 
 
@@ -59,13 +63,25 @@ class Requesting:
         if len(line.open) >= self._office.settings.pending_count_max:
             self._office.deliver(Refused(draft.id, "too many requests wait; try again later"))
             return
+        self._office.storing.store_request(draft)
+        self._request(room, line, draft)
+
+    def _request(self, room: Room, line: _Line, draft: Draft) -> None:
         line.last_turn += 1
         line.open[line.last_turn] = draft
         self._send(room, line, line.last_turn)
         self._set_timer(room, line)
 
+    def resume(self, drafts: Iterable[Draft]) -> None:
+        """Ask again for what had no answer before a restart, in the same order."""
+        for draft in drafts:
+            room = self._office.room_of.get(draft.topic)
+            if room is not None:
+                self._request(room, self._lines.setdefault(room.id, _Line()), draft)
+
     def _send(self, room: Room, line: _Line, turn: int) -> None:
         first = next(iter(line.open))
+        room.wanted_until_us = self._office.now + STAY_US
         part = Request(room.id, self._office.incarnation, turn, first, draft_block(line.open[turn]))
         self._office.say(self._publisher(room, line), part)
 
@@ -105,6 +121,7 @@ class Requesting:
         if draft is None:
             return
         line.asked = 0
+        self._office.storing.forget_request(draft)
         refusal = part.refusal
         self._office.deliver(Refused(draft.id, refusal) if refusal else Published(draft.id))
 

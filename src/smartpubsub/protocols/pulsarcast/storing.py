@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from smartpubsub.protocols.pulsarcast.blocks import Cid, decode, encode
-from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.drafts import draft_block, read_draft
+from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.office import NAME, Office
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Room, new_room
@@ -17,6 +18,8 @@ STORED = NAME.encode() + b"/"
 _TOPIC = STORED + b"topic/"
 _EVENT = STORED + b"event/"
 _ROOM = STORED + b"room/"
+_REQUEST = STORED + b"request/"
+_NUMBER_BYTES = 8
 
 T = TypeVar("T")
 
@@ -26,6 +29,8 @@ class Storing:
 
     def __init__(self, office: Office) -> None:
         self._office = office
+        self.requests: list[Draft] = []
+        """What had no answer before the restart, in order."""
 
     def store_topic(self, topic: Topic) -> None:
         """Keep a descriptor."""
@@ -51,6 +56,14 @@ class Storing:
             "pinned": room.is_pinned,
         }
         self._office.do(Store(_ROOM + room.id, encode(record)))
+
+    def store_request(self, draft: Draft) -> None:
+        """Keep something that somebody else is asked to publish."""
+        self._office.do(Store(_request_key(draft), draft_block(draft)))
+
+    def forget_request(self, draft: Draft) -> None:
+        """It is published, or will not be."""
+        self._office.do(Store(_request_key(draft), None))
 
     def forget_room(self, room: Room) -> None:
         """Keep nothing of a topic any more."""
@@ -82,6 +95,7 @@ class Storing:
             room = self._office.room_of.get(event.topic)
             if room is not None:
                 room.log.add(event)
+        self.requests = self._read(values, _REQUEST, read_draft)
 
     def _read(
         self, values: Sequence[tuple[bytes, bytes]], prefix: bytes, read: Callable[[bytes], T]
@@ -117,3 +131,10 @@ class Storing:
         room.log.before |= before
         room.log.horizon = tuple(record["horizon"])
         office.index(room)
+
+
+def _request_key(draft: Draft) -> bytes:
+    """Keys in the order in which the requests were made."""
+    _, start, number = draft.id
+    numbers = (start.to_bytes(_NUMBER_BYTES, "big"), number.to_bytes(_NUMBER_BYTES, "big"))
+    return _REQUEST + b"".join(numbers)
