@@ -20,6 +20,7 @@ from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 
 from smartpubsub.bench import machine
+from smartpubsub.bench.campaigns import campaign_figures
 from smartpubsub.bench.comparison import DisagreementError, Progress
 from smartpubsub.bench.report import Ratio, Report
 from smartpubsub.bench.sql_match import join, waiting
@@ -47,6 +48,7 @@ class Sizes(NamedTuple):
     """The join gets a part of the events, since it takes long."""
     native_events: int = 50_000
     lines: int = 300_000
+    runs: int = 400
 
 
 class Bench(NamedTuple):
@@ -129,7 +131,17 @@ def measure_ingest(bench: Bench) -> None:
     bench.report.ratios.append(Ratio("ingest lines/s", rate, at_least=100_000))
 
 
-MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (measure_matching, measure_ingest)
+def measure_campaign(bench: Bench) -> None:
+    """The stage `campaign`, next to what its simulations take alone."""
+    bench.progress("campaign")
+    campaign_figures(bench.spark, bench.report, bench.sizes.runs)
+
+
+MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
+    measure_matching,
+    measure_ingest,
+    measure_campaign,
+)
 
 
 def _event_table(bench: Bench, name: str, count: int) -> str:
