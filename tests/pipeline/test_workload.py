@@ -124,6 +124,17 @@ class TestRecords:
         assert published == {(row["node"], row["predicate"]) for row in wanted}
         assert len(wanted) == len(published)
 
+    def test_what_nobody_wrote_is_spread_over_all(self, folder: Path) -> None:
+        table = records(200, authors=1)
+        nobody = table.set_column(2, "author", pa.nulls(200, pa.string()))
+        table_in(folder / "anonymous", nobody)
+
+        run("--events", folder / "anonymous", "--nodes", 7, "--out", folder / "w")
+
+        published = Counter(pq.read_table(folder / "w" / "events")["node"].to_pylist())
+        assert len(published) == 7
+        assert published.total() == 200
+
     def test_the_file_of_it_says_the_same(self, folder: Path) -> None:
         run("--events", folder / "records", "--nodes", 7, "--out", folder / "w")
         run("--events", folder / "records", "--nodes", 7, "--to", folder / "direct.jsonl")

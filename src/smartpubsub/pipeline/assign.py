@@ -51,12 +51,14 @@ def from_data(records: DataFrame, chosen: Assignment) -> Assigned:
 
     The most active authors come first, one to each node in turn.
     """
-    by_activity = Window.orderBy(sf.desc("count"), "author")
+    # Those that nobody is known to have written are spread too, as if by as many authors.
+    nobody = sf.concat(sf.lit("nobody "), sf.pmod("event_id", sf.lit(chosen.nodes)).cast("string"))
+    writer = sf.coalesce("author", nobody)
+    by_activity = Window.orderBy(sf.desc("count"), "writer")
     turn = (sf.row_number().over(by_activity) - 1) % chosen.nodes
-    homes = records.groupBy("author").count().select("author", turn.alias("number"))
-    placed = records.join(homes, records["author"].eqNullSafe(homes["author"]), "left").select(
-        records["*"], _name(sf.col("number")).alias("node")
-    )
+    written_by = records.withColumn("writer", writer)
+    homes = written_by.groupBy("writer").count().select("writer", turn.alias("number"))
+    placed = written_by.join(homes, "writer").withColumn("node", _name(sf.col("number")))
     topics = placed.select("node", sf.explode("topics").alias("topic")).distinct()
     return _workload(placed, topics, chosen)
 
