@@ -182,12 +182,14 @@ def _contacts_in_packet(part: fast.Question | fast.Answer) -> Iterator[Contact]:
     match part:
         case fast.Invite(notice) | fast.Advertise(notice=notice):
             yield notice.contact
-        case fast.Listed(notices):
+        case fast.Listed(notices, _, closer):
             yield from (notice.contact for notice in notices)
+            yield from closer
         case fast.Join(request=request) | fast.Search(watch=fast.Request() as request):
             yield request.contact
-        case fast.Watchers(requests):
+        case fast.Watchers(requests, _, closer):
             yield from (request.contact for request in requests)
+            yield from closer
         case fast.CopyBoard(_, posted, watched):
             yield from (entry.notice.contact for entry in posted)
             yield from (entry.request.contact for entry in watched)

@@ -22,7 +22,7 @@ from smartpubsub.protocols.fastdelivery.orders import (
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 
 SETTINGS = FastSettings(direct_max=3, pool=1, fan_out_max=8, decline_us=100)
-WANTED = (Predicate.parse("surf"),)
+WANTED = st.sampled_from([(Predicate.parse("surf"),), (Predicate.parse("kite"),)])
 PEERS = st.sampled_from([b"peer %02d" % number for number in range(14)])
 REGIONS = st.sampled_from(["north", "south"])
 
@@ -33,7 +33,11 @@ class Arrangement(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.book = Book(SETTINGS)
-        self.open: deque[Order] = deque()
+        self.open: deque[tuple[int, Order, dict[bytes, tuple[Predicate, ...]]]] = deque()
+        """With a version, and what those wanted whom it is about."""
+        self.version = 0
+        self.known: dict[tuple[bytes, int], dict[bytes, tuple[int, tuple[Predicate, ...]]]] = {}
+        """What helpers have been told, under each term, and in which version."""
         self.told: dict[bytes, bool] = {}
         """Whether each member has been told that it is served."""
         self.overloads: set[str] = set()
@@ -51,16 +55,19 @@ class Arrangement(RuleBasedStateMachine):
                     assert served > SETTINGS.direct_max
                     self.overloads.add(region)
                 case _:
-                    self.open.append(order)
+                    self.version += 1
+                    about = getattr(order, "peers", ())
+                    wanted = {peer: self.book.members[peer].predicates for peer in about}
+                    self.open.append((self.version, order, wanted))
 
     # --- members ---
 
-    @rule(peer=PEERS, region=REGIONS, capacity=st.integers(0, 4))
-    def put(self, peer: bytes, region: str, capacity: int) -> None:
+    @rule(peer=PEERS, wanted=WANTED, region=REGIONS, capacity=st.integers(0, 4))
+    def put(self, peer: bytes, wanted: tuple[Predicate, ...], region: str, capacity: int) -> None:
         self.told.setdefault(peer, False)
         if peer in self.book.members and self.book.members[peer].region != region:
             self.told[peer] = False  # It has no place in its new region yet.
-        self.book.put(Contact.of(peer), WANTED, region, capacity)
+        self.book.put(Contact.of(peer), wanted, region, capacity)
         self.take()
 
     @rule(peer=PEERS)
@@ -98,11 +105,16 @@ class Arrangement(RuleBasedStateMachine):
     @rule(place=st.integers(0, 100), granted=st.integers(0, 6))
     def carry_out(self, place: int, granted: int) -> None:
         self.open.rotate(place)
-        match self.open.popleft():
-            case AskToHelp(peer, term, wanted):
-                self.book.agreed(peer, term, min(granted, wanted))
-            case HandOver(helper, term, peers):
-                self.book.handed_over(helper, term, peers)
+        version, order, wanted = self.open.popleft()
+        match order:
+            case AskToHelp(peer, term, count):
+                self.book.agreed(peer, term, min(granted, count))
+            case HandOver(helper, term):
+                known = self.known.setdefault((helper, term), {})
+                for peer, predicates in wanted.items():
+                    if known.get(peer, (0,))[0] < version:
+                        known[peer] = (version, predicates)
+                self.book.handed_over(helper, term, wanted)
         self.take()
 
     # --- what always holds ---
@@ -149,12 +161,22 @@ class Arrangement(RuleBasedStateMachine):
     def whoever_waits_for_a_helper_is_known_to_it_or_will_be(self) -> None:
         for member in self.book.members.values():
             if member.promised_to is not None:
-                told = [o for o in self.open if isinstance(o, HandOver) and member.peer in o.peers]
-                assert any(order.helper == member.promised_to for order in told)
+                told = [order for _, order, wanted in self.open if member.peer in wanted]
+                assert any(getattr(o, "helper", None) == member.promised_to for o in told)
+
+    @invariant()
+    def helpers_know_what_those_in_their_care_want_or_are_being_told(self) -> None:
+        for member in self.book.members.values():
+            if member.helper is None:
+                continue
+            helper = self.book.members[member.helper]
+            _, known = self.known[helper.peer, helper.term][member.peer]
+            is_being_told = any(member.peer in wanted for _, _, wanted in self.open)
+            assert known == member.predicates or is_being_told
 
     @invariant()
     def who_was_given_back_is_told_to_its_helper(self) -> None:
-        for order in self.open:
+        for _, order, _ in self.open:
             if isinstance(order, TakeBack) and order.helper in self.book.members:
                 member = self.book.members.get(order.peer)
                 helper = self.book.members[order.helper]

@@ -5,9 +5,10 @@ import pytest
 from smartpubsub.sim.chance import chance
 from smartpubsub.sim.fuzz import violations_of
 
-SEEDS = (11, 19, 20, 51, 53, 6, 34, 41, 57, 98)
-"""In the first few, clocks that show less than zero and many lost messages once made boards go
-unasked."""
+SEEDS = (11, 19, 20, 51, 53, 2031, 2110, 3052, 3097, 3107, 41)
+"""Clocks that show less than zero, lookups that miss the closest and newcomers once made boards go
+unasked (up to 2110, and 3107); in 3052 a member wanted something else while it was being handed over;
+in 3097 a helper delivered to itself what was not yet its turn."""
 
 
 def test_the_seeds_are_worth_running() -> None:

@@ -71,9 +71,9 @@ BY_KIND = {
     parts.Search: st.builds(
         parts.Search, names(), predicates, st.none() | requests, st.none() | groups
     ),
-    parts.Listed: st.builds(parts.Listed, some(notices), flags),
+    parts.Listed: st.builds(parts.Listed, some(notices), flags, some(contacts)),
     parts.Advertise: st.builds(parts.Advertise, names(), notices, st.just(b"") | peers),
-    parts.Watchers: st.builds(parts.Watchers, some(requests), flags),
+    parts.Watchers: st.builds(parts.Watchers, some(requests), flags, some(contacts)),
     parts.Unwatch: st.builds(parts.Unwatch, names(), predicates),
     parts.CopyBoard: st.builds(
         parts.CopyBoard,
@@ -81,6 +81,7 @@ BY_KIND = {
         some(st.builds(parts.Posted, notices, numbers)),
         some(st.builds(parts.Watched, requests, numbers)),
     ),
+    parts.Pull: st.builds(parts.Pull, names()),
     parts.Invite: st.builds(parts.Invite, notices),
     parts.Measure: st.builds(parts.Measure, some(contacts)),
     parts.Measured: st.builds(parts.Measured, some(numbers)),

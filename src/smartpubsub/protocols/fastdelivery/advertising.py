@@ -79,7 +79,7 @@ class Advertising:
             self._ask(turn, attribute, keeper, part.requests[-1].contact.peer)
         else:
             turn.told[attribute][keeper] = True
-            self._check(turn)
+            self._tell(turn, attribute, self._office.trusted(part.closer))
 
     def _on_silence(self, turn: _Round, attribute: str, keeper: Peer) -> None:
         self._office.suspect(keeper)

@@ -12,19 +12,21 @@ from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
-from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.office import Office
+from smartpubsub.protocols.fastdelivery.office import Office, never_mind
 from smartpubsub.protocols.fastdelivery.parts import (
     Advertise,
     CopyBoard,
     Done,
     GroupId,
+    Invite,
     Listed,
     Notice,
     Ping,
     Posted,
+    Pull,
     Request,
     Search,
     Unwatch,
@@ -48,6 +50,10 @@ class Board:
     watches: dict[tuple[Peer, Predicate], tuple[Request, int]] = field(default_factory=dict)
     copied_to: dict[Peer, None] = field(default_factory=dict)
     """Who else keeps it, as far as this node has seen to that."""
+    pulling: dict[Peer, None] = field(default_factory=dict)
+    """Those who have not said yet what they have on it."""
+    early: list[Callable[[], None]] = field(default_factory=list)
+    """What was asked before they had."""
 
 
 class Boards:
@@ -63,6 +69,9 @@ class Boards:
         """An owner advertises a group; it is told who waits for one like it."""
         office = self._office
         board = self._board(part.attribute)
+        if board is not None and board.pulling:
+            board.early.append(partial(self.on_advertise, contact, number, part))
+            return
         notice = part.notice
         if board is None or notice.contact.peer != contact.peer:
             office.refusals["notices"] += 1
@@ -83,12 +92,16 @@ class Boards:
             key=lambda request: request.contact.peer,
         )
         page, is_more = _page(waiting, lambda r: r.contact.peer, office.settings.page_count)
-        office.answer(contact.peer, number, Watchers(page, is_more))
+        closer = self._closer(part.attribute)
+        office.answer(contact.peer, number, Watchers(page, is_more, closer))
 
     def on_search(self, contact: Contact, number: int, part: Search) -> None:
         """Somebody searches, once or until it says otherwise."""
         office = self._office
         board = self._board(part.attribute)
+        if board is not None and board.pulling:
+            board.early.append(partial(self.on_search, contact, number, part))
+            return
         if board is None or (
             part.watch is not None and not self._watch(board, contact.peer, part.watch)
         ):
@@ -106,7 +119,7 @@ class Boards:
             after = (part.after_group.owner, canonical_text(part.after_group.predicate))
             found = [notice for notice in found if _place_on_board(notice) > after]
         page, is_more = _page(found, _place_on_board, office.settings.page_count)
-        office.answer(contact.peer, number, Listed(page, is_more))
+        office.answer(contact.peer, number, Listed(page, is_more, self._closer(part.attribute)))
 
     def on_unwatch(self, contact: Contact, number: int, part: Unwatch) -> None:
         """A search that lasted is over."""
@@ -118,7 +131,7 @@ class Boards:
     def on_copy(self, contact: Contact, number: int, part: CopyBoard) -> None:
         """Somebody else who keeps a board says what is on it."""
         office = self._office
-        board = self._board(part.attribute)
+        board = self._board(part.attribute, pulls=False)
         if board is None:
             office.refusals["copies of boards"] += 1
             return
@@ -133,14 +146,24 @@ class Boards:
                 office.refusals["notices"] += 1
             elif is_notice_signed(office, notice):
                 board.notices[notice.id] = (notice, until)
+                if held is None:
+                    self._introduce([notice], board.watches)
         for request, life_s in part.watched:
-            self._watch(
-                board,
-                request.contact.peer,
-                request,
-                office.now + min(life_s * SECOND, longest_us),
-            )
+            peer, until = request.contact.peer, office.now + min(life_s * SECOND, longest_us)
+            before = len(board.watches)
+            if self._watch(board, peer, request, until) and len(board.watches) > before:
+                notices = [notice for notice, _ in board.notices.values()]
+                self._introduce(notices, [(peer, request.predicates[0])])
         office.answer(contact.peer, number, Done())
+
+    def _introduce(
+        self, notices: Iterable[Notice], watches: Iterable[tuple[Peer, Predicate]]
+    ) -> None:
+        """A group and somebody who waits for it have come by different ways: tell the latter."""
+        for notice in notices:
+            for peer, predicate in watches:
+                if finds(predicate, notice.predicate):
+                    self._office.ask(peer, Invite(notice), lambda _: None)
 
     def _watch(self, board: Board, peer: Peer, request: Request, until: int | None = None) -> bool:
         """Take a search that lasts; False if it cannot be."""
@@ -158,11 +181,51 @@ class Boards:
         board.watches[key] = (request, until)
         return True
 
-    def _board(self, attribute: str) -> Board | None:
+    def _closer(self, attribute: str) -> tuple[Contact, ...]:
+        """Who ought to keep a board rather than this node, as far as it knows.
+
+        Whoever looked for those who do may have missed somebody.
+        """
+        office, name = self._office, attribute.encode()
+        own_distance = office.own.key ^ key_of(name)
+        keepers = office.closest(name, office.settings.keeper_count)
+        return tuple(c for c in keepers if c.key ^ key_of(name) < own_distance)
+
+    def _board(self, attribute: str, *, pulls: bool = True) -> Board | None:
         board = self.boards.get(attribute)
         if board is None and len(self.boards) < self._office.settings.board_count_max:
             board = self.boards[attribute] = Board()
+            if pulls:
+                self._pull(attribute, board)
         return board
+
+    # --- coming to keep a board ---
+
+    def _pull(self, attribute: str, board: Board) -> None:
+        """Ask those who may have kept a board until now, before anything is said of it."""
+        office = self._office
+        around = office.closest(attribute.encode(), 2 * office.settings.keeper_count)
+        board.pulling = {c.peer: None for c in around if c.peer != office.own.peer}
+        for peer in list(board.pulling):
+            end = partial(self._on_pulled, board, peer)
+            office.ask(peer, Pull(attribute), end, end)
+
+    def _on_pulled(self, board: Board, peer: Peer, _: object = None) -> None:
+        board.pulling.pop(peer, None)
+        if not board.pulling:
+            early, board.early = board.early, []
+            for action in early:
+                action()
+
+    def on_pull(self, contact: Contact, number: int, part: Pull) -> None:
+        """Somebody has come to keep a board: it is told what is on it."""
+        office = self._office
+        end = partial(office.answer, contact.peer, number, Done())
+        board = self.boards.get(part.attribute)
+        if board is None or not (board.notices or board.watches):
+            end()
+        else:
+            self._copy(part.attribute, board, contact.peer, end)
 
     def _has_room(self, entries: dict[K, T], *, is_known: bool) -> bool:
         return is_known or len(entries) < self._office.settings.notice_count_max
@@ -176,10 +239,10 @@ class Boards:
         for attribute, board in list(self.boards.items()):
             board.notices = _unexpired(board.notices, office.now)
             board.watches = _unexpired(board.watches, office.now)
-            if not board.notices and not board.watches:
+            if not board.notices and not board.watches and not board.early:
                 del self.boards[attribute]
                 continue
-            keepers = office.closest(attribute.encode(), office.settings.backups + 1)
+            keepers = office.closest(attribute.encode(), office.settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != office.own.peer}
             board.copied_to = {peer: None for peer in board.copied_to if peer in peers}
             for peer in peers:
@@ -195,7 +258,13 @@ class Boards:
                 tries_max=office.settings.board_tries_max,
             )
 
-    def _copy(self, attribute: str, board: Board, peer: Peer) -> None:
+    def _copy(
+        self,
+        attribute: str,
+        board: Board,
+        peer: Peer,
+        then: Callable[[], None] = never_mind,
+    ) -> None:
         office = self._office
         posted = [
             Posted(notice, _life_s(until, office.now)) for notice, until in _entries(board.notices)
@@ -212,6 +281,7 @@ class Boards:
             left.pop(page, None)
             if not left:
                 board.copied_to[peer] = None
+                then()
 
         for page in range(pages):
             part = slice(page * count, (page + 1) * count)

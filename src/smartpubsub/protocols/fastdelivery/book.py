@@ -15,7 +15,7 @@ taken from when the helper is told until it is told otherwise: so no limit is ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
@@ -78,28 +78,24 @@ class Book:
             return
         member.contact, member.predicates, member.capacity = contact, predicates, capacity
         self._consider(member)
-        match member.place:
-            case Place.SILENT:
-                self.heard(contact.peer)
-                return
-            case Place.DIRECT:
-                self._orders.append(Serve(member.peer))
-            case Place.HELPER:
-                self._limit(member)
-                self._orders.append(Serve(member.peer))
-            case Place.DELEGATED:
-                assert member.helper is not None
-                term = self.members[member.helper].term
-                self._orders.append(HandOver(member.helper, term, (member.peer,)))
-            case Place.WAITING if member.promised_to is not None:
-                term = self.members[member.promised_to].term
-                self._orders.append(HandOver(member.promised_to, term, (member.peer,)))
+        if member.place is Place.SILENT:
+            self.heard(contact.peer)
+            return
+        serving = member.helper or member.promised_to
+        if serving is not None:  # What it was told of the member is out of date.
+            term = self.members[serving].term
+            self._orders.append(HandOver(serving, term, (member.peer,)))
+        if member.place is Place.HELPER:
+            self._limit(member)
+        if member.place in (Place.DIRECT, Place.HELPER):
+            self._orders.append(Serve(member.peer))
         self._settle(region)
 
     def _add(self, member: Member) -> None:
         region = self.regions.setdefault(member.region, Region(member.region))
         self.members[member.peer] = region.members[member.peer] = member
         region.places[member.place][member.peer] = member
+        region.track(member)
         self._consider(member)
         self._settle(member.region)
 
@@ -124,6 +120,7 @@ class Book:
         del self.members[member.peer], region.members[member.peer]
         del region.places[member.place][member.peer]
         region.able.pop(member.peer, None)
+        region.unpromised.pop(member.peer, None)
         if not region.members:
             del self.regions[member.region]
 
@@ -147,15 +144,17 @@ class Book:
         self._consider(member)
         self._settle(member.region)
 
-    def handed_over(self, helper: Peer, term: int, peers: tuple[Peer, ...]) -> None:
-        """A helper serves these now."""
+    def handed_over(
+        self, helper: Peer, term: int, wanted: Mapping[Peer, tuple[Predicate, ...]]
+    ) -> None:
+        """A helper serves these now, for what they wanted when it was told."""
         serving = self.members.get(helper)
         if serving is None or serving.place is not Place.HELPER or serving.term != term:
             return
-        for peer in peers:
+        for peer, predicates in wanted.items():
             member = self.members.get(peer)
-            if member is None:
-                continue
+            if member is None or member.predicates != predicates:
+                continue  # It is being told something else.
             if member.promised_to == helper:
                 member.promised_to = None
                 member.helper = helper
@@ -204,6 +203,8 @@ class Book:
 
     def _settle(self, name: str) -> None:
         region, direct_max = self.regions[name], self._settings.direct_max
+        if region.asked is not None and region.direct_count >= direct_max and not region.has_room:
+            return  # Nothing can be done before there is an answer.
         self._delegate(region)
         for member in region.homeless:
             if region.direct_count >= direct_max or not self._has_fan_out:
@@ -239,6 +240,7 @@ class Book:
             for member in given:
                 member.promised_to = helper.peer
                 helper.charges[member.peer] = None
+                region.track(member)
             peers = tuple(member.peer for member in given)
             self._orders.append(HandOver(helper.peer, helper.term, peers))
 
@@ -315,6 +317,7 @@ class Book:
         """Nobody is to serve a member any more in the publisher's stead."""
         serving = member.helper or member.promised_to
         member.helper = member.promised_to = None
+        self.regions[member.region].track(member)
         if serving is not None:
             helper = self.members[serving]
             del helper.charges[member.peer]
@@ -325,6 +328,7 @@ class Book:
         for peer in helper.charges:
             charge = self.members[peer]
             charge.helper = charge.promised_to = None
+            self.regions[charge.region].track(charge)
             if charge.place is Place.DELEGATED:
                 self._set_place(charge, Place.WAITING)
         helper.charges = {}
@@ -338,6 +342,7 @@ class Book:
         del places[member.place][member.peer]
         places[place][member.peer] = member
         member.place = place
+        self.regions[member.region].track(member)
         member.was_served |= place not in (Place.WAITING, Place.SILENT)
 
     @property

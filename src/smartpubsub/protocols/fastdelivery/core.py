@@ -102,6 +102,7 @@ class FastDelivery:
             parts.Search: office.boards.on_search,
             parts.Unwatch: office.boards.on_unwatch,
             parts.CopyBoard: office.boards.on_copy,
+            parts.Pull: office.boards.on_pull,
             parts.Invite: office.joining.on_invite,
             parts.Measure: office.measuring.on_measure,
             parts.Keep: office.keeping.on_keep,

@@ -60,7 +60,7 @@ class Finding:
 
     @property
     def _count(self) -> int:
-        return self._office.settings.backups + 1
+        return self._office.settings.keeper_count
 
     def _trusted(self, closest: tuple[Contact, ...]) -> list[Contact]:
-        return [c for c in closest if not self._office.is_suspect(c.peer)][: self._count]
+        return self._office.trusted(closest)[: self._count]

@@ -185,7 +185,8 @@ class Helping:
         if post is None:
             office.answer(contact.peer, number, NotHelping())
             return
-        office.local.deliver(event, 1)
+        if not part.only or office.own.peer in part.only:
+            office.local.deliver(event, 1)
         wanting = post.interested(part)
         work = self._works[key] = _Work(dict.fromkeys(wanting))
         notify = Notify(part.group, event, 2, part.is_resend)

@@ -170,13 +170,12 @@ class Joining:
         membership.asked_us = office.now
         wanted = tuple(dict.fromkeys(membership.wanted.values()))
         request = signed_request(office, wanted, membership.version)
-        tries = office.settings.owner_us_max // office.patience_us
         membership.question = office.ask(
             membership.contact.peer,
             Join(membership.predicate, request, membership.invitation),
             partial(self._on_joined, membership),
             partial(self._on_owner_silent, membership),
-            tries_max=max(tries, office.settings.tries_max),
+            us_max=office.settings.owner_us_max,
         )
 
     def _on_joined(self, membership: Membership, part: Answer) -> None:

@@ -62,6 +62,8 @@ class Region:
     places: dict[Place, dict[Peer, Member]] = field(default_factory=lambda: {p: {} for p in Place})
     able: dict[Peer, Member] = field(default_factory=dict)
     """Those who may agree to serve somebody, or more than they do."""
+    unpromised: dict[Peer, Member] = field(default_factory=dict)
+    """Those who wait and whom no helper has been told of, whoever is being asked to help."""
     asked: Peer | None = None
     """Who is being asked to help."""
     is_overloaded: bool = False
@@ -78,5 +80,16 @@ class Region:
     @property
     def homeless(self) -> list[Member]:
         """Those who wait and whom no helper has been told of."""
-        waiting = self.places[Place.WAITING].values()
-        return [m for m in waiting if m.promised_to is None and m.peer != self.asked]
+        return [member for peer, member in self.unpromised.items() if peer != self.asked]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a helper would serve somebody more."""
+        return any(helper.room > 0 for helper in self.places[Place.HELPER].values())
+
+    def track(self, member: Member) -> None:
+        """Take note whether somebody waits and no helper has been told of it."""
+        if member.place is Place.WAITING and member.promised_to is None:
+            self.unpromised[member.peer] = member
+        else:
+            self.unpromised.pop(member.peer, None)

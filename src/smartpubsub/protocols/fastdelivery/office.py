@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 NUMBER_BITS = 32
 """Numbers of a later incarnation are higher than all those of earlier ones."""
 
+_FOREVER = 1 << 62
+
 NAME = "fast"
 """What timers and, with a slash after it, storage keys begin with."""
 
@@ -59,6 +61,7 @@ class _Open:
     on_answer: OnAnswer
     on_silence: OnSilence
     tries_max: int
+    us_max: int
     asked_us: int
     tries: int = 1
 
@@ -111,11 +114,18 @@ class Office:
         on_silence: OnSilence = never_mind,
         *,
         tries_max: int | None = None,
+        us_max: int | None = None,
     ) -> int:
-        """Ask somebody, again and again until it answers or has been silent too often."""
+        """Ask somebody, again and again until it answers or has been silent too often.
+
+        If there is a time, until that is over, however often it takes.
+        """
         self.last_number = number = self.last_number + 1
         tries = self.settings.tries_max if tries_max is None else tries_max
-        self._open[number] = _Open(peer, part, on_answer, on_silence, tries, self.now)
+        question = _Open(peer, part, on_answer, on_silence, tries, _FOREVER, self.now)
+        if us_max is not None:
+            question.tries_max, question.us_max = _FOREVER, us_max
+        self._open[number] = question
         self._say(peer, Packet(number, part))
         self.set_timer(("ask", number), self.now + self.patience_us)
         return number
@@ -155,15 +165,19 @@ class Office:
         question = self._open.get(number)
         if question is None:
             return
-        if question.tries >= question.tries_max:
+        is_late = self.now - question.asked_us >= question.us_max
+        if question.tries >= question.tries_max or is_late:
             del self._open[number]
             question.on_silence()
             return
         question.tries += 1
+        # Whoever is given much time is not asked more and more often.
+        doublings = min((question.tries - 1) // self.settings.tries_max, 3)
+        patience_us = self.patience_us << doublings
         if isinstance(question.part, Notify | Relay):
             question.part = question.part._replace(is_resend=True)
         self._say(question.peer, Packet(number, question.part))
-        self.set_timer(("ask", number), self.now + self.patience_us)
+        self.set_timer(("ask", number), self.now + patience_us)
 
     def deliver(self, item: object) -> None:
         """Tell the application something."""
@@ -205,11 +219,15 @@ class Office:
         until = self._suspects.get(peer)
         return until is not None and self.now < until
 
+    def trusted(self, contacts: Iterable[Contact]) -> list[Contact]:
+        """Those who are not suspected."""
+        return [contact for contact in contacts if not self.is_suspect(contact.peer)]
+
     def closest(self, name: bytes, count: int) -> list[Contact]:
         """The peers closest to a name, this node among them, that are not suspected."""
         known = [*self.kademlia.closest_local(name, count + len(self._suspects)), self.own]
         known.sort(key=lambda contact: contact.key ^ key_of(name))
-        return [contact for contact in known if not self.is_suspect(contact.peer)][:count]
+        return self.trusted(known)[:count]
 
     def forget(self) -> None:
         """Forget of peers what does not matter any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
@@ -270,11 +270,11 @@ class Owning:
     ) -> None:
         group.last_delegation += 1
         part = Delegate(group.predicate, term, group.last_delegation, charges, gone)
-        peers = tuple(charge.contact.peer for charge in charges)
+        wanted = {charge.contact.peer: charge.predicates for charge in charges}
         self._office.ask(
             helper,
             part,
-            partial(self._on_delegated, group, helper, term, peers),
+            partial(self._on_delegated, group, helper, term, wanted),
             partial(self.on_silence, group, helper),
         )
 
@@ -285,10 +285,15 @@ class Owning:
             self.carry_out(group)
 
     def _on_delegated(
-        self, group: Group, helper: Peer, term: int, peers: tuple[Peer, ...], part: Answer
+        self,
+        group: Group,
+        helper: Peer,
+        term: int,
+        wanted: Mapping[Peer, tuple[Predicate, ...]],
+        part: Answer,
     ) -> None:
         if isinstance(part, Done):
-            group.book.handed_over(helper, term, peers)
+            group.book.handed_over(helper, term, wanted)
             self.carry_out(group)
         elif isinstance(part, NotHelping):
             self.on_not_helping(group, helper, term)

@@ -87,6 +87,8 @@ class Watchers(NamedTuple):
 
     requests: tuple[Request, ...]
     is_more: bool
+    closer: tuple[Contact, ...]
+    """Who else ought to keep the board, and lies closer to its attribute."""
 
 
 class Search(NamedTuple):
@@ -105,6 +107,8 @@ class Listed(NamedTuple):
 
     notices: tuple[Notice, ...]
     is_more: bool
+    closer: tuple[Contact, ...]
+    """Who else ought to keep the board, and lies closer to its attribute."""
 
 
 class Unwatch(NamedTuple):
@@ -134,6 +138,12 @@ class CopyBoard(NamedTuple):
     attribute: str
     posted: tuple[Posted, ...]
     watched: tuple[Watched, ...]
+
+
+class Pull(NamedTuple):
+    """Whoever has come to keep a board asks those around what is on it; copies come first."""
+
+    attribute: str
 
 
 class Invite(NamedTuple):
@@ -289,6 +299,7 @@ Question: TypeAlias = (
     | Search
     | Unwatch
     | CopyBoard
+    | Pull
     | Invite
     | Measure
     | Keep

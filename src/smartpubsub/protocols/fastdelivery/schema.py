@@ -39,6 +39,7 @@ _KINDS = (
     "Measure",
     "Measured",
     "Keep",
+    "Pull",
 )
 """Each has the number of its place, one more than the number of the packet before them all."""
 
@@ -84,11 +85,12 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "message Request watch",
         "message GroupId after_group",
     ),
-    "Listed": ("message* Notice notices", "bool is_more"),
+    "Listed": ("message* Notice notices", "bool is_more", "message* Peer closer"),
     "Advertise": ("string attribute", "message Notice notice", "bytes after"),
-    "Watchers": ("message* Request requests", "bool is_more"),
+    "Watchers": ("message* Request requests", "bool is_more", "message* Peer closer"),
     "Unwatch": ("string attribute", "string predicate"),
     "CopyBoard": ("string attribute", "message* Posted posted", "message* Watched watched"),
+    "Pull": ("string attribute",),
     "Invite": ("message Notice notice",),
     "Measure": ("message* Peer landmarks",),
     "Measured": ("uint64* round_trips",),

@@ -109,7 +109,7 @@ class Searching:
             self._ask(inquiry, keeper, part.notices[-1].id)
         else:
             inquiry.keepers[keeper] = True
-            self._check(inquiry)
+            self._ask_all(inquiry, self._office.trusted(part.closer))
 
     def _on_silence(self, inquiry: Inquiry, keeper: Peer) -> None:
         self._office.suspect(keeper)

@@ -84,6 +84,14 @@ class FastSettings:
             )
 
     @property
+    def keeper_count(self) -> int:
+        """How many keep a board: f and one more, and never one alone.
+
+        A lookup in a network that loses messages may miss the very closest.
+        """
+        return max(2, self.backups + 1)
+
+    @property
     def seen_us(self) -> int:
         """How long an event is remembered, so that no copy of it is delivered again.
 

@@ -79,6 +79,7 @@ class Spreading:
         *,
         is_first: bool = False,
         is_resend: bool = False,
+        is_late: bool = False,
     ) -> None:
         group, event = record.group, record.event
         relays: dict[Peer, list[Peer]] = {}
@@ -88,9 +89,12 @@ class Spreading:
             member = group.book.members.get(peer)
             hop = _hop_to(member)
             if member is None or hop is None:
-                continue  # It gets it when it has a place.
+                # It gets it when it has a place; if that is soon, what comes later waits with it.
+                if member is not None and member.place is Place.WAITING and not is_late:
+                    self._hold(record, peer)
+                continue
             wanting[hop] = wanting.get(hop, 0) + 1
-            if not self._may_go(record, peer, hop):
+            if not self._may_go(record, peer, hop, is_late=is_late):
                 continue
             if member.place is Place.DIRECT:
                 self._notify(record, peer, is_resend=is_resend)
@@ -107,18 +111,22 @@ class Spreading:
                 partial(self._on_silence, record, helper, served),
             )
 
-    def _may_go(self, record: Record, peer: Peer, hop: Peer) -> bool:
+    def _may_go(self, record: Record, peer: Peer, hop: Peer, *, is_late: bool) -> bool:
         """Whether an event may be sent to a member now; if so, it is on its way."""
         lane = self._lanes.setdefault(peer, _Lane())
         id = record.event.id
         if id in lane.sent or id in lane.held:
             return False
-        if lane.is_clear_for(hop):
+        if is_late or lane.is_clear_for(hop):
             lane.sent[id] = hop
             return True
-        lane.held[id] = self._office.now
-        self._set_timer()
+        self._hold(record, peer)
         return False
+
+    def _hold(self, record: Record, peer: Peer) -> None:
+        lane = self._lanes.setdefault(peer, _Lane())
+        lane.held.setdefault(record.event.id, self._office.now)
+        self._set_timer()
 
     def _notify(self, record: Record, peer: Peer, *, is_resend: bool) -> None:
         self._office.ask(
@@ -178,7 +186,7 @@ class Spreading:
             if lane is not None:
                 lane.sent.pop(record.event.id, None)
 
-    def _release(self, peers: Iterable[Peer]) -> None:
+    def _release(self, peers: Iterable[Peer], *, is_late: bool = False) -> None:
         """Send members what has waited for something else to arrive, if it has."""
         released: dict[EventId, list[Peer]] = {}
         for peer in peers:
@@ -191,7 +199,8 @@ class Spreading:
         for id in sorted(released):  # In the order in which they were published.
             record = self.open.get(id)
             if record is not None:
-                self._send(record, [peer for peer in released[id] if peer in record.waiting])
+                waiting = [peer for peer in released[id] if peer in record.waiting]
+                self._send(record, waiting, is_late=is_late)
 
     def _set_timer(self) -> None:
         if not self._has_timer:
@@ -209,7 +218,7 @@ class Spreading:
         }
         for lane in late.values():
             lane.sent.clear()
-        self._release(late)
+        self._release(late, is_late=True)
         if any(lane.held for lane in self._lanes.values()):
             self._set_timer()
 
@@ -217,6 +226,7 @@ class Spreading:
 
     def on_served(self, group: Group, peer: Peer) -> None:
         """A member has a place: it gets what it has missed."""
+        self._release([peer])
         for record in list(group.records.values()):
             if peer in record.waiting:
                 self._send(record, [peer], is_resend=True)

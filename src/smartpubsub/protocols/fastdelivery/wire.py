@@ -94,6 +94,10 @@ def _contact_written(contact: Contact) -> dict[str, object]:
     return {"id": contact.peer, "addrs": contact.addresses}
 
 
+def _contacts_written(contacts: Iterable[Contact]) -> list[dict[str, object]]:
+    return [_contact_written(contact) for contact in contacts]
+
+
 # Equal predicates may be written in different orders, so the order is part of what is remembered.
 @lru_cache(maxsize=1 << 14)
 def _text_of(items: tuple[tuple[str, object], ...], predicate: Predicate) -> str:  # noqa: ARG001
@@ -107,7 +111,7 @@ def _predicate_written(predicate: Predicate) -> str:
 _WRITE: dict[str, Callable[[Any], object]] = {
     "event": event_bytes,
     "contact": _contact_written,
-    "landmarks": lambda contacts: [_contact_written(contact) for contact in contacts],
+    **dict.fromkeys(("landmarks", "closer"), _contacts_written),
     "group": _predicate_written,
     "predicate": _predicate_written,
     "predicates": lambda predicates: [_predicate_written(each) for each in predicates],
@@ -218,7 +222,7 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     **dict.fromkeys(("only", "gone", "unreached"), _each(_peer)),
     **dict.fromkeys(("signature", "invitation"), _signature),
     "contact": _contact,
-    "landmarks": _each(_contact),
+    **dict.fromkeys(("landmarks", "closer"), _each(_contact)),
     "round_trips": _each(_number),
     **dict.fromkeys(("group", "predicate"), _predicate),
     "predicates": _each(_predicate),
