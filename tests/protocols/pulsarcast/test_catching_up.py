@@ -43,7 +43,8 @@ def test_on_a_lossy_network_everything_comes_once(seed: int) -> None:
     topic = village.create(0)
     village.run(20)
     village.subscribe_all(range(15), topic)
-    village.run(20)
+    while len(village.subscribed()) < 15:
+        village.run(1)
     for number in range(30):
         village.publish(number % 15, topic, b"%02d" % number)
         village.run(0.05)
@@ -164,3 +165,24 @@ def test_retention_lets_the_oldest_go_and_keeps_what_is_pinned() -> None:
         assert len(keys) == 10
     assert len(village.room(4, topic).log) == 31
     assert all(len(village.payloads(node)) == 30 for node in range(5))
+
+
+def test_what_a_late_event_links_to_from_before_a_nodes_time_is_not_waited_for() -> None:
+    village = Village(6)
+    topic = village.create(0)
+    village.subscribe_all([0, 1], topic)
+    for number in range(5):
+        village.publish(1, topic, b"%d" % number)
+        village.run(0.2)
+    old = next(event for event in village.room(0, topic).log.after(None) if event.height == 3)
+    village.subscribe_all([3], topic)
+    room, office = village.room(3, topic), village.core(3).office
+    room.unknown[old.cid] = (village.host(0).peer, village.world.now)
+    office.now = village.world.now
+    office.catching_up.on_check(room)
+    village.world.carry_out(village.host(3), office.taken())
+    village.run(1)
+
+    assert not room.unknown
+    assert office.lost == 0
+    assert village.payloads(3) == []

@@ -34,7 +34,7 @@ SAID: list[Part] = [
     parts.Fetch(ROOM, 5, (ONE,), (TWO,), 1_700_000_000_000_000),
     parts.Range(ROOM, 6, Head(ONE, 3), 5, 0),
     parts.Range(ROOM, 6, None, 0, 10),
-    parts.Page(ROOM, 7, (b"a", b"", b"c"), True),
+    parts.Page(ROOM, 7, (b"a", b"", b"c"), True, (TWO,)),
     parts.Want((ONE, TWO)),
     parts.Described((b"topic",)),
     parts.Invite(ROOM, TOPIC),

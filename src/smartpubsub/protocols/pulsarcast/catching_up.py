@@ -128,7 +128,8 @@ class CatchingUp:
         oldest = self._office.now - self._office.settings.lost_us
         for cid in [cid for cid, (_, since) in room.unknown.items() if since < oldest]:
             del room.unknown[cid]
-            self._office.spreading.give_up(room, cid)
+            self._office.lost += 1
+            self._office.spreading.go_on_without(room, cid)
 
     def on_fetch_timer(self, room: Room) -> None:
         """Whoever was asked has not answered."""
@@ -152,6 +153,9 @@ class CatchingUp:
             return
         office.cancel_timer(("fetch", room.id))
         room.fetching = None
+        for cid in part.covered:
+            if room.unknown.pop(cid, None) is not None:
+                office.spreading.go_on_without(room, cid)
         came = self.take(room, peer, part.blocks)
         if came:
             room.fetch_tries = 0
@@ -189,7 +193,7 @@ class CatchingUp:
                 self.note_unspread(room, event.cid)
             elif event.place <= room.log.horizon:
                 room.unknown.pop(event.cid, None)
-                self._office.spreading.give_up(room, event.cid)
+                self._office.spreading.go_on_without(room, event.cid)
         return came
 
     def note_unspread(self, room: Room, cid: Cid) -> None:
@@ -207,10 +211,22 @@ class CatchingUp:
     def on_fetch(self, peer: Peer, part: Fetch) -> None:
         """Somebody has missed something."""
         room = self._office.rooms.get(part.room)
-        found = [] if room is None else room.log.beyond(part.wanted, part.had, part.since_us)
-        self.send_page(peer, part.room, part.number, found)
+        if room is None:
+            self.send_page(peer, part.room, part.number, [])
+            return
+        found = room.log.beyond(part.wanted, part.had, part.since_us)
+        sent = {event.cid for event in found}
+        covered = tuple(cid for cid in part.wanted if cid in room.log and cid not in sent)
+        self.send_page(peer, part.room, part.number, found, covered)
 
-    def send_page(self, peer: Peer, room: Cid, number: int, found: list[TopicEvent]) -> None:
+    def send_page(
+        self,
+        peer: Peer,
+        room: Cid,
+        number: int,
+        found: list[TopicEvent],
+        covered: tuple[Cid, ...] = (),
+    ) -> None:
         """Send the first of some events, as many as go in one message."""
         settings = self._office.settings
         blocks: list[bytes] = []
@@ -220,5 +236,5 @@ class CatchingUp:
             if blocks and size > settings.page_bytes_max:
                 break
             blocks.append(event.block)
-        page = Page(room, number, tuple(blocks), len(blocks) < len(found))
+        page = Page(room, number, tuple(blocks), len(blocks) < len(found), covered)
         self._office.say(peer, page)

@@ -148,9 +148,9 @@ class Log:
 
         Gives the events below which nothing else is missing, in the order of their links.
         """
-        if cid not in self.missing:
+        if cid in self.events:
             return []
-        del self.missing[cid]
+        self.missing.pop(cid, None)
         self.before[cid] = None
         return self._settle(cid)
 

@@ -101,6 +101,8 @@ class Page(NamedTuple):
     number: int
     blocks: tuple[bytes, ...]
     has_more: bool
+    covered: tuple[Cid, ...] = ()
+    """What of it lies below what you have, and so came before your time."""
 
 
 class Want(NamedTuple):

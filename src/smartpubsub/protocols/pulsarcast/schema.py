@@ -77,6 +77,7 @@ _MESSAGES: dict[str, list[FieldDescriptorProto]] = {
         field("number", 2, "uint64"),
         field("blocks", 3, "bytes", repeated=True),
         field("has_more", 4, "bool"),
+        field("covered", 5, "bytes", repeated=True),
     ],
     "Join": [_ROOM, field("topic", 2, "bytes"), field("below", 3, "uint64")],
     "Welcome": [

@@ -116,10 +116,9 @@ class Spreading:
         if numbers and event.draft.created_us >= room.log.floor_us:
             self._office.deliver(Delivery(event.publication, numbers, hops))
 
-    def give_up(self, room: Room, cid: bytes) -> None:
-        """Go on without an event that nobody has."""
+    def go_on_without(self, room: Room, cid: bytes) -> None:
+        """Wait no longer for an event that nobody has, or that came before this node's time."""
         whole = room.log.give_up(cid)
-        self._office.lost += 1
         if room.topic.rules.is_chained:
             for event in whole:
                 self._deliver(room, event, FETCHED_HOPS)

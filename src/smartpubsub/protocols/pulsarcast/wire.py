@@ -95,6 +95,7 @@ class _Reading:
             "cids": self._cids,
             "wanted": self._cids,
             "had": self._cids,
+            "covered": self._cids,
             "blocks": self._many,
             "heads": lambda heads: tuple(map(_head, self._many(heads))),
             "refusal": self._refusal,
