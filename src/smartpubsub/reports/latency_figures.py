@@ -180,7 +180,8 @@ def replication(stages: Rows) -> tuple[Any, float, float]:
                     label=f"f = {copies}",
                 )
             panel.set(title=title, xlabel="subscriptions of a subscriber", ylabel="ms, mean")
-            panel.set_ylim(bottom=0)
+            highest = max((row[key] or 0 for row in stages), default=0)
+            panel.set_ylim(0, 1.15 * highest or 1)
             panel.set_xticks(sorted({row["stage"] for row in stages}))
         panels[0].legend()
 
