@@ -121,19 +121,21 @@ def test_nodes_that_are_killed_come_back_with_what_they_had(
     assert sorted(got) == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("protocol", ["floodsub", "fastdelivery"])
+@pytest.mark.parametrize("protocol", ["fastdelivery", "pulsarcast"])
 def test_other_protocols_run_on_real_nodes_too(
     protocol: str, tmp_path: Path, capsys: Captured
 ) -> None:
+    topics = [{"node": "d", "create_topic": name} for name in ("surf", "ski")]
     path = written(
         tmp_path / "workload.jsonl",
+        *(topics if protocol == "pulsarcast" else ()),
         *({"node": name, "subscribe": "surf"} for name in "abc"),
         {"node": "d", "publish": "surf"},
         {"node": "d", "publish": "ski"},
     )
     found = ran(capsys, "--protocol", protocol, "--workload", path, "--workers", 1)
 
-    assert found["delivered"] == found["expected"] == found["simulated"]["delivered"] == 3
+    assert found["delivered"] == found["expected"] == found["simulated"]["delivered"] >= 3
     assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
 
 
