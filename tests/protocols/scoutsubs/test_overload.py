@@ -103,14 +103,20 @@ def test_each_try_waits_longer_up_to_a_limit() -> None:
 
 def test_where_nothing_is_answered_in_time_the_next_one_waits_longer_too() -> None:
     waiting = Waiting(0)
-    for _ in range(3):
-        waiting.on_silence(tries=1)
-    waiting.on_silence(tries=2)
+    for begun_us in (0, 1_000, 3_000):
+        waiting.on_silence(begun_us, begun_us + wait(waiting))
     assert wait(waiting) == 8_000
     waiting.on_answer(9_000, was_repeated=True)  # Which says nothing: to which try?
     assert wait(waiting) == 8_000
     waiting.on_answer(7_000, was_repeated=False)
     assert wait(waiting) == 14_000
+
+
+def test_many_that_wait_at_the_same_time_say_no_more_than_one() -> None:
+    waiting = Waiting(0)
+    for begun_us in range(30):
+        waiting.on_silence(begun_us, begun_us + 1_000)
+    assert wait(waiting) == wait(waiting, tries=1) == 2_000
 
 
 def test_what_takes_longer_than_the_limit_is_waited_for() -> None:

@@ -120,7 +120,7 @@ class Raising:
             reason = f"the rendezvous of {attribute} was not reached for too long; publish it again"
             self.on_admitted(office.own.peer, Admitted(id, attribute, reason))
             return
-        self._admission.on_silence(copy.tries)
+        self._admission.on_silence(copy.began_us, office.now)
         copy.tries += 1
         self._roots.pop(attribute, None)
         if copy.sent_to is not None and office.heard_us.get(copy.sent_to, -1) < copy.sent_us:

@@ -51,7 +51,7 @@ class ScoutSettings:
     patience_us_max: int = 10 * SECOND
     """How long an answer is waited for: at first, and as it adapts, between these."""
     check_us_min: int = 2 * SECOND
-    check_us_max: int = MINUTE
+    check_us_max: int = 30 * SECOND
     """How long confirmations are waited for before an event is sent again, which adapts too."""
     tries_max: int = 3
     """After so many tries without an answer a peer is suspected."""

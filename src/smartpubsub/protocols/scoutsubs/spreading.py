@@ -321,7 +321,7 @@ class Spreading:
         office = self._office
         opened.tries += 1
         if all(not office.is_silent(peer) for peer in opened.targets):
-            self._confirmation.on_silence(opened.tries)
+            self._confirmation.on_silence(opened.sent_us, office.now)
         if office.now - opened.began_us > 2 * office.settings.renew_us:
             opened.targets.clear()  # Whoever has not come back by now has lapsed.
             opened.recording.clear()
