@@ -23,7 +23,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def group() -> None:
-    """Publish in groups of one's own, and be in those of others.
+    """Publish in groups of one's own, and be in others'.
 
     A group has an owner, who alone publishes in it, and a predicate that its events match. Members
     get its events in two hops at most.

@@ -122,7 +122,7 @@ def publish(
     everywhere: bool,
     as_json: bool,
 ) -> None:
-    """Publish an event in a group of this node's.
+    """Publish an event in a group.
 
     EVENT has to match the group's predicate. DATA is what it carries; - reads that from standard
     input. Prints the event's id.

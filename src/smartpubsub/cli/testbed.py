@@ -11,7 +11,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def testbed() -> None:
-    """Run the protocols on real nodes in processes of this machine.
+    """Run the protocols on real nodes of this machine.
 
     \b
     Example:

@@ -23,7 +23,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def topic() -> None:
-    """Make topics whose events stay, publish in them, and read them.
+    """Make topics whose events stay, publish and read them.
 
     A topic is named by its content id, which topic create prints. Its events are blocks that
     anybody can verify, linked to those before them.

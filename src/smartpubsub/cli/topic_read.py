@@ -26,7 +26,7 @@ _last_option = click.option("--last", type=click.IntRange(min=1), help="The last
 @data_option
 @json_option
 def show(topic: str, data: str | None, as_json: bool) -> None:
-    """Show whose a topic is, and its rules, as its newest version has them.
+    """Show whose a topic is, and its rules.
 
     \b
     Example:
@@ -84,7 +84,7 @@ def subscribe(
 def history(
     topic: str, since: str | None, last: int | None, data: str | None, as_json: bool
 ) -> None:
-    """Print a topic's events so far, in its order.
+    """Print a topic's events so far.
 
     \b
     Examples:
