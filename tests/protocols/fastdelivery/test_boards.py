@@ -7,9 +7,11 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.parts import Listed, Packet
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import finds, shape_of
 from smartpubsub.protocols.pubsub import Confirmed
+from smartpubsub.sim.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
 HERE = FastSettings(region="here", capacity=10)
@@ -81,6 +83,45 @@ def test_f_and_one_more_keep_a_board_and_the_failure_of_f_is_not_felt() -> None:
     assert nodes.search(near[-2], "surf") == ["surf"]
     nodes.run(60)  # The stated repair time.
     assert sorted(keepers(nodes, "surf")) == sorted(near[2:5])
+
+
+def watch_lists(nodes: FastNodes) -> list[tuple[int, list[str]]]:
+    """Have it noted who lists which groups."""
+    noted: list[tuple[int, list[str]]] = []
+    transmit = nodes.world._transmit
+
+    def noting(host: Host, peer: bytes, message: object, event: object) -> None:
+        if isinstance(message, Packet) and isinstance(message.part, Listed):
+            noted.append((host.number, sorted(str(n.predicate) for n in message.part.notices)))
+        transmit(host, peer, message, event)  # type: ignore[arg-type]
+
+    nodes.world._transmit = noting  # type: ignore[method-assign]
+    return noted
+
+
+def test_one_keeper_lists_the_groups_and_the_others_nothing_that_is_the_same() -> None:
+    nodes = FastNodes(20, HERE)
+    near = closest(nodes, "surf")
+    for number in (1, 2):
+        nodes.create("surf/bali", owner=near[-number])
+    lists = watch_lists(nodes)
+    assert nodes.search(near[-3], "surf") == ["surf/bali", "surf/bali"]
+    assert sorted(number for number, _ in lists) == sorted(near[:3])
+    assert sorted(len(groups) for _, groups in lists) == [0, 0, 2]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_what_one_keeper_has_missed_the_others_list(place: int) -> None:
+    nodes = FastNodes(20, HERE)
+    near = closest(nodes, "surf")
+    nodes.create("surf/bali", owner=near[-1])
+    nodes.create("surf/peru", owner=near[-2])
+    board = nodes.fast(near[place]).office.boards.boards["surf"]
+    board.notices = {id: n for id, n in board.notices.items() if "peru" not in str(id.predicate)}
+    lists = watch_lists(nodes)
+    assert nodes.search(near[-3], "surf") == ["surf/bali", "surf/peru"]
+    assert (near[place], ["surf/bali"]) in lists
+    assert any("surf/peru" in groups for number, groups in lists if number != near[place])
 
 
 def test_a_notice_is_renewed_while_its_owner_lives_and_then_lapses() -> None:

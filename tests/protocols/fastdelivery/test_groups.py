@@ -5,7 +5,12 @@ from dataclasses import replace
 import pytest
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.book import Book
 from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.orders import AskToHelp
 from smartpubsub.protocols.fastdelivery.parts import Relay, Request
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.told import JoinRefused, Overloaded
@@ -74,6 +79,42 @@ def test_a_candidate_that_serves_others_already_declines() -> None:
     assert len(nodes.at(second, Place.DIRECT)) == 10
     told = nodes.items(Overloaded, 13)
     assert [(told[0].region, told[0].served)] == [("here", 6)]
+
+
+def asked(book: Book) -> list[bytes]:
+    """Whom a book wants to be asked for help now."""
+    return [order.peer for order in book.taken() if isinstance(order, AskToHelp)]
+
+
+def test_nobody_waits_for_more_than_some_to_decline_and_the_others_are_asked_later() -> None:
+    book = Book(replace(HERE, decline_count_max=3))
+    for number in range(12):
+        book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", 5)
+    declined = []
+    while candidates := asked(book):
+        declined += candidates
+        assert book.regions["here"].homeless
+        book.agreed(candidates[0], len(declined), 0)
+    assert len(declined) == 3
+    assert book.fan_out == 12  # All are served all the same.
+    book.now += 20 * SECOND
+    book.settle()
+    (candidate,) = asked(book)
+    assert candidate not in declined
+    book.agreed(candidate, 4, 5)
+    assert [member.peer for member in book.helpers()] == [candidate]
+
+
+def test_everybody_is_asked_before_somebody_is_turned_away() -> None:
+    book = Book(replace(HERE, decline_count_max=1, fan_out_max=6))
+    for number in range(7):
+        book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", 5)
+    declined = []
+    while candidates := asked(book):
+        declined += candidates
+        book.agreed(candidates[0], len(declined), 0)
+    assert len(declined) == 7
+    assert b"06" not in book.members
 
 
 def test_a_region_without_anybody_capable_is_served_directly_and_the_publisher_is_told() -> None:

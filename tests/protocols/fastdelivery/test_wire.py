@@ -69,7 +69,12 @@ BY_KIND = {
     parts.Done: st.builds(parts.Done),
     parts.Ping: st.builds(parts.Ping),
     parts.Search: st.builds(
-        parts.Search, names(), predicates, st.none() | requests, st.none() | groups
+        parts.Search,
+        names(),
+        predicates,
+        st.none() | requests,
+        st.none() | groups,
+        st.just(b"") | st.binary(min_size=32, max_size=32),
     ),
     parts.Listed: st.builds(parts.Listed, some(notices), flags, some(contacts)),
     parts.Advertise: st.builds(parts.Advertise, names(), notices, st.just(b"") | peers),

@@ -32,7 +32,8 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Unwatch,
     Watched,
     Watchers,
-    canonical_text,
+    digest_of,
+    place_on_board,
 )
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed, is_request_signed
@@ -116,8 +117,10 @@ class Boards:
             key=_place_on_board,
         )
         if part.after_group is not None:
-            after = (part.after_group.owner, canonical_text(part.after_group.predicate))
+            after = place_on_board(part.after_group)
             found = [notice for notice in found if _place_on_board(notice) > after]
+        elif part.known and part.known == digest_of(notice.id for notice in found):
+            found = []
         page, is_more = _page(found, _place_on_board, office.settings.page_count)
         office.answer(contact.peer, number, Listed(page, is_more, self._closer(part.attribute)))
 
@@ -290,7 +293,7 @@ class Boards:
 
 
 def _place_on_board(notice: Notice) -> tuple[Peer, str]:
-    return notice.contact.peer, canonical_text(notice.predicate)
+    return place_on_board(notice.id)
 
 
 def _page(entries: list[T], key: Callable[[T], object], count: int) -> tuple[tuple[T, ...], bool]:

@@ -134,6 +134,7 @@ class Book:
         self.regions[member.region].asked = None
         if min(granted, member.capacity) <= member.granted:
             member.unwilling_until = self.now + self._settings.decline_us
+            self.regions[member.region].decline_count += 1
         else:
             if member.place is not Place.HELPER:
                 self._detach(member)
@@ -141,6 +142,7 @@ class Book:
                 member.term = term
                 self._orders.append(Serve(peer))
             member.granted = min(granted, member.capacity)
+            self.regions[member.region].decline_count = 0
         self._consider(member)
         self._settle(member.region)
 
@@ -197,6 +199,7 @@ class Book:
         for name, region in list(self.regions.items()):
             for member in region.members.values():
                 self._consider(member)
+            region.decline_count = 0
             self._settle(name)
 
     # --- arranging ---
@@ -245,7 +248,10 @@ class Book:
             self._orders.append(HandOver(helper.peer, helper.term, peers))
 
     def _seek_help(self, region: Region) -> None:
-        candidate = self._candidate(region)
+        # Where many publishers want help and few give it, members would wait for all to decline.
+        is_vain = region.decline_count >= self._settings.decline_count_max
+        has_places = len(region.homeless) <= self._settings.fan_out_max - self._fan_out
+        candidate = None if is_vain and has_places else self._candidate(region)
         if candidate is None:
             self._serve_all(region)
             return

@@ -66,6 +66,8 @@ class Region:
     """Those who wait and whom no helper has been told of, whoever is being asked to help."""
     asked: Peer | None = None
     """Who is being asked to help."""
+    decline_count: int = 0
+    """How many have declined since somebody agreed, or since it was last tried."""
     is_overloaded: bool = False
 
     def at(self, place: Place) -> list[Member]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
@@ -73,6 +75,20 @@ def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
 # --- boards ---
 
 
+def place_on_board(group: GroupId) -> tuple[Peer, str]:
+    """By what the groups on a board are in order."""
+    return group.owner, canonical_text(group.predicate)
+
+
+def digest_of(groups: Iterable[GroupId]) -> bytes:
+    """The same for the same groups, whoever lists them and in which order."""
+    digest = sha256()
+    for owner, text in sorted(map(place_on_board, groups)):
+        for field in (owner, text.encode()):
+            digest.update(len(field).to_bytes(4, "big") + field)
+    return digest.digest()
+
+
 class Advertise(NamedTuple):
     """A group for the board of one of its attributes."""
 
@@ -100,6 +116,8 @@ class Search(NamedTuple):
     """By whom groups that come later are wanted too."""
     after_group: GroupId | None
     """From which group on, in the order of the board."""
+    known: bytes
+    """The digest of what somebody else has listed: who would list the same lists nothing."""
 
 
 class Listed(NamedTuple):

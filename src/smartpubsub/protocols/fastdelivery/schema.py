@@ -84,6 +84,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "string predicate",
         "message Request watch",
         "message GroupId after_group",
+        "bytes known",
     ),
     "Listed": ("message* Notice notices", "bool is_more", "message* Peer closer"),
     "Advertise": ("string attribute", "message Notice notice", "bytes after"),

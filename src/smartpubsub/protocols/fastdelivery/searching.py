@@ -1,4 +1,8 @@
-"""Searching the boards of an attribute: all who keep it are asked, page by page."""
+"""Searching the boards of an attribute: all who keep it are asked, page by page.
+
+The first lists all that it finds. The others are asked after it, and list something only if that is
+not the same; so lists cost about as much as if there were one copy of a board.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Notice,
     Request,
     Search,
+    digest_of,
 )
 from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed
 from smartpubsub.protocols.fastdelivery.told import SearchResult
@@ -35,6 +40,11 @@ class Inquiry:
     on_complete: Callable[[], None]
     keepers: dict[Peer, bool] = field(default_factory=dict)
     """Who keeps the board, and whether each has answered."""
+    first: Peer | None = None
+    """Whose list the others' are compared with."""
+    listed: dict[GroupId, None] = field(default_factory=dict)
+    known: bytes = b""
+    """The digest of that list, when it is there."""
     has_ended: bool = False
     """Whether nobody wants to know any more."""
 
@@ -82,8 +92,20 @@ class Searching:
         for keeper in keepers:
             if keeper.peer not in inquiry.keepers:
                 inquiry.keepers[keeper.peer] = False
-                self._ask(inquiry, keeper.peer, None)
+                if inquiry.known:
+                    self._ask(inquiry, keeper.peer, None)
+        if inquiry.first is None and inquiry.keepers:
+            # Any of them, so that those who search at once do not all want the list of the same.
+            inquiry.first = self._office.rng.choice(list(inquiry.keepers))
+            self._ask(inquiry, inquiry.first, None)
         self._check(inquiry)
+
+    def _compare(self, inquiry: Inquiry) -> None:
+        """The first list is there: ask the others whether they would list the same."""
+        inquiry.known = digest_of(inquiry.listed)
+        for keeper, has_answered in list(inquiry.keepers.items()):
+            if not has_answered:
+                self._ask(inquiry, keeper, None)
 
     def _ask(self, inquiry: Inquiry, keeper: Peer, after: GroupId | None) -> None:
         if inquiry.has_ended:
@@ -91,7 +113,7 @@ class Searching:
         watch = inquiry.watch() if inquiry.watch is not None else None
         self._office.ask(
             keeper,
-            Search(inquiry.attribute, inquiry.predicate, watch, after),
+            Search(inquiry.attribute, inquiry.predicate, watch, after, inquiry.known),
             partial(self._on_listed, inquiry, keeper),
             partial(self._on_silence, inquiry, keeper),
             tries_max=self._office.settings.board_tries_max,
@@ -102,6 +124,8 @@ class Searching:
             return
         for notice in part.notices:
             if is_notice_signed(self._office, notice):
+                if keeper == inquiry.first:
+                    inquiry.listed[notice.id] = None
                 inquiry.on_notice(notice)
             else:
                 self._office.refusals["notices"] += 1
@@ -109,11 +133,15 @@ class Searching:
             self._ask(inquiry, keeper, part.notices[-1].id)
         else:
             inquiry.keepers[keeper] = True
+            if keeper == inquiry.first:
+                self._compare(inquiry)
             self._ask_all(inquiry, self._office.trusted(part.closer))
 
     def _on_silence(self, inquiry: Inquiry, keeper: Peer) -> None:
         self._office.suspect(keeper)
         inquiry.keepers.pop(keeper, None)
+        if keeper == inquiry.first:
+            inquiry.first, inquiry.listed = None, {}
         if not inquiry.has_ended:
             self._find(inquiry)  # Somebody else keeps the board in its place.
 

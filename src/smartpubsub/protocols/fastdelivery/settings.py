@@ -27,6 +27,8 @@ class FastSettings:
     """How many a publisher sends an event of a group to, helpers and others."""
     decline_us: int = MINUTE
     """How long somebody who would not help, or not more, is not asked again."""
+    decline_count_max: int = 8
+    """How many candidates in a row decline before those who wait are served directly."""
     near_us: int = 40_000
     """Up to which round trip two nodes without a region are taken to be in the same one."""
     region_count_max: int = 64

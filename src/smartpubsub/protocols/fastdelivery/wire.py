@@ -220,7 +220,7 @@ _READ: dict[str, Callable[[Any, _Taken], object]] = {
     **dict.fromkeys(("is_more", "is_resend", "is_wanted"), _flag),
     **dict.fromkeys(("owner", "peer", "after"), _peer),
     **dict.fromkeys(("only", "gone", "unreached"), _each(_peer)),
-    **dict.fromkeys(("signature", "invitation"), _signature),
+    **dict.fromkeys(("signature", "invitation", "known"), _signature),
     "contact": _contact,
     **dict.fromkeys(("landmarks", "closer"), _each(_contact)),
     "round_trips": _each(_number),
