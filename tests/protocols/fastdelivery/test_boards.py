@@ -7,7 +7,7 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import Listed, Packet
+from smartpubsub.protocols.fastdelivery.parts import Invite, Listed, Packet
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import finds, shape_of
 from smartpubsub.protocols.pubsub import Confirmed
@@ -85,18 +85,24 @@ def test_f_and_one_more_keep_a_board_and_the_failure_of_f_is_not_felt() -> None:
     assert sorted(keepers(nodes, "surf")) == sorted(near[2:5])
 
 
-def watch_lists(nodes: FastNodes) -> list[tuple[int, list[str]]]:
-    """Have it noted who lists which groups."""
-    noted: list[tuple[int, list[str]]] = []
+def watch_parts(nodes: FastNodes) -> list[tuple[int, object]]:
+    """Have it noted who says what."""
+    noted: list[tuple[int, object]] = []
     transmit = nodes.world._transmit
 
     def noting(host: Host, peer: bytes, message: object, event: object) -> None:
-        if isinstance(message, Packet) and isinstance(message.part, Listed):
-            noted.append((host.number, sorted(str(n.predicate) for n in message.part.notices)))
+        if isinstance(message, Packet):
+            noted.append((host.number, message.part))
         transmit(host, peer, message, event)  # type: ignore[arg-type]
 
     nodes.world._transmit = noting  # type: ignore[method-assign]
     return noted
+
+
+def lists(said: list[tuple[int, object]]) -> list[tuple[int, list[str]]]:
+    """Who has listed which groups."""
+    listed = [(number, part) for number, part in said if isinstance(part, Listed)]
+    return [(number, sorted(str(n.predicate) for n in part.notices)) for number, part in listed]
 
 
 def test_one_keeper_lists_the_groups_and_the_others_nothing_that_is_the_same() -> None:
@@ -104,10 +110,10 @@ def test_one_keeper_lists_the_groups_and_the_others_nothing_that_is_the_same() -
     near = closest(nodes, "surf")
     for number in (1, 2):
         nodes.create("surf/bali", owner=near[-number])
-    lists = watch_lists(nodes)
+    said = watch_parts(nodes)
     assert nodes.search(near[-3], "surf") == ["surf/bali", "surf/bali"]
-    assert sorted(number for number, _ in lists) == sorted(near[:3])
-    assert sorted(len(groups) for _, groups in lists) == [0, 0, 2]
+    assert sorted(number for number, _ in lists(said)) == sorted(near[:3])
+    assert sorted(len(groups) for _, groups in lists(said)) == [0, 0, 2]
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -118,10 +124,28 @@ def test_what_one_keeper_has_missed_the_others_list(place: int) -> None:
     nodes.create("surf/peru", owner=near[-2])
     board = nodes.fast(near[place]).office.boards.boards["surf"]
     board.notices = {id: n for id, n in board.notices.items() if "peru" not in str(id.predicate)}
-    lists = watch_lists(nodes)
+    said = watch_parts(nodes)
     assert nodes.search(near[-3], "surf") == ["surf/bali", "surf/peru"]
-    assert (near[place], ["surf/bali"]) in lists
-    assert any("surf/peru" in groups for number, groups in lists if number != near[place])
+    assert (near[place], ["surf/bali"]) in lists(said)
+    assert any("surf/peru" in groups for number, groups in lists(said) if number != near[place])
+
+
+@pytest.mark.parametrize("missed", ["nothing", "watch", "group and watch"])
+def test_a_copy_introduces_only_those_whom_nobody_has_introduced(missed: str) -> None:
+    nodes = FastNodes(20, HERE)
+    near = closest(nodes, "surf")
+    nodes.create("surf", owner=near[-1])
+    nodes.subscribe_all([near[-2]], "surf")
+    first, second = (nodes.fast(number).office.boards.boards["surf"] for number in near[:2])
+    if missed != "nothing":
+        second.watches = {}
+    if missed == "group and watch":  # One has the group and the others have who waits for it.
+        first.notices = {}
+        nodes.fast(near[2]).office.boards.boards["surf"].notices = {}
+    said = watch_parts(nodes)
+    nodes.run(60)
+    assert len(second.watches) == 1
+    assert any(isinstance(part, Invite) for _, part in said) == (missed == "group and watch")
 
 
 def test_a_notice_is_renewed_while_its_owner_lives_and_then_lapses() -> None:

@@ -51,6 +51,8 @@ class Board:
     watches: dict[tuple[Peer, Predicate], tuple[Request, int]] = field(default_factory=dict)
     copied_to: dict[Peer, None] = field(default_factory=dict)
     """Who else keeps it, as far as this node has seen to that."""
+    posted_by: dict[Peer, dict[GroupId, None]] = field(default_factory=dict)
+    """Which groups others who keep it have, as they have said since this node last looked."""
     pulling: dict[Peer, None] = field(default_factory=dict)
     """Those who have not said yet what they have on it."""
     early: list[Callable[[], None]] = field(default_factory=list)
@@ -139,25 +141,39 @@ class Boards:
             office.refusals["copies of boards"] += 1
             return
         board.copied_to[contact.peer] = None
-        longest_us = 2 * office.settings.renew_us
+        has_too = board.posted_by.get(contact.peer, {})
+        if len(board.posted_by) < 2 * office.settings.keeper_count:
+            board.posted_by[contact.peer] = has_too
         for notice, life_s in part.posted:
-            until = office.now + min(life_s * SECOND, longest_us)
-            held = board.notices.get(notice.id)
-            if held is not None and held[1] >= until:
-                continue
-            if not self._has_room(board.notices, is_known=held is not None):
-                office.refusals["notices"] += 1
-            elif is_notice_signed(office, notice):
-                board.notices[notice.id] = (notice, until)
-                if held is None:
-                    self._introduce([notice], board.watches)
+            self._post_copy(board, notice, self._until(life_s), has_too)
         for request, life_s in part.watched:
-            peer, until = request.contact.peer, office.now + min(life_s * SECOND, longest_us)
+            peer = request.contact.peer
             before = len(board.watches)
-            if self._watch(board, peer, request, until) and len(board.watches) > before:
-                notices = [notice for notice, _ in board.notices.values()]
+            is_taken = self._watch(board, peer, request, self._until(life_s))
+            if is_taken and len(board.watches) > before:
+                # Who has both has seen to it that they know of each other.
+                notices = [n for id, (n, _) in board.notices.items() if id not in has_too]
                 self._introduce(notices, [(peer, request.predicates[0])])
         office.answer(contact.peer, number, Done())
+
+    def _post_copy(
+        self, board: Board, notice: Notice, until: int, has_too: dict[GroupId, None]
+    ) -> None:
+        """Take a group that somebody else has on the board."""
+        office, held = self._office, board.notices.get(notice.id)
+        if held is not None and held[1] >= until:
+            has_too[notice.id] = None
+        elif not self._has_room(board.notices, is_known=held is not None):
+            office.refusals["notices"] += 1
+        elif is_notice_signed(office, notice):
+            has_too[notice.id] = None
+            board.notices[notice.id] = (notice, until)
+            if held is None:
+                self._introduce([notice], board.watches)
+
+    def _until(self, life_s: int) -> int:
+        office = self._office
+        return office.now + min(life_s * SECOND, 2 * office.settings.renew_us)
 
     def _introduce(
         self, notices: Iterable[Notice], watches: Iterable[tuple[Peer, Predicate]]
@@ -247,6 +263,7 @@ class Boards:
                 continue
             keepers = office.closest(attribute.encode(), office.settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != office.own.peer}
+            board.posted_by = {}
             board.copied_to = {peer: None for peer in board.copied_to if peer in peers}
             for peer in peers:
                 if peer not in board.copied_to:
@@ -277,8 +294,12 @@ class Boards:
             for request, until in _entries(board.watches)
         ]
         count = office.settings.page_count
-        pages = max(1, -(-max(len(posted), len(watched)) // count))
-        left = dict.fromkeys(range(pages))
+        # All groups come before the searches, so that whoever gets these knows which have met.
+        parts = [
+            *(CopyBoard(attribute, page, ()) for page in _pages(posted, count)),
+            *(CopyBoard(attribute, (), page) for page in _pages(watched, count)),
+        ] or [CopyBoard(attribute, (), ())]
+        left = dict.fromkeys(range(len(parts)))
 
         def on_copied(page: int, _: object) -> None:
             left.pop(page, None)
@@ -286,10 +307,8 @@ class Boards:
                 board.copied_to[peer] = None
                 then()
 
-        for page in range(pages):
-            part = slice(page * count, (page + 1) * count)
-            copy = CopyBoard(attribute, tuple(posted[part]), tuple(watched[part]))
-            office.ask(peer, copy, partial(on_copied, page))
+        for page, part in enumerate(parts):
+            office.ask(peer, part, partial(on_copied, page))
 
 
 def _place_on_board(notice: Notice) -> tuple[Peer, str]:
@@ -304,6 +323,10 @@ def _page(entries: list[T], key: Callable[[T], object], count: int) -> tuple[tup
             return tuple(taken), True
         taken += equal
     return tuple(taken), False
+
+
+def _pages(entries: list[T], count: int) -> Iterable[tuple[T, ...]]:
+    return (tuple(entries[at : at + count]) for at in range(0, len(entries), count))
 
 
 def _unexpired(entries: dict[K, tuple[T, int]], now: int) -> dict[K, tuple[T, int]]:
