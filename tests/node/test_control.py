@@ -272,6 +272,7 @@ def test_a_client_that_takes_nothing_holds_nobody_up(
         (b'{"do": "subscribe", "predicate": "a", "limit": -1}', "whole, and not negative"),
         (b'{"do": "unsubscribe", "subscription": true}', "whole, and not negative"),
         (b'{"do": "unsubscribe", "subscription": 1e3}', "whole, and not negative"),
+        (b'{"do": "topic-create", "name": "\\udcff"}', "a text in UTF-8"),
     ],
 )
 def test_a_bad_request_is_told(line: bytes, problem: str) -> None:
@@ -322,6 +323,16 @@ def test_a_client_can_go_on_after_a_bad_request(tmp_path: Path) -> None:
 
 
 # --- limits ---
+
+
+def test_a_file_that_cannot_be_written_is_told_and_the_node_goes_on(tmp_path: Path) -> None:
+    async def test(_: Node, client: Client) -> None:
+        topic = (await client.ask({"do": "topic-create", "name": "surf"}))["ok"]["topic"]
+        told = await client.ask({"do": "topic-export", "topic": topic, "file": str(tmp_path)})
+        assert told["error"] == f"{tmp_path}: Is a directory"
+        assert "ok" in await client.ask({"do": "info"})
+
+    with_client(test, tmp_path / "node")
 
 
 def test_a_line_that_is_too_long_ends_the_connection(

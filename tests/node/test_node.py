@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from smartpubsub import Node, PredicateError
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import Wait
 from smartpubsub.node.connections import ListenError
@@ -54,6 +55,19 @@ def numbered(count: int) -> list[bytes]:
 
 
 # --- subscribing and publishing ---
+
+
+def test_a_payload_that_is_none_is_its_callers_mistake_and_the_node_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("surf") as events:
+            with pytest.raises(TypeError, match="encode text first"):
+                await node.publish("surf", "text")  # type: ignore[arg-type]
+            with pytest.raises(SmartPubSubError):
+                await node.create_topic(5)  # type: ignore[arg-type]
+            await node.publish("surf", bytearray(b"bytes"))  # type: ignore[arg-type]
+            assert await taken(events, 1) == [b"bytes"]
+
+    run(main)
 
 
 def test_an_event_reaches_those_who_want_it(tmp_path: Path) -> None:

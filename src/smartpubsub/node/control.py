@@ -169,6 +169,8 @@ class _Client:
             await actions[request.do](request)
         except SmartPubSubError as error:
             await self._say(request.id, error=str(error))
+        except OSError as error:
+            await self._say(request.id, error=f"{error.filename}: {error.strerror}")
         finally:
             self._request_count -= 1
 

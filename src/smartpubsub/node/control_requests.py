@@ -112,6 +112,10 @@ def _wait(value: object) -> Wait:
 def _text(value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _TEXT_CHARACTERS_MAX:
         raise ValueError(f"a text of 1 to {_TEXT_CHARACTERS_MAX} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text in UTF-8") from None
     return value
 
 

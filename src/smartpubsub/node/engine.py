@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -36,6 +37,8 @@ from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.sim.stacks import STACKS
+
+_log = logging.getLogger(__name__)
 
 JOIN_S_MAX = 30.0
 """How long a node waits until it has its place."""
@@ -141,6 +144,8 @@ class Engine:
         await host.do(lambda now: self.core.join(bootstrap, now))
         with trio.move_on_after(JOIN_S_MAX):
             await self._joined.wait()
+        if bootstrap and not len(self.core.kademlia.table):
+            _log.warning("no peer to bootstrap by has answered; the node is alone for now")
 
     async def _meet(self, contact: Contact) -> None:
         with suppress(HostStoppedError, NodeClosedError):

@@ -21,6 +21,7 @@ from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.contacts import contact_of
 from smartpubsub.node.errors import NodeError, NotOwnerError
 from smartpubsub.node.groups import Accept, Groups, Membership
+from smartpubsub.node.publishing import as_payload
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.parts import GroupId
@@ -81,7 +82,7 @@ class Group:
         return await self._groups.publish(
             self.predicate,
             self._read(event),
-            payload,
+            as_payload(payload),
             Wait(wait),
             deadline_s,
             everywhere=everywhere,

@@ -83,8 +83,18 @@ class _Request:
 
     action: Callable[[int], tuple[Any, list[Effect]]]
     result: Any = None
+    error: Exception | None = None
     is_refused: bool = False
     done: trio.Event = field(default_factory=trio.Event)
+
+    def effects(self, now: int) -> list[Effect]:
+        """What is to be done; none if what is wanted makes no sense, which its caller is told."""
+        try:
+            self.result, effects = self.action(now)
+        except Exception as error:  # Whatever it is, it is the caller's and not the node's.
+            self.error = error
+            return []
+        return effects
 
 
 _Item: TypeAlias = Event | _Request
@@ -214,6 +224,8 @@ class Host:
             await request.done.wait()
         if request.is_refused:
             raise HostStoppedError("the node has stopped")
+        if request.error is not None:
+            raise request.error
         result: T = request.result
         return result
 
@@ -273,7 +285,7 @@ class Host:
         if item is None:
             return False
         if isinstance(item, _Request):
-            item.result, wanted = item.action(now)
+            wanted = item.effects(now)
             self._requests.append(item)
         else:
             wanted = core.handle(item, now)

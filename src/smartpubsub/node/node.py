@@ -35,7 +35,7 @@ from smartpubsub.node.groups import FoundGroup, Groups
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.metrics import NodeMetrics
 from smartpubsub.node.metrics_server import MetricsServer
-from smartpubsub.node.publishing import Publishing
+from smartpubsub.node.publishing import Publishing, as_payload
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
@@ -174,7 +174,7 @@ class Node:
     ) -> Receipt:
         """Publish an event, and wait until as much is known of it as is wanted."""
         return await self._publishing.publish(
-            self._read(predicate), payload, Wait(wait), deadline_s
+            self._read(predicate), as_payload(payload), Wait(wait), deadline_s
         )
 
     # --- groups ---

@@ -91,6 +91,13 @@ class Publishing:
                     calls.refuse(wait.value, id, reason)
 
 
+def as_payload(data: bytes | bytearray | memoryview) -> bytes:
+    """What an event is to carry, as bytes."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a payload is bytes, not {type(data).__name__}; encode text first")
+    return bytes(data)
+
+
 def must_fit(payload: bytes, message_bytes_max: int) -> None:
     """Complain if a payload is longer than what everybody takes."""
     bytes_max = min(PAYLOAD_BYTES_MAX, message_bytes_max // 2)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from smartpubsub.node.arrivals import BUFFER_COUNT_MAX, Overflow
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.errors import NodeError
+from smartpubsub.node.publishing import as_payload
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.topic_events import Entry
 from smartpubsub.protocols.pulsarcast import topics as descriptors
@@ -61,7 +62,9 @@ class Topic:
         Parents are named where the topic's events link to what the application says.
         """
         linked = None if parents is None else tuple(map(cid_from_text, parents))
-        return await self._topics.publish(self.cid, payload, linked, Wait(wait), deadline_s)
+        return await self._topics.publish(
+            self.cid, as_payload(payload), linked, Wait(wait), deadline_s
+        )
 
     def subscribe(
         self,
