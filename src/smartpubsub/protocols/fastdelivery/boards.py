@@ -51,8 +51,8 @@ class Board:
     watches: dict[tuple[Peer, Predicate], tuple[Request, int]] = field(default_factory=dict)
     copied_to: dict[Peer, None] = field(default_factory=dict)
     """Who else keeps it, as far as this node has seen to that."""
-    posted_by: dict[Peer, dict[GroupId, None]] = field(default_factory=dict)
-    """Which groups others who keep it have, as they have said since this node last looked."""
+    posted_by: dict[Peer, tuple[dict[GroupId, None], int]] = field(default_factory=dict)
+    """Which groups others who keep it have, as they have said a short while ago."""
     pulling: dict[Peer, None] = field(default_factory=dict)
     """Those who have not said yet what they have on it."""
     early: list[Callable[[], None]] = field(default_factory=list)
@@ -141,9 +141,10 @@ class Boards:
             office.refusals["copies of boards"] += 1
             return
         board.copied_to[contact.peer] = None
-        has_too = board.posted_by.get(contact.peer, {})
+        until = office.now + office.settings.find_us
+        has_too, _ = board.posted_by.get(contact.peer, ({}, until))
         if len(board.posted_by) < 2 * office.settings.keeper_count:
-            board.posted_by[contact.peer] = has_too
+            board.posted_by.setdefault(contact.peer, (has_too, until))
         for notice, life_s in part.posted:
             self._post_copy(board, notice, self._until(life_s), has_too)
         for request, life_s in part.watched:
@@ -263,7 +264,7 @@ class Boards:
                 continue
             keepers = office.closest(attribute.encode(), office.settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != office.own.peer}
-            board.posted_by = {}
+            board.posted_by = _unexpired(board.posted_by, office.now)
             board.copied_to = {peer: None for peer in board.copied_to if peer in peers}
             for peer in peers:
                 if peer not in board.copied_to:
