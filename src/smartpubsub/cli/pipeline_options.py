@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from smartpubsub.cli.main import INTERRUPTED, complain
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.errors import SmartPubSubError
 
@@ -46,12 +47,16 @@ class SparkOptions:
         options = SessionOptions(
             master=self.master, memory_mb=self.memory_mb, settings=self.settings
         )
-        with (
-            spark_session(options) as spark,
-            told_plainly(),
-            StageProgress(spark, title, told=told),
-        ):
-            yield spark
+        try:
+            with (
+                spark_session(options) as spark,
+                told_plainly(),
+                StageProgress(spark, title, told=told),
+            ):
+                yield spark
+        except KeyboardInterrupt:
+            complain(f"{title} was interrupted; what it writes is whole once it has run to its end")
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
     def seconds(self) -> float:
         """How long the command has taken."""

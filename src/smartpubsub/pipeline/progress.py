@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 SHOW_EVERY_S = 0.5
@@ -58,7 +59,11 @@ class StageProgress:
 
     def _run(self) -> None:
         while not self._over.wait(SHOW_EVERY_S if self._is_terminal else TELL_EVERY_S):
-            line = self.line()
+            try:
+                line = self.line()
+            except Py4JError:
+                # Spark was stopped meanwhile; whoever did so says why.
+                return
             self._write(f"{_CLEAR_LINE}{line}" if self._is_terminal else f"{line}\n")
 
     def line(self) -> str:

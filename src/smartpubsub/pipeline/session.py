@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.interrupts import stopping_when_interrupted
 from smartpubsub.pipeline.java import find_java, use_java
 
 MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
@@ -53,9 +54,15 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
         return
     spark = start_session(options or SessionOptions())
     try:
-        yield spark
-    finally:
+        with stopping_when_interrupted(spark):
+            yield spark
+    except KeyboardInterrupt:
+        # It is stopped already, and calls from this thread would get answers to earlier ones.
+        raise
+    except BaseException:
         spark.stop()
+        raise
+    spark.stop()
 
 
 def start_session(options: SessionOptions) -> SparkSession:

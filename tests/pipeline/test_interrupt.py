@@ -1,0 +1,45 @@
+"""Ctrl-C ends a stage in silence, but for one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.pipeline.waiting import PATIENCE_S, until
+
+PLAN = """
+[[experiment]]
+protocol = "floodsub"
+nodes = 100
+seed = { from = 1, to = 10000 }
+"""
+
+
+def test_ctrl_c_while_spark_works_says_one_line(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    program = Path(sys.executable).with_name("smartpubsub")
+    command = [str(program), "pipeline", "campaign", "plan.toml"]
+    with subprocess.Popen(
+        [*command, "--out", "out", "--memory-mb", "1024"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            until(lambda: any(tmp_path.glob("out/results/*")), process)
+            # As a terminal does: everyone in the group gets it.
+            os.killpg(process.pid, signal.SIGINT)
+            output, errors = process.communicate(timeout=PATIENCE_S)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    told = [line for line in errors.decode().splitlines() if not line.startswith("campaign: ")]
+    assert (process.returncode, output) == (130, b"")
+    assert told == [
+        "smartpubsub: campaign was interrupted; what it writes is whole once it has run to its end"
+    ]
