@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from smartpubsub.cli.group import group
 from tests.cli.running import Commands, RunningNode, commands
 
 
@@ -78,7 +81,9 @@ def test_what_cannot_be_is_refused(running: Commands, two: tuple[RunningNode, Ru
     for arguments, problem in (
         (("publish", "pear", "apple"), "no event of the group"),
         (("advertise", "plum"), "owns no group"),
-        (("invite", "plum", "12D3KooW"), "owns no group"),
+        (("invite", "plum", b.peer_id), "owns no group"),
+        (("create", "pear", "--private"), "not private"),
+        (("create", "pear", "--unadvertised"), "is advertised already"),
     ):
         code, _, said = running.run("group", *arguments, "--data", a.folder)
         assert (code, problem in said) == (1, True), said
@@ -86,3 +91,40 @@ def test_what_cannot_be_is_refused(running: Commands, two: tuple[RunningNode, Ru
     assert (code, "only the owner" in said) == (1, True)
     code, _, said = running.run("group", "create", "a//b", "--data", a.folder)
     assert (code, "GROUP" in said) == (2, True)
+
+
+def test_a_private_group_stays_private(
+    running: Commands, two: tuple[RunningNode, RunningNode]
+) -> None:
+    a, b = two
+    running.output("group", "create", "secret", "--private", "--data", a.folder)
+    for arguments, problem in (
+        (("create", "secret"), "it is there already and private"),
+        (("create", "secret", "--unadvertised"), "it is there already and private"),
+        (("advertise", "secret"), "is private"),
+    ):
+        code, _, said = running.run("group", *arguments, "--data", a.folder)
+        assert (code, problem in said) == (1, True), said
+    code, _, said = running.run("group", "join", "secret", "--owner", a.address, "--data", b.folder)
+    assert (code, "invitation" in said) == (1, True), said
+    assert running.output("group", "search", "secret", "--data", b.folder) == ""
+    running.output("group", "create", "secret", "--private", "--data", a.folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["invite", "pear", "12D3KooWnonsense"], "neither a peer id"),
+        (["join", "pear", "--owner", "0Il"], "neither a peer id"),
+        (["join", "pear", "--owner", "/ip4/127.0.0.1/tcp/1"], "neither a peer id"),
+        (["join", "pear", "--owner", "/ip4/nowhere"], "neither a peer id"),
+        (["leave", "pear", "--owner", "nobody"], "neither a peer id"),
+        (["join", "pear", "--invitation", "?"], "no invitation"),
+    ],
+)
+def test_what_names_nobody_is_a_mistake_in_use(
+    arguments: list[str], problem: str, tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(group, [*arguments, "--data", str(tmp_path)])
+
+    assert (result.exit_code, problem in result.stderr) == (2, True), result.stderr

@@ -35,16 +35,22 @@ def test_a_topic_is_made_shown_published_in_and_read(
     topic = running.output("topic", "create", "news", "--ordered", "--data", a.folder).strip()
     shown = json.loads(running.output("topic", "show", topic, "--data", b.folder, "--json"))
     assert (shown["name"], shown["ordered"], shown["topic"]) == ("news", True, topic)
-    running.output("topic", "publish", topic, "one", "--data", a.folder)
+    nothing = running.run("topic", "history", topic, "--data", a.folder)
+    assert nothing == (0, "", "the topic has no events\n")
+    first = running.output("topic", "publish", topic, "one", "--data", a.folder)
     reader = running.start("topic", "subscribe", topic, "--last", "5", "--data", b.folder, "--json")
     reader.wait_for_error(f"subscribed to {topic}")
-    running.output("topic", "publish", topic, "two", "--data", b.folder)
+    second = running.output("topic", "publish", topic, "two", "--data", b.folder, "--json")
     assert [json.loads(reader.line())["payload"] for _ in range(2)] == ["one", "two"]
 
     history = running.output("topic", "history", topic, "--data", b.folder, "--json")
     entries = [json.loads(line) for line in history.splitlines()]
     assert [entry["payload"] for entry in entries] == ["one", "two"]
     assert entries[1]["parents"] == [entries[0]["id"]]
+    assert first == f"published {entries[0]['id']}\n"
+    receipt = json.loads(second)
+    assert (receipt["id"], receipt["topic"]) == (entries[1]["id"], topic)
+    assert receipt["event"] not in ("", receipt["id"])
     after = running.output(
         "topic", "history", topic, "--since", entries[0]["id"], "--data", a.folder
     )
@@ -61,21 +67,37 @@ def test_a_topic_is_made_shown_published_in_and_read(
     )
 
 
+def test_a_topic_is_shown_in_words(running: Commands, two: tuple[RunningNode, RunningNode]) -> None:
+    a, _ = two
+    shown = []
+    for options in (["--ordered"], []):
+        topic = running.output("topic", "create", "words", *options, "--data", a.folder).strip()
+        text = running.output("topic", "show", topic, "--data", a.folder)
+        shown.append({line[:14].rstrip(): line[16:] for line in text.splitlines()})
+    ordered, free = shown
+    assert (ordered["name"], ordered["author"], ordered["ordered"]) == ("words", a.peer_id, "yes")
+    assert (ordered["may publish"], ordered["may ask them"]) == (a.peer_id, "anybody")
+    assert (free["may publish"], free["may ask them"], free["ordered"]) == ("anybody", "-", "no")
+    assert free["version before"] == "-"
+    assert free["subtopics"].startswith("meta bafyrei")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
         (["publish", "science", "x"], 2, "no content id"),
         (
-            [
-                "history",
-                "bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua",
-                "--last",
-                "0",
-            ],
+            ["history", TOPIC, "--last", "0"],
             2,
             "--last",
         ),
+        (["history", TOPIC, "--since", "nonsense"], 2, "neither an event's content id"),
+        (["subscribe", TOPIC, "--since", "nonsense"], 2, "neither an event's content id"),
+        (["publish", TOPIC, "x", "--parent", "nonsense"], 2, "no content id"),
+        (["create", ""], 2, "1 to 256 characters"),
+        (["create", "x" * 257], 2, "1 to 256 characters"),
         (["import", "nowhere.car"], 1, "name a file that can be read"),
+        (["import", __file__], 1, f"{__file__}: "),
     ],
 )
 def test_mistakes_are_named(

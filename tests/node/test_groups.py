@@ -97,6 +97,11 @@ def test_a_contract_sees_signed_requests_and_a_refusal_is_an_error(tmp_path: Pat
                 assert (await anext(events)).payload == b"for b"
             assert [request.peer_id for request in seen[:2]] == [b.peer_id, c.peer_id]
             assert len(seen[0].signature) == 64
+            with pytest.raises(EventRefusedError, match="its owner decides who may join"):
+                await a.group("apple").create()
+            await a.group("apple").create(accept=lambda _: True)
+            async with c.group("apple", a.addresses[0]).join():
+                pass
 
     run(main)
 

@@ -59,8 +59,9 @@ def test_a_topic_is_made_written_in_read_and_its_past_asked_for(tmp_path: Path) 
             await published(topic, b"one", b"two")
             theirs = b.topic(topic.id)
             async with theirs.subscribe(last=1) as events:
-                await published(c.topic(topic.id), b"three")
+                receipt = await c.topic(topic.id).publish(b"three")
                 two, three = await told(events, 2)
+            assert receipt.content_id == three.id
             assert (two.payload, three.payload) == (b"two", b"three")
             assert three.parents == (two.id,)
             assert (three.author, three.publisher) == (c.peer_id, a.peer_id)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.group_own import group_argument, read_group
+from smartpubsub.cli.group_own import group_argument, peer_or_address, read_group
 from smartpubsub.cli.node_options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sub import show_all
@@ -13,6 +15,18 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
 _owner_help = "The owner's address, or its peer id; group search and group create print it."
+
+
+def _invitation(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    try:
+        base64.b64decode(text or "", validate=True)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no invitation; take all that group invite has printed"
+        ) from None
+    return text
 
 
 @click.command()
@@ -46,9 +60,19 @@ def search(predicate_text: str, data: str | None, as_json: bool) -> None:
 
 @click.command()
 @group_argument
-@click.option("--owner", metavar="ADDRESS", help=f"{_owner_help}  [default: the one that is found]")
+@click.option(
+    "--owner",
+    metavar="ADDRESS",
+    callback=peer_or_address,
+    help=f"{_owner_help}  [default: the one that is found]",
+)
 @click.option("--wanted", metavar="PREDICATE", help="Which of its events.  [default: all]")
-@click.option("--invitation", metavar="TEXT", help="What the owner of a private group has given.")
+@click.option(
+    "--invitation",
+    metavar="TEXT",
+    callback=_invitation,
+    help="What the owner of a private group has given.",
+)
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
 @click.option(
     "--and-sub", is_flag=True, help="Subscribe outside of the group too; each event comes once."
@@ -106,7 +130,12 @@ def the_one_owner(found: list[dict[str, str]], group: Predicate) -> str:
 
 @click.command()
 @group_argument
-@click.option("--owner", metavar="ADDRESS", help=f"{_owner_help}  [default: anybody]")
+@click.option(
+    "--owner",
+    metavar="ADDRESS",
+    callback=peer_or_address,
+    help=f"{_owner_help}  [default: anybody]",
+)
 @data_option
 @json_option
 def leave(group_text: str, owner: str | None, data: str | None, as_json: bool) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node_options import attributes_max, data_option, running_node
+from smartpubsub.cli.node_options import attributes_max, data_option, node_packages, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.pub import WAITS, payload_of
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
 group_argument = click.argument("group_text", metavar="GROUP")
@@ -19,6 +20,20 @@ group_argument = click.argument("group_text", metavar="GROUP")
 def read_group(text: str, data: str | None) -> Predicate:
     """The predicate that a group is named by."""
     return read("GROUP", text, Predicate.parse, attributes_max(data))
+
+
+def peer_or_address(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    """Who is meant, or a complaint about a text that means nobody."""
+    if text is not None:
+        with node_packages():
+            from smartpubsub.node.contacts import contact_of
+        try:
+            contact_of(text)
+        except SmartPubSubError as error:
+            raise click.BadParameter(str(error)) from None
+    return text
 
 
 @click.command()
@@ -33,7 +48,8 @@ def create(
     """Own a group to publish in.
 
     GROUP is the predicate that all its events match. Prints where its owner is, which is what
-    others need to join it. It is there again when the node is started again.
+    others need to join it. It is there again when the node is started again. To create it again is
+    an error if it is not to be as private and as advertised as it is.
 
     \b
     Examples:
@@ -54,7 +70,7 @@ def create(
 def advertise(group_text: str, data: str | None, as_json: bool) -> None:
     """Let a group be found by searches.
 
-    Groups are advertised when they are made, unless that was not wanted.
+    Groups are advertised when they are made, unless that was not wanted. Private groups never are.
 
     \b
     Example:
@@ -76,7 +92,7 @@ def show_group(made: dict[str, Any], as_json: bool) -> None:
 
 @click.command()
 @group_argument
-@click.argument("peer", metavar="PEER")
+@click.argument("peer", metavar="PEER", callback=peer_or_address)
 @data_option
 @json_option
 def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:

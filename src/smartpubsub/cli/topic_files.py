@@ -12,7 +12,7 @@ from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.topic_write import topic_argument
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.protocols.pulsarcast.car import read_car
+from smartpubsub.protocols.pulsarcast.car import CarError, read_car
 
 BATCH_BYTES = 1 << 20
 """How much is handed to the node at once."""
@@ -71,6 +71,8 @@ def import_(context: click.Context, /, *, file: Path, data: str | None, as_json:
                     batch, size = [], 0
             if batch:
                 good += node.ask("topic-import", blocks=batch)["blocks"]
+    except CarError as error:
+        raise SmartPubSubError(f"{file}: {error}") from None
     except OSError as error:
         raise SmartPubSubError(f"{file}: {error.strerror}; name a file that can be read") from None
     if as_json:

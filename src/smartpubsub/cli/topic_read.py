@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import click
@@ -12,9 +13,30 @@ from smartpubsub.cli.node_options import data_option, print_json_line, running_n
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sub import json_payload, printable
 from smartpubsub.cli.topic_write import topic_argument
+from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text, cid_text
+
+
+def _event_or_time(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    if text is None:
+        return None
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return cid_text(cid_from_text(text))
+        except CidError:
+            raise click.BadParameter(
+                f"{text!r} is neither an event's content id, which topic history --json prints,"
+                " nor a time such as 2026-01-31T12:00Z"
+            ) from None
+    return text
+
 
 _since_option = click.option(
     "--since",
+    callback=_event_or_time,
     metavar="EVENT|TIME",
     help="What came after an event, by its content id, or since a time such as 2026-01-31T12:00Z.",
 )
@@ -37,8 +59,28 @@ def show(topic: str, data: str | None, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    for name, value in shown.items():
+    for name, value in _described(shown).items():
         click.echo(f"{name:<14}  {value}")
+
+
+def _described(shown: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a topic, for people."""
+    publishers, requesters = shown["publishers"], shown["requesters"]
+    asking = ", ".join(requesters) or "anybody"
+    subtopics = [f"{name} {topic}" for name, topic in shown["subtopics"].items()]
+    return {
+        "topic": shown["topic"],
+        "name": shown["name"],
+        "author": shown["author"],
+        "version": shown["version"],
+        "created": shown["created"],
+        "version before": shown["parent"] or "-",
+        "subtopics": ", ".join(subtopics) or "-",
+        "ordered": "yes" if shown["ordered"] else "no",
+        "may publish": "anybody" if publishers is None else ", ".join(publishers) or "-",
+        "may ask them": asking if shown["takes_requests"] else "-",
+        "linking": shown["linking"],
+    }
 
 
 @click.command()
@@ -86,6 +128,8 @@ def history(
 ) -> None:
     """Print a topic's events so far.
 
+    With --json each event is a document in a line of its own.
+
     \b
     Examples:
       smartpubsub topic history bafyrei…
@@ -93,7 +137,10 @@ def history(
     """
     with running_node(data) as node:
         _, events = node.stream("topic-history", _fields(topic, since, last))
-        _show_all(events, as_json)
+        count = _show_all(events, as_json)
+    if not count:
+        since_or_all = "" if since is None else f" since {since}"
+        click.echo(f"the topic has no events{since_or_all}", err=True)
 
 
 def _fields(topic: str, since: str | None, last: int | None) -> dict[str, object]:
@@ -107,9 +154,11 @@ def _fields(topic: str, since: str | None, last: int | None) -> dict[str, object
     return fields
 
 
-def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
-    dropped = 0
+def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> int:
+    """Print events as they come; how many there were."""
+    dropped = count = 0
     for line in events:
+        count += 1
         if line["dropped"] > dropped:
             missed = line["dropped"] - dropped
             click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
@@ -120,3 +169,4 @@ def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
             print_json_line(event | json_payload(payload))
         else:
             click.echo(f"{event['created']}  {event['author'][-8:]}  {printable(payload)}".rstrip())
+    return count

@@ -10,6 +10,7 @@ from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.pub import WAITS, payload_of
 from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text, cid_text
+from smartpubsub.protocols.pulsarcast.topics import NAME_CHARACTERS_MAX
 
 
 def topic_id(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
@@ -20,11 +21,23 @@ def topic_id(_context: click.Context, _parameter: click.Parameter, text: str) ->
         raise click.BadParameter(str(error)) from None
 
 
+def _topic_name(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    if not 1 <= len(text) <= NAME_CHARACTERS_MAX:
+        raise click.BadParameter(f"a topic's name has 1 to {NAME_CHARACTERS_MAX:,} characters")
+    return text
+
+
+def _events(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(topic_id(context, parameter, text) for text in texts)
+
+
 topic_argument = click.argument("topic", metavar="TOPIC", callback=topic_id)
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", callback=_topic_name)
 @click.option(
     "--ordered",
     is_flag=True,
@@ -53,7 +66,14 @@ def create(name: str, ordered: bool, data: str | None, as_json: bool) -> None:
 @click.command()
 @topic_argument
 @click.argument("payload", metavar="[DATA|-]", default="")
-@click.option("--parent", "parents", multiple=True, help="What to link to, in a CUSTOM topic.")
+@click.option(
+    "--parent",
+    "parents",
+    metavar="EVENT",
+    multiple=True,
+    callback=_events,
+    help="What to link to, in a CUSTOM topic.",
+)
 @click.option(
     "--wait",
     type=click.Choice(WAITS),
@@ -69,7 +89,8 @@ def publish(
     """Publish in a topic.
 
     DATA is what the event says; with - it is read from standard input. Who may not publish in the
-    topic but may ask, asks. Prints the event's number when it is stored.
+    topic but may ask, asks. Prints the event's content id when it is stored, by which topic history
+    shows it; with --wait nothing it may not be known yet.
 
     \b
     Examples:
@@ -85,4 +106,4 @@ def publish(
     if as_json:
         print_json(done)
     else:
-        click.echo(f"published {done['id']}")
+        click.echo(f"published {done['id'] or 'an event whose content id is not known yet'}")

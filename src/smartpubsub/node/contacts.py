@@ -8,7 +8,7 @@ from multiaddr.exceptions import Error as MultiaddrError
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.node.errors import NodeError
-from smartpubsub.node.identity import peer_text
+from smartpubsub.node.identity import peer_text, public_key_in
 from smartpubsub.seam import Peer
 
 
@@ -23,14 +23,16 @@ def contact_at(address: str) -> Contact:
 def contact_of(text: str) -> Contact:
     """The peer at an address that ends in its peer id, or a peer id alone."""
     try:
-        if text.startswith("/"):
-            return contact_at(text)
-        return Contact.of(base58.b58decode(text))
+        is_address = text.startswith("/")
+        contact = contact_at(text) if is_address else Contact.of(base58.b58decode(text))
+        if public_key_in(contact.peer) is None:
+            raise ValueError("nothing that this peer signs can be verified")
     except (ValueError, MultiaddrError) as error:
         raise NodeError(
             f"{text!r} is neither a peer id nor an address that ends in one; take what"
             " 'smartpubsub node info' says"
         ) from error
+    return contact
 
 
 def text_of(peer: Peer, address: bytes | None = None) -> str:

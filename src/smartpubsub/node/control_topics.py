@@ -54,7 +54,8 @@ class TopicRequests:
         receipt = await topic.publish(
             wanted["payload"], parents=wanted["parents"], wait=wanted["wait"]
         )
-        await self._say(request.id, ok={"id": receipt.id, "topic": topic.id})
+        said = {"id": receipt.content_id, "event": receipt.id, "topic": topic.id}
+        await self._say(request.id, ok=said)
 
     async def _subscribe(self, request: Request) -> None:
         wanted = request.fields

@@ -46,7 +46,7 @@ class Group:
         """Own it; events can go out when this is done.
 
         Whoever wants to join is shown to `accept`; a private group is joined by invitation only.
-        What is there already is changed.
+        A group that is there already has to be as private and as advertised as is said here.
         """
         self._must_be_own("create")
         await self._groups.create(

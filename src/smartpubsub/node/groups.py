@@ -13,7 +13,7 @@ from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.contacts import contact_of, text_of
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NotOwnerError
+from smartpubsub.node.errors import NodeError, NotOwnerError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.receipts import Receipt
@@ -23,6 +23,7 @@ from smartpubsub.protocols.fastdelivery.group import Contract, everybody_may
 from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice, Request
 from smartpubsub.protocols.fastdelivery.told import (
     GroupOpened,
+    GroupRefused,
     JoinRefused,
     Overloaded,
     SearchResult,
@@ -144,6 +145,8 @@ class Groups:
         group = self._engine.fast.office.owning.groups.get(predicate)
         if group is None:
             raise NotOwnerError(f"this node owns no group {predicate}; create it first")
+        if group.is_private:
+            raise NodeError(f"the group {predicate} is private; who is to join it is invited")
 
         def advertise(now: int) -> list[Effect]:
             return self._engine.fast.advertise(predicate, now)
@@ -277,6 +280,8 @@ class Groups:
         match item:
             case GroupOpened(group):
                 calls.acknowledge("group", group.predicate)
+            case GroupRefused(group, reason):
+                calls.refuse("group", group.predicate, reason)
             case SearchResult(number, notices):
                 self._found[number] = notices
                 calls.acknowledge("search", number)

@@ -20,8 +20,7 @@ from smartpubsub.node.arrivals import BUFFER_COUNT_MAX, Overflow
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.publishing import as_payload
-from smartpubsub.node.receipts import Receipt
-from smartpubsub.node.topic_events import Entry
+from smartpubsub.node.topic_events import Entry, TopicReceipt
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.pulsarcast.car import write_car
@@ -56,7 +55,7 @@ class Topic:
         parents: list[str] | None = None,
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
-    ) -> Receipt:
+    ) -> TopicReceipt:
         """Publish in it, or ask somebody to who may, and wait until the event is stored.
 
         Parents are named where the topic's events link to what the application says.

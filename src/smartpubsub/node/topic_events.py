@@ -7,10 +7,19 @@ from datetime import UTC, datetime, timedelta
 
 from smartpubsub.node.arrivals import Event
 from smartpubsub.node.identity import peer_text
+from smartpubsub.node.receipts import Receipt
 from smartpubsub.protocols.pulsarcast.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class TopicReceipt(Receipt):
+    """What is known of an event that was published in a topic."""
+
+    content_id: str | None = None
+    """By which readers see it; None if that was not waited for and is not known yet."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import trio
 
@@ -11,10 +12,9 @@ from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.publishing import Publishing
-from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry
+from smartpubsub.node.topic_events import Entry, TopicReceipt
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
@@ -27,6 +27,8 @@ from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Effect
 
 HISTORY_S_MAX = 120.0
+CONTENT_ID_S_MAX = 10.0
+"""How long to look for what somebody else has made of an event; it is published without that."""
 LEAVE_S_MAX = 5.0
 
 
@@ -74,7 +76,8 @@ class Topics:
         self._subscribing = subscribing
         self._publishing = publishing
         self._open: dict[int, TopicSubscription] = {}
-        self._read: dict[int, HistoryRead] = {}
+        self._read: dict[int, HistoryRead | None] = {}
+        """What is being read; None until it has come."""
         engine.on_deliver.append(self._on_deliver)
 
     # --- making and writing ---
@@ -109,7 +112,7 @@ class Topics:
         parents: tuple[Cid, ...] | None,
         wait: Wait,
         deadline_s: float,
-    ) -> Receipt:
+    ) -> TopicReceipt:
         """Publish in a topic, or have somebody publish who may."""
         core, pulsar = self._engine.core, self._engine.pulsar
         predicate = Predicate.of({cid_text(topic): True})
@@ -118,7 +121,21 @@ class Topics:
             publication = core.new_event(predicate, payload)
             return publication.id, pulsar.publish_in(topic, publication, now, parents)
 
-        return await self._publishing.send(predicate, payload, wait, deadline_s, send)
+        began_us = self._engine.host.clock.now()
+        receipt = await self._publishing.send(predicate, payload, wait, deadline_s, send)
+        id = receipt.event_id
+        cid = self._known(topic, id)
+        if cid is None and wait is not Wait.NOTHING:  # Somebody else has published it.
+            with trio.move_on_after(CONTENT_ID_S_MAX), suppress(NodeError):
+                read = await self._history(topic, WantedHistory(since_us=began_us))
+                cid = next((event.cid for event in read.events if event.id == id), None)
+        content_id = None if cid is None else cid_text(cid)
+        return TopicReceipt(id, receipt.waited_for, receipt.held, content_id)
+
+    def _known(self, topic: Cid, id: EventId) -> Cid | None:
+        room = self._engine.pulsar.office.room_of.get(topic)
+        event = None if room is None else room.log.with_id(id)
+        return None if event is None else event.cid
 
     async def take(self, blocks: Sequence[bytes]) -> int:
         """Take blocks from a file."""
@@ -157,14 +174,20 @@ class Topics:
         def read(now: int) -> tuple[None, list[Effect]]:
             number, effects = pulsar.read(topic, wanted, now)
             numbers.append(number)
+            self._read[number] = None
             self._engine.calls.expect("history", number, call)
             return None, effects
 
-        with call.limited(f"the history of {cid_text(topic)}", HISTORY_S_MAX):
-            await self._engine.host.call(read)
-            await call.done.wait()
-        found = self._read.pop(numbers[0])
-        if found.topic is None:
+        found: HistoryRead | None = None
+        try:
+            with call.limited(f"the history of {cid_text(topic)}", HISTORY_S_MAX):
+                await self._engine.host.call(read)
+                await call.done.wait()
+        finally:
+            for number in numbers:
+                found = self._read.pop(number)
+                self._engine.calls.forget("history", number)
+        if found is None or found.topic is None:
             raise NodeError(
                 f"the topic {cid_text(topic)} was not found; is anybody who keeps it there?"
             )
@@ -248,5 +271,6 @@ class Topics:
             case TopicStored(topic):
                 self._engine.calls.acknowledge("topic", topic)
             case HistoryRead(number):
-                self._read[number] = item
+                if number in self._read:
+                    self._read[number] = item
                 self._engine.calls.acknowledge("history", number)

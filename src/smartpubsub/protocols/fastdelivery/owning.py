@@ -39,7 +39,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Request,
 )
 from smartpubsub.protocols.fastdelivery.signatures import is_invited, is_request_signed
-from smartpubsub.protocols.fastdelivery.told import GroupOpened, Overloaded
+from smartpubsub.protocols.fastdelivery.told import GroupOpened, GroupRefused, Overloaded
 from smartpubsub.seam import Peer
 
 TERM_BITS = 32
@@ -65,20 +65,23 @@ class Owning:
         is_private: bool = False,
         contract: Contract = everybody_may,
     ) -> Group | None:
-        """A new group, or the one that is there, with this contract; None if there are too many."""
+        """A new group, or the one that is there, with this contract; None if it is refused."""
         office = self._office
         group = self.groups.get(predicate)
         if group is not None:
-            group.is_private, group.contract = is_private, contract
+            problem = _difference(group, is_advertised, is_private, contract)
+            if problem:
+                office.deliver(GroupRefused(self.id_of(group), problem))
+                return None
+            group.contract = contract
             office.records.put_group(group)
-            if is_advertised and not group.is_advertised:
-                group.is_advertised = True
-                office.advertising.advertise(group)
             if group.is_open:
                 office.deliver(GroupOpened(self.id_of(group)))
             return group
         if len(self.groups) >= office.settings.group_count_max:
             office.refusals["groups"] += 1
+            told = GroupId(office.own.peer, predicate)
+            office.deliver(GroupRefused(told, "this node has as many groups as it may"))
             return None
         book = Book(office.settings, office.incarnation << TERM_BITS)
         group = Group(
@@ -355,6 +358,19 @@ class Owning:
             self.carry_out(group)
         for peer in list(self._silent):
             office.ask(peer, Ping(), lambda _: None, tries_max=1)
+
+
+def _difference(group: Group, is_advertised: bool, is_private: bool, contract: Contract) -> str:
+    """Why a group that is there is not the one that is wanted; nobody is let in by mistake."""
+    if group.is_private != is_private:
+        kind = "private" if group.is_private else "not private"
+        return f"it is there already and {kind}, and stays so; make another group"
+    if group.is_advertised != is_advertised:
+        kind = "is advertised already" if group.is_advertised else "is not advertised; advertise it"
+        return f"it is there already and {kind}"
+    if group.contract is not everybody_may and contract is everybody_may:
+        return "it is there already, and its owner decides who may join; say who decides now"
+    return ""
 
 
 def _told_apart(request: Request) -> tuple[object, ...]:

@@ -14,6 +14,13 @@ class GroupOpened(NamedTuple):
     group: GroupId
 
 
+class GroupRefused(NamedTuple):
+    """A group cannot be had as it was asked for, and why."""
+
+    group: GroupId
+    reason: str
+
+
 class Overloaded(NamedTuple):
     """A region of a group has nobody who can help, so the owner serves so many itself."""
 
