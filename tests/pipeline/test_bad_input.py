@@ -10,15 +10,19 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline import session
+from smartpubsub.pipeline.local_inputs import check_local, plain_paths_are_local
 from smartpubsub.predicates import Predicate
 from tests.pipeline.given import numbered, table_in
 
 GOOD = numbered("event_id", [Predicate.parse("a")])
+WANTED = numbered("subscription_id", [Predicate.parse("a")])
 
 
 def complaint(
     folder: Path, capsys: pytest.CaptureFixture[str], *more: str, out: str = "out", code: int = 1
 ) -> str:
+    if not (folder / "s").exists():
+        table_in(folder / "s", WANTED)
     arguments = ["--events", "e", "--subscriptions", "s", "--out", out]
     paths = [word if word.startswith("--") else str(folder / word) for word in arguments]
     assert main(["pipeline", "match", *paths, *more]) == code
@@ -41,7 +45,7 @@ class TestTables:
         (tmp_path / "e").mkdir()
         (tmp_path / "e" / "_SUCCESS").touch()
 
-        assert "e is empty; a table of events has Parquet files" in complaint(tmp_path, capsys)
+        assert "e is empty; give the path of a table of events" in complaint(tmp_path, capsys)
 
     def test_a_folder_with_something_else(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -86,7 +90,6 @@ class TestTables:
         self, out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         table_in(tmp_path / "e", GOOD)
-        table_in(tmp_path / "s", GOOD.rename_columns(["subscription_id", *GOOD.column_names[1:]]))
 
         assert "would overwrite" in complaint(tmp_path, capsys, out=out)
 
@@ -94,7 +97,6 @@ class TestTables:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         table_in(tmp_path / "e", GOOD)
-        table_in(tmp_path / "s", GOOD.rename_columns(["subscription_id", *GOOD.column_names[1:]]))
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "thesis.tex").touch()
 
@@ -112,7 +114,56 @@ def test_wrong_usage(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
 def test_without_java_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    table_in(tmp_path / "e", GOOD)
     monkeypatch.setattr(session, "find_java", lambda: None)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
     assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("there", ["missing", "empty", "hidden"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ingest", "{given}"],
+        ["classify", "--events", "{given}"],
+        ["match", "--events", "{given}", "--subscriptions", "{given}"],
+        ["measure", "{given}"],
+        ["report", "{given}"],
+        ["workload", "--events", "{given}", "--nodes", "3"],
+        ["workload", "--from", "{given}"],
+    ],
+    ids=" ".join,
+)
+def test_inputs_are_looked_at_before_spark_starts(
+    command: list[str],
+    there: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "spark_session", never)
+    given = tmp_path / there
+    if there == "hidden":
+        (given / "_temporary").mkdir(parents=True)
+        (given / "_temporary" / "0.parquet").write_text("x")
+    elif there == "empty":
+        given.touch()
+
+    arguments = [word.format(given=given) for word in command]
+    assert main(["pipeline", *arguments, "--out", str(tmp_path / "out")]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(given) in line
+    assert ("no such file or folder" if there == "missing" else "is empty") in line
+
+
+def test_paths_that_may_be_elsewhere_are_left_to_spark() -> None:
+    check_local("hdfs://host/nothing", "a table")
+    assert plain_paths_are_local("local[2]", {}, {})
+    assert not plain_paths_are_local("spark://host:7077", {}, {})
+    assert not plain_paths_are_local(None, {"spark.hadoop.fs.defaultFS": "hdfs://host"}, {})
+    assert not plain_paths_are_local(None, {}, {"HADOOP_CONF_DIR": "/etc/hadoop"})

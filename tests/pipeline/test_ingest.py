@@ -177,7 +177,8 @@ def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("name", "mapping", "code", "said"),
     [
         ("absent", None, 1, "no such file or folder"),
-        ("empty", None, 1, "there are no lines in empty"),
+        ("empty", None, 1, "empty is empty"),
+        ("blank", None, 1, "there are no lines in blank"),
         ("folder", None, 1, "folder is empty"),
         ("a.csv", None, 2, "a.csv is csv, which needs --mapping"),
         ("a.csv", 'topics = ["b"]', 1, "a.csv has no column 'b', only a"),
@@ -194,6 +195,7 @@ def test_what_cannot_be_ingested(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "empty").touch()
+    (tmp_path / "blank").write_text("\n")
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.csv").write_text("a\n1\n")
     arguments = [str(tmp_path / name), "--out", str(tmp_path / "out")]

@@ -212,7 +212,7 @@ def test_options_that_do_not_go_together(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "the file is empty"),
+        ("", "given is empty"),
         ('{"node": "a", "subscribe": "surf"}\n{"node": "a", "publish": "["}\n', "given:2: "),
         (None, "no such file or folder"),
     ],

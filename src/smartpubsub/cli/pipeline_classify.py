@@ -50,6 +50,7 @@ def classify(
       smartpubsub pipeline classify --events records --out described --terms 5 --json
       smartpubsub pipeline classify --events records --out described --model my_model:terms
     """
+    spark.check_inputs("a table of records", events)
     with spark.session("classify") as session:
         from smartpubsub.pipeline import classify as stage
         from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS

@@ -41,6 +41,7 @@ def ingest(
     """
     if salt is not None and keep_authors:
         raise click.UsageError("--salt and --keep-authors exclude each other")
+    spark.check_inputs("files of data", *sources)
     with spark.session("ingest") as session:
         from smartpubsub.pipeline.ingest import judged
         from smartpubsub.pipeline.ingest_folder import salt_of, write_ingested

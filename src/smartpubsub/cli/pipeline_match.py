@@ -21,6 +21,8 @@ def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> Non
       smartpubsub pipeline match --events w/events --subscriptions w/subscriptions --out matches
       smartpubsub pipeline match --events e --subscriptions s --out m --json --master spark://h:7077
     """
+    spark.check_inputs("a table of events", events)
+    spark.check_inputs("a table of subscriptions", subscriptions)
     with spark.session("match") as session:
         from smartpubsub.pipeline import match as matching
         from smartpubsub.pipeline.match_files import can_read_files, matches_in_files

@@ -30,6 +30,7 @@ def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptio
       smartpubsub pipeline measure my-campaign --out my-campaign/metrics
       smartpubsub pipeline measure trace-1 trace-2 --out metrics --window-ms 100 --json
     """
+    spark.check_inputs("a table of traces", *traces)
     with spark.session("measure") as session:
         from smartpubsub.pipeline import measure as measuring
         from smartpubsub.pipeline.metric_schemas import METRIC_TABLES

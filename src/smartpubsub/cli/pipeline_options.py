@@ -13,6 +13,7 @@ import click
 from smartpubsub.cli.main import INTERRUPTED, complain
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.pipeline.local_inputs import check_local, plain_paths_are_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +58,12 @@ class SparkOptions:
         except KeyboardInterrupt:
             complain(f"{title} was interrupted; what it writes is whole once it has run to its end")
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+    def check_inputs(self, what: str, *paths: str) -> None:
+        """Raise an error, before Spark starts, if an input on this machine is not there."""
+        if plain_paths_are_local(self.master, dict(self.settings)):
+            for path in paths:
+                check_local(path, what)
 
     def seconds(self) -> float:
         """How long the command has taken."""

@@ -31,6 +31,7 @@ def report(source: str, out: Path, title: str | None, spark: SparkOptions) -> No
       smartpubsub pipeline report my-campaign --out my-campaign/report
       smartpubsub pipeline report metrics --out report --json
     """
+    spark.check_inputs("a campaign, or of tables of metrics", source)
     with needing_spark():
         from smartpubsub.pipeline.report_data import report_data
         from smartpubsub.pipeline.summary import Summary

@@ -74,6 +74,7 @@ def workload(spark: SparkOptions, **chosen: Any) -> None:
       smartpubsub pipeline workload --published reddit-2007 --out w --json
     """
     check_usage(**chosen)
+    check_inputs(spark, chosen)
     with spark.session("workload") as session:
         from smartpubsub.pipeline.summary import Summary
 
@@ -101,6 +102,19 @@ def check_usage(**chosen: Any) -> None:
         raise click.UsageError("--by tables needs --publishers and --subscriptions")
     if chosen["by"] != "tables" and any(has_tables):
         raise click.UsageError("--publishers and --subscriptions go with --by tables")
+
+
+def check_inputs(spark: SparkOptions, chosen: dict[str, Any]) -> None:
+    """Raise an error if something that is to be read is not there."""
+    kinds = {
+        "events": "a table of records",
+        "publishers": "a table of publishers",
+        "subscriptions": "a table of subscriptions",
+        "given": "a workload file, or a folder with the tables of a workload",
+    }
+    for name, what in kinds.items():
+        if chosen[name]:
+            spark.check_inputs(what, chosen[name])
 
 
 Counts = dict[str, int]

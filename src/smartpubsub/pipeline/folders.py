@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.local_inputs import is_hidden, missing_text
 
 
 class Folder:
@@ -42,6 +43,13 @@ class Folder:
             while found.hasNext():
                 yield str(found.next().getPath().toString())
 
+    def has_files(self) -> bool:
+        """Whether there are files in it that readers of tables do not pass over."""
+        return self.exists() and any(
+            not any(map(is_hidden, file.removeprefix(self.full_path).split("/")))
+            for file in self.files()
+        )
+
     def delete(self) -> None:
         """Remove it with all that is in it, if it is there."""
         with told_plainly():
@@ -70,16 +78,7 @@ class Folder:
                 stream.close()
 
 
-def is_hidden(name: str) -> bool:
-    """Whether Spark and other readers of tables pass a file over.
-
-    >>> is_hidden("_SUCCESS"), is_hidden("part-0.parquet")
-    (True, False)
-    """
-    return name.startswith(("_", "."))
-
-
 def require(folder: Folder, what: str) -> None:
     """Raise an error if there is nothing at this path."""
     if not folder.exists():
-        raise PipelineError(f"{folder.path}: no such file or folder; give the path of {what}")
+        raise PipelineError(missing_text(folder.path, what))

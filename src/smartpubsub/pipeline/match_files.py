@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
-from smartpubsub.pipeline.folders import Folder, is_hidden
+from smartpubsub.pipeline.folders import Folder
+from smartpubsub.pipeline.local_inputs import is_hidden
 from smartpubsub.pipeline.match import EVENT_COLUMNS, mapped_index, pairs
 from smartpubsub.pipeline.schemas import EVENTS, MATCHES
 from smartpubsub.pipeline.session import core_count

@@ -21,7 +21,8 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, is_hidden, require
+from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.mapping import ColumnMapping, Format
 from smartpubsub.pipeline.zst import zst_lines
 
@@ -49,7 +50,7 @@ def find_sources(
         require(folder, "files of data")
         names = [*_names(folder)]
         if not names:
-            raise PipelineError(f"{path} is empty; give files of data, or a folder that has some")
+            raise PipelineError(empty_text(path, "files of data"))
         for name, full in names:
             source = Source(name, full, _format(name, mapping))
             if found.setdefault(name, source).path != full:

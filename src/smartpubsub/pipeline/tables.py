@@ -17,7 +17,8 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, is_hidden, require
+from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.schemas import Table
 
 _WIDENED = {
@@ -46,7 +47,7 @@ def require_table(spark: SparkSession, path: str, table: Table) -> None:
     require(folder, f"a table of {table.name}")
     files = [f for f in folder.files() if not _is_passed_over(f.removeprefix(folder.full_path))]
     if not files:
-        raise PipelineError(f"{path} is empty; a table of {table.name} has Parquet files")
+        raise PipelineError(empty_text(path, f"a table of {table.name}"))
     other = next((f for f in files if not f.endswith(".parquet")), None)
     if other is not None:
         raise PipelineError(
