@@ -230,3 +230,23 @@ def test_lines_of_a_compressed_file_are_those_of_the_file(content: bytes) -> Non
     compressed = compressed_with_a_long_window(content)
 
     assert [*lines_in(io.BytesIO(compressed))] == content.splitlines()
+
+
+@pytest.mark.usefixtures("spark")
+def test_where_bad_lines_are_and_why_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    good = json.dumps(COMMENT)
+    (tmp_path / "before").write_text("{broken\n" * 9, encoding="utf-8")
+    (tmp_path / "now").write_text(f"{good}\n{{}}\n{{broken\n{{broken\n", encoding="utf-8")
+    said = []
+    for name in ("before", "now"):
+        assert main(["pipeline", "ingest", str(tmp_path / name), "--out", str(out)]) == 0
+        said += capsys.readouterr().err.splitlines()
+
+    assert said == [
+        f"smartpubsub: all lines are bad and kept in {out}/_bad, mostly: not a JSON object (9)",
+        f"smartpubsub: 3 of 4 lines are bad and kept in {out}/_bad, mostly:"
+        " not a JSON object (2); no topic, no number and no text (1)",
+    ]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from smartpubsub.cli.main import complain
 from smartpubsub.cli.pipeline_options import SparkOptions, spark_options
 
 
@@ -44,7 +45,7 @@ def ingest(
     spark.check_inputs("files of data", *sources)
     with spark.session("ingest") as session:
         from smartpubsub.pipeline.ingest import judged
-        from smartpubsub.pipeline.ingest_folder import salt_of, write_ingested
+        from smartpubsub.pipeline.ingest_folder import BAD, salt_of, write_ingested
         from smartpubsub.pipeline.mapping import REDDIT, read_mapping
         from smartpubsub.pipeline.sources import find_sources, read_sources
         from smartpubsub.pipeline.summary import Summary
@@ -69,6 +70,8 @@ def ingest(
             seconds=seconds,
             more={"sources": len(files)},
         )
-    if counts.bad == counts.lines:
-        click.echo(f"all lines are bad; look into {out}/_bad for the reasons", err=True)
+    if counts.bad:
+        share = "all" if counts.bad == counts.lines else f"{counts.bad:,} of {counts.lines:,}"
+        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in counts.reasons.items())
+        complain(f"{share} lines are bad and kept in {out.rstrip('/')}/{BAD}, mostly: {reasons}")
     spark.show(summary)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from smartpubsub.cli.main import complain
 from smartpubsub.cli.pipeline_options import SparkOptions, needing_spark, spark_options
 
 
@@ -38,6 +39,11 @@ def report(source: str, out: Path, title: str | None, spark: SparkOptions) -> No
         from smartpubsub.reports.report import FIGURES, write_report
     with spark.session("report") as session:
         data = report_data(session, source)
+    if data.missing:
+        complain(
+            f"the metrics of {source} are incomplete, so their figures are left out; there is no"
+            f" table of {', '.join(data.missing)}: run measure again"
+        )
     if title:
         data = replace(data, title=title)
     page = write_report(data, out)

@@ -7,7 +7,7 @@ replaces, and nothing else.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -22,13 +22,16 @@ from smartpubsub.pipeline.sources import Source
 BAD = "_bad"
 SALT = "_salt"
 SALT_BYTES = 16
+REASONS_MAX = 5
+"""How many reasons for bad lines are told; all of them are beside the lines."""
 
 
 class Ingested(NamedTuple):
-    """How many lines there were, and how many of them were bad."""
+    """How many lines there were, how many of them were bad, and why, the most frequent first."""
 
     lines: int
     bad: int
+    reasons: Mapping[str, int] = {}
 
 
 def salt_of(spark: SparkSession, out: str) -> str:
@@ -61,9 +64,20 @@ def write_ingested(found: DataFrame, out: str, sources: Sequence[Source]) -> Ing
     bad = folder.below(BAD)
     for source in sources:
         bad.below(_part(source)).delete()
-    if counts.bad:
-        _write(bad_lines(found), bad)
-    return counts
+    if not counts.bad:
+        return counts
+    _write(bad_lines(found), bad)
+    return counts._replace(reasons=_reasons(bad, found.sparkSession, sources))
+
+
+def _reasons(bad: Folder, spark: SparkSession, sources: Sequence[Source]) -> dict[str, int]:
+    """The most frequent reasons why lines of these sources are bad."""
+    names = [source.name for source in sources]
+    with told_plainly():
+        written = spark.read.parquet(bad.path).where(sf.col("source").isin(names))
+        counted = written.groupBy("reason").agg(sf.count("*").alias("lines"))
+        rows = counted.orderBy(sf.desc("lines"), "reason").limit(REASONS_MAX).collect()
+    return {row["reason"]: row["lines"] for row in rows}
 
 
 def _write(frame: DataFrame, folder: Folder) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline import told
+from smartpubsub.pipeline.folders import Folder
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.owed import pairs
 from smartpubsub.pipeline.summed import (
@@ -32,6 +33,9 @@ _TABLES = {table.name: table for table in METRIC_TABLES}
 def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping[str, DataFrame]:
     """Write all tables of metrics below a folder, and hand them back by their names."""
     check_ends(rows)
+    # Tables of an earlier time would pass for those of this one, were it interrupted.
+    for name in _TABLES:
+        Folder(rows.sparkSession, f"{out}/{name}").delete()
     about = sf.broadcast(ends(rows))
     fault = sf.broadcast(told.faults(rows))
     made: dict[str, DataFrame] = {}

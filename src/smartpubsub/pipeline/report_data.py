@@ -14,6 +14,7 @@ from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.pipeline.folders import Folder, require
 from smartpubsub.pipeline.metric_schemas import (
     DELIVERIES,
+    METRIC_TABLES,
     NODES,
     PUBLISHED,
     SUBSCRIBED,
@@ -48,6 +49,8 @@ class ReportData:
     """How many messages and deliveries there were by when."""
     stages: Rows = field(default_factory=list)
     """Latencies by the number of backups and of subscriptions that a node has."""
+    missing: tuple[str, ...] = ()
+    """Tables of metrics that are not there though others are: `measure` was interrupted."""
 
 
 def report_data(spark: SparkSession, path: str) -> ReportData:
@@ -55,20 +58,24 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
     path = path.rstrip("/")
     require(Folder(spark, path), "a campaign, or of tables of metrics")
     about = _about(spark, path)
-    own = "runs" if Folder(spark, f"{path}/runs").exists() else None
     has_results = Folder(spark, f"{path}/results").exists()
-    if not has_results and own is None:
+    is_measured = bool(_measured(spark, path))
+    if not has_results and not is_measured:
         raise PipelineError(
-            f"{path} has neither results/ of a campaign nor runs/ of measure; give another folder"
+            f"{path} has neither results/ of a campaign nor tables of measure; give another folder"
         )
+    metrics = path if is_measured else f"{path}/metrics"
+    there = _measured(spark, metrics)
+    missing = tuple(t.name for t in METRIC_TABLES if t.name not in there) if there else ()
+    if not has_results and RUNS.name in missing:
+        raise PipelineError(f"{path} has no table of {', '.join(missing)}; run measure again")
     table = RESULTS if has_results else RUNS
     runs = read_table(spark, f"{path}/{table.name}", table)
     rows = _plain(runs.orderBy(*GROUP, "backups", "seed", "run"))
     if not rows:
         raise PipelineError(f"{path} has no runs in it; run a campaign first")
-    metrics = path if own else f"{path}/metrics"
-    if not Folder(spark, f"{metrics}/runs").exists():
-        return ReportData(**about, runs=rows)
+    if missing or not there:
+        return ReportData(**about, runs=rows, missing=missing)
     measured = sf.broadcast(read_table(spark, f"{metrics}/runs", RUNS, ["run", *GROUP, "backups"]))
 
     def read(table: Table) -> DataFrame:
@@ -84,6 +91,15 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
         progress=_progress(read(WINDOWS)),
         stages=_stages(read(SUBSCRIBED), deliveries, read(PUBLISHED)),
     )
+
+
+def _measured(spark: SparkSession, metrics: str) -> set[str]:
+    """The tables of metrics that are there, and whole."""
+    return {
+        table.name
+        for table in METRIC_TABLES
+        if Folder(spark, f"{metrics}/{table.name}").has_files()
+    }
 
 
 def _about(spark: SparkSession, path: str) -> dict[str, Any]:
