@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +16,8 @@ QUICK = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.adaptive.enabled", "false"),
     ("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    # Java may have been started by an earlier test, in a folder where no models of tests are.
+    ("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2])),
 )
 
 
