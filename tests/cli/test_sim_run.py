@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -223,10 +224,9 @@ def test_an_interrupt_ends_it_with_130_and_what_there_is(
     assert "interrupted" in capsys.readouterr().out
 
 
-def test_a_protocol_that_is_not_built_is_told_from_one_that_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.delitem(STACKS, "gossipsub")
+@patch.dict(STACKS)
+def test_a_protocol_that_is_not_built_is_told_from_one_that_is_none(capsys: Captured) -> None:
+    del STACKS["gossipsub"]
 
     assert main(["sim", "run", "--protocol", "gossipsub"]) == 2
     assert (
