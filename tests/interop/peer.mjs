@@ -20,7 +20,8 @@ const node = await createLibp2p({
   streamMuxers: [yamux()],
   services: {
     identify: identify(),
-    ping: ping(),
+    // js-libp2p pings on its own account too, to see whether a connection lives.
+    ping: ping({ maxOutboundStreams: 8 }),
     dht: kadDHT({
       protocol: '/smartpubsub/kad/1.0.0',
       clientMode: false,
