@@ -266,7 +266,7 @@ def test_limits_are_those_of_the_code() -> None:
         ("peers in one list", f"{kademlia.contact_count_max}"),
         ("a name that is looked up", in_bytes(kademlia.name_bytes_max)),
         ("an attribute", in_bytes(NAME_BYTES_MAX)),
-        ("the reason of a refusal", in_bytes(bundle.refusal_bytes_max)),
+        ("the reason of a refusal", in_bytes(bundle.text_bytes_max)),
         ("a value", in_bytes(kademlia.value_bytes_max)),
         ("a predicate", f"{in_bytes(rpc.predicate_bytes_max)}, {attributes}"),
         ("events in a message of pubsub", f"{rpc.event_count_max:,}"),

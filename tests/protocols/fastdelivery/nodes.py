@@ -14,8 +14,8 @@ from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_
 from smartpubsub.protocols.fastdelivery.members import Member, Place
 from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
 from smartpubsub.protocols.fastdelivery.told import GroupOpened, JoinRefused, SearchResult
-from smartpubsub.protocols.fastdelivery.wire import wire_bytes
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, Subscription, Unsubscribed

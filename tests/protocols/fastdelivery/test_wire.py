@@ -13,6 +13,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery import parts
 from smartpubsub.protocols.fastdelivery.parts import Answer, GroupId, Packet, Question
 from smartpubsub.protocols.fastdelivery.schema import PART_NAMES
+from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
 from smartpubsub.protocols.fastdelivery.wire import PacketLimits, WireError, decode, encode
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.rpc_wire import RpcLimits
@@ -107,6 +108,13 @@ def test_a_packet_comes_as_it_was_sent(packet: Packet) -> None:
     read = decode(encode(packet), LIMITS)
     assert read == packet
     assert type(read.part) is type(packet.part)
+
+
+@given(packets)
+@example(Packet(1, parts.Ping()))
+@example(Packet(0, parts.Measured((0, 300))))
+def test_a_packet_is_as_long_as_the_simulator_believes(packet: Packet) -> None:
+    assert wire_bytes(packet) == len(encode(packet))
 
 
 @given(packets.map(encode).flatmap(damaged))

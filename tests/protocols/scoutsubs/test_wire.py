@@ -24,7 +24,7 @@ LIMITS = BundleLimits()
 SMALL = BundleLimits(
     part_count_max=3,
     entry_count_max=4,
-    refusal_bytes_max=10,
+    text_bytes_max=10,
     events=RpcLimits(predicate_bytes_max=20, attributes_max=3, payload_bytes_max=10),
     contacts=Settings(contact_count_max=2),
 )
@@ -235,7 +235,7 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         ([parts.PullOwn()] * 4, "a bundle of 4 parts; at most 3 are taken"),
         ([parts.Pull("n" * 1025)], "an attribute of 1025 bytes; at most 1024"),
         ([parts.Pull("é" * 513)], "an attribute of 1026 bytes; at most 1024"),
-        ([parts.Admitted(ID, "a", "x" * 11)], "a refusal of 11 bytes; at most 10"),
+        ([parts.Admitted(ID, "a", "x" * 11)], "a text of 11 bytes; at most 10"),
         ([parts.Confirm(EventId(b"p" * 129, 0, 1), "a", NOBODY)], "a peer id of 129 bytes"),
         ([parts.Confirm(ID, "a", b"p" * 129)], "a peer id of 129 bytes"),
         ([parts.Probe(NUMBER_MAX + 1)], f"a number of {NUMBER_MAX + 1}; at most {NUMBER_MAX}"),

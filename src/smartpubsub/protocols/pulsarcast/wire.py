@@ -6,32 +6,30 @@ judges. Parts and fields that are not known are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from smartpubsub.kademlia.keys import Contact, field_bytes, varint_bytes
 from smartpubsub.kademlia.protobuf import WireError, framed, limit, parsed, unframed
-from smartpubsub.kademlia.settings import Settings
+from smartpubsub.protocols import wire_fields as fields
 from smartpubsub.protocols.pulsarcast import parts
 from smartpubsub.protocols.pulsarcast.blocks import is_cid
 from smartpubsub.protocols.pulsarcast.parts import Head, Parcel, Part, Spread
 from smartpubsub.protocols.pulsarcast.schema import PART_NAMES, ParcelBuffer
+from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any
 
-_NUMBER_MAX = (1 << 63) - 1
 _CLASSES: dict[str, Any] = {name: getattr(parts, message) for message, name in PART_NAMES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParcelLimits:
+class ParcelLimits(FieldLimits):
     """The most that is taken of what others send in one parcel."""
 
     parcel_bytes_max: int = 4 << 20
     part_count_max: int = 10_000
     entry_count_max: int = 10_000
     """How many blocks, names and heads there may be in all lists together."""
-    refusal_bytes_max: int = 1024
-    contacts: Settings = field(default_factory=Settings)
 
 
 def wire_bytes(parcel: Parcel) -> int:
@@ -57,9 +55,11 @@ def decode(data: bytes, limits: ParcelLimits) -> Parcel:
     """The one parcel that is there with its length before it, if it keeps to the limits."""
     buffer = parsed(ParcelBuffer, unframed(data, limits.parcel_bytes_max), "parcel")
     limit("a parcel", buffer.parts, limits.part_count_max, "parts")
-    reading = _Reading(limits)
+    taken = Taken(limits)
     named = [(part, part.WhichOneof("part")) for part in buffer.parts]
-    return Parcel(tuple(reading.part(getattr(part, name), name) for part, name in named if name))
+    return Parcel(
+        tuple(_read_part(getattr(part, name), name, taken) for part, name in named if name)
+    )
 
 
 def contacts_in(parcel: Parcel) -> Iterable[Contact]:
@@ -69,86 +69,54 @@ def contacts_in(parcel: Parcel) -> Iterable[Contact]:
             yield part.go_to
 
 
+# --- writing ---
+
+
 def _written(values: Any) -> dict[str, object]:
-    fields = zip(values._fields, values, strict=True)
-    return {name: _WRITE[name](value) if name in _WRITE else value for name, value in fields}
+    return fields.fields_written(values, _WRITE)
 
 
 def _head_written(head: Head | None) -> dict[str, object] | None:
     return None if head is None else head._asdict()
 
 
-_WRITE: dict[str, Callable[[Any], object]] = {
+_WRITE: dict[str, Write] = {
     "heads": lambda heads: [head._asdict() for head in heads],
     "after": _head_written,
-    "go_to": lambda c: None if c is None else {"id": c.peer, "addrs": c.addresses},
+    "go_to": fields.contact_written,
 }
+"""By the names of fields, which mean the same in all parts; others are written as they are."""
 
 
-class _Reading:
-    def __init__(self, limits: ParcelLimits) -> None:
-        self._limits = limits
-        self._entries = 0
-        self._read: dict[str, Callable[[Any], object]] = {
-            "room": _cid,
-            "topic": _cid,
-            "cids": self._cids,
-            "wanted": self._cids,
-            "had": self._cids,
-            "covered": self._cids,
-            "blocks": self._many,
-            "heads": lambda heads: tuple(map(_head, self._many(heads))),
-            "refusal": self._refusal,
-        }
-
-    def part(self, buffer: Any, name: str) -> Part:
-        kind = _CLASSES[name]
-        read: Part = kind(*(self._field(buffer, field) for field in kind._fields))
-        return read
-
-    def _field(self, buffer: Any, name: str) -> object:
-        if name == "after":
-            return _head(buffer.after) if buffer.HasField("after") else None
-        if name == "go_to":
-            return self._contact(buffer.go_to) if buffer.HasField("go_to") else None
-        value = getattr(buffer, name)
-        if name in self._read:
-            return self._read[name](value)
-        return _number(value) if type(value) is int else value
-
-    def _many(self, values: Any) -> tuple[Any, ...]:
-        self._entries += len(values)
-        if self._entries > self._limits.entry_count_max:
-            raise WireError(f"a parcel of more than {self._limits.entry_count_max} entries")
-        return tuple(values)
-
-    def _cids(self, values: Any) -> tuple[bytes, ...]:
-        return tuple(map(_cid, self._many(values)))
-
-    def _refusal(self, text: str) -> str:
-        limit("a refusal", text, self._limits.refusal_bytes_max)
-        return text
-
-    def _contact(self, peer: Any) -> Contact:
-        taken = self._limits.contacts
-        limit("a peer id", peer.id, taken.peer_bytes_max)
-        limit("a contact", peer.addrs, taken.address_count_max, "addresses")
-        for address in peer.addrs:
-            limit("an address", address, taken.address_bytes_max)
-        return Contact.of(peer.id, tuple(peer.addrs))
+# --- reading ---
 
 
-def _number(value: int) -> int:
-    if value > _NUMBER_MAX:
-        raise WireError(f"a number of {value}; at most {_NUMBER_MAX} is taken")
-    return value
+def _read_part(buffer: Any, name: str, taken: Taken) -> Part:
+    part: Part = fields.fields_read(_CLASSES[name], buffer, taken, _READ)
+    return part
 
 
-def _cid(cid: bytes) -> bytes:
+def _cid(cid: bytes, _: Taken) -> bytes:
     if not is_cid(cid):
         raise WireError("bytes that are no content id")
     return cid
 
 
-def _head(head: Any) -> Head:
-    return Head(_cid(head.cid), _number(head.height))
+def _head(head: Any, taken: Taken) -> Head:
+    return Head(_cid(head.cid, taken), fields.number(head.height, taken))
+
+
+_NUMBERS = ("hops", "below", "number", "start", "turn", "first_turn", "since_us", "newest")
+
+_READ: dict[str, Read] = {
+    **dict.fromkeys(("room", "topic"), _cid),
+    **dict.fromkeys(("cids", "wanted", "had", "covered"), each(_cid)),
+    **dict.fromkeys(("block", "draft", "wants_answer", "has_more"), fields.as_it_is),
+    "blocks": each(fields.as_it_is),
+    **dict.fromkeys(_NUMBERS, fields.number),
+    "heads": each(_head),
+    "after": if_any(_head),
+    "go_to": if_any(fields.contact),
+    "refusal": fields.text,
+}
+"""By the names of fields, which mean the same in all parts."""
