@@ -1,4 +1,4 @@
-"""A board: the groups that are advertised under an attribute, and searches that last.
+"""The boards that a node keeps, and how others come to keep them too.
 
 The f + 1 nodes closest to the attribute's name keep it. Owners and subscribers tell all of them;
 and whoever keeps a board looks now and then whether somebody has come who ought to keep it too.
@@ -7,7 +7,6 @@ and whoever keeps a board looks now and then whether somebody has come who ought
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import TypeVar
@@ -15,6 +14,7 @@ from typing import TypeVar
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.board import Board
 from smartpubsub.protocols.fastdelivery.office import Office, never_mind
 from smartpubsub.protocols.fastdelivery.parts import (
     Advertise,
@@ -32,8 +32,6 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Unwatch,
     Watched,
     Watchers,
-    digest_of,
-    place_on_board,
 )
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed, is_request_signed
@@ -41,22 +39,6 @@ from smartpubsub.seam import Peer
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Board:
-    """What is known under one attribute; each entry with the time until which it is."""
-
-    notices: dict[GroupId, tuple[Notice, int]] = field(default_factory=dict)
-    watches: dict[tuple[Peer, Predicate], tuple[Request, int]] = field(default_factory=dict)
-    copied_to: dict[Peer, None] = field(default_factory=dict)
-    """Who else keeps it, as far as this node has seen to that."""
-    posted_by: dict[Peer, tuple[dict[GroupId, None], int]] = field(default_factory=dict)
-    """Which groups others who keep it have, as they have said a short while ago."""
-    pulling: dict[Peer, None] = field(default_factory=dict)
-    """Those who have not said yet what they have on it."""
-    early: list[Callable[[], None]] = field(default_factory=list)
-    """What was asked before they had."""
 
 
 class Boards:
@@ -85,7 +67,7 @@ class Boards:
         ):
             office.refusals["notices"] += 1
             return
-        board.notices[notice.id] = (notice, office.now + 2 * office.settings.renew_us)
+        board.post(notice, office.now + 2 * office.settings.renew_us)
         waiting = sorted(
             (
                 request
@@ -110,20 +92,11 @@ class Boards:
         ):
             office.refusals["searches"] += 1
             return
-        found = sorted(
-            (
-                notice
-                for id, (notice, _) in board.notices.items()
-                if finds(part.predicate, id.predicate)
-            ),
-            key=_place_on_board,
-        )
-        if part.after_group is not None:
-            after = place_on_board(part.after_group)
-            found = [notice for notice in found if _place_on_board(notice) > after]
-        elif part.known and part.known == digest_of(notice.id for notice in found):
-            found = []
-        page, is_more = _page(found, _place_on_board, office.settings.page_count)
+        listing = board.listing(part.predicate)
+        is_known = part.after_group is None and part.known == listing.digest
+        count = 0 if is_known else office.settings.page_count
+        page, is_more = listing.page(part.after_group, count)
+        is_more = is_more and not is_known
         office.answer(contact.peer, number, Listed(page, is_more, self._closer(part.attribute)))
 
     def on_unwatch(self, contact: Contact, number: int, part: Unwatch) -> None:
@@ -147,14 +120,14 @@ class Boards:
             board.posted_by.setdefault(contact.peer, (has_too, until))
         for notice, life_s in part.posted:
             self._post_copy(board, notice, self._until(life_s), has_too)
+        # Who has both has seen to it that they know of each other.
+        unknown = [notice for id, (notice, _) in board.notices.items() if id not in has_too]
         for request, life_s in part.watched:
             peer = request.contact.peer
             before = len(board.watches)
             is_taken = self._watch(board, peer, request, self._until(life_s))
             if is_taken and len(board.watches) > before:
-                # Who has both has seen to it that they know of each other.
-                notices = [n for id, (n, _) in board.notices.items() if id not in has_too]
-                self._introduce(notices, [(peer, request.predicates[0])])
+                self._introduce(unknown, [(peer, request.predicates[0])])
         office.answer(contact.peer, number, Done())
 
     def _post_copy(
@@ -168,7 +141,7 @@ class Boards:
             office.refusals["notices"] += 1
         elif is_notice_signed(office, notice):
             has_too[notice.id] = None
-            board.notices[notice.id] = (notice, until)
+            board.post(notice, until)
             if held is None:
                 self._introduce([notice], board.watches)
 
@@ -257,14 +230,12 @@ class Boards:
         office = self._office
         others: dict[Peer, None] = {}
         for attribute, board in list(self.boards.items()):
-            board.notices = _unexpired(board.notices, office.now)
-            board.watches = _unexpired(board.watches, office.now)
-            if not board.notices and not board.watches and not board.early:
+            board.forget(office.now)
+            if board.is_empty:
                 del self.boards[attribute]
                 continue
             keepers = office.closest(attribute.encode(), office.settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != office.own.peer}
-            board.posted_by = _unexpired(board.posted_by, office.now)
             board.copied_to = {peer: None for peer in board.copied_to if peer in peers}
             for peer in peers:
                 if peer not in board.copied_to:
@@ -312,10 +283,6 @@ class Boards:
             office.ask(peer, part, partial(on_copied, page))
 
 
-def _place_on_board(notice: Notice) -> tuple[Peer, str]:
-    return place_on_board(notice.id)
-
-
 def _page(entries: list[T], key: Callable[[T], object], count: int) -> tuple[tuple[T, ...], bool]:
     """The first so many entries, and whether there are more; those of equal keys go together."""
     taken: list[T] = []
@@ -328,10 +295,6 @@ def _page(entries: list[T], key: Callable[[T], object], count: int) -> tuple[tup
 
 def _pages(entries: list[T], count: int) -> Iterable[tuple[T, ...]]:
     return (tuple(entries[at : at + count]) for at in range(0, len(entries), count))
-
-
-def _unexpired(entries: dict[K, tuple[T, int]], now: int) -> dict[K, tuple[T, int]]:
-    return {key: entry for key, entry in entries.items() if now < entry[1]}
 
 
 def _entries(entries: dict[K, tuple[T, int]]) -> Iterable[tuple[T, int]]:
