@@ -11,12 +11,16 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import base58
+import click
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
+from smartpubsub.cli.node_info import wish_text
+from smartpubsub.cli.pub import payload_of
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.receipts import Receipt
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX
 from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
 
 Captured = pytest.CaptureFixture[str]
@@ -159,7 +163,10 @@ def test_a_kept_subscription_outlives_a_node_that_is_killed(
     )
     assert running.output("unsub", str(number), "--data", tmp_path) == ""
     code, _, errors = running.run("unsub", str(number), "--data", tmp_path)
-    assert (code, errors) == (1, f"smartpubsub: there is no subscription {number}\n")
+    assert (code, errors) == (
+        1,
+        f"smartpubsub: there is no subscription {number}; there are none\n",
+    )
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -219,7 +226,10 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["sub", "a["], "PREDICATE, column 3"),
         (["sub", "a", "--limit", "-1"], "-1 is not in the range"),
         (["sub", "a", "--since", "2026-01-01"], "--since is not built yet"),
-        (["unsub", "surf"], "'surf' is not a valid integer"),
+        (["unsub", "surf"], "'surf' is no id of a subscription; that is a number such as 7, which"),
+        (["unsub", "--", "-1"], "'-1' is no id of a subscription"),
+        (["node", "run", "--data", __file__], "--data: expected the path of a folder, which is"),
+        (["node", "info", "--data", f"{__file__}/x"], "--data: expected the path of a folder"),
     ],
 )
 def test_a_wrong_use_ends_with_2(arguments: list[str], problem: str, capsys: Captured) -> None:
@@ -241,6 +251,20 @@ def test_where_no_node_runs_it_is_said_how_to_start_one(
         f"smartpubsub: no node runs in {tmp_path};"
         f" start one with: smartpubsub node run --data {tmp_path}\n",
     )
+
+
+def test_a_payload_that_is_too_long_is_told() -> None:
+    assert len(payload_of("x" * PAYLOAD_BYTES_MAX)) == PAYLOAD_BYTES_MAX
+    with pytest.raises(click.BadParameter, match="an event carries at most 524,288 bytes; publish"):
+        payload_of("x" * (PAYLOAD_BYTES_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"), [(0, "0 events"), (1, "1 event"), (9_999, "9,999 events")]
+)
+def test_what_waits_is_counted_in_words(waiting: int, said: str) -> None:
+    wish = {"subscription": 7, "predicate": "a", "state": "in force", "is_taken": False}
+    assert wish_text(wish | {"waiting": waiting}) == f"7  a  in force, {said} waiting"
 
 
 def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:

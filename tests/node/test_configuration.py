@@ -212,12 +212,11 @@ def test_a_bad_value_is_named_with_its_place(
 ) -> None:
     file = written(tmp_path, f"{name} = '{text}'")
     variable = f"SMARTPUBSUB_{name.upper()}"
-    option = f"--{name.replace('_', '-')}"
 
     for place, options, environ, path in (
         (f"{file}:{name}", {}, {}, file),
         (variable, {}, {variable: text}, None),
-        (option, {name: text}, {}, None),
+        (name, {name: text}, {}, None),
     ):
         with pytest.raises(ConfigError) as caught:
             load(options, environ, path)
@@ -269,7 +268,7 @@ def test_an_unknown_name_is_named_with_those_there_are(tmp_path: Path) -> None:
         ("SMARTPUBSUB_BACKUP", {}, {"SMARTPUBSUB_BACKUP": "2"}, None),
         ("SMARTPUBSUB_backups", {}, {"SMARTPUBSUB_backups": "2"}, None),
         ("SMARTPUBSUB_", {}, {"SMARTPUBSUB_": "2"}, None),
-        ("--log-levels", {"log_levels": "info"}, {}, None),
+        ("log_levels", {"log_levels": "info"}, {}, None),
     ):
         with pytest.raises(ConfigError) as caught:
             load(options, environ, path)
@@ -285,16 +284,24 @@ def test_the_data_folder_cannot_be_moved_from_within(tmp_path: Path) -> None:
 
     assert str(caught.value) == (
         f"{file}:data: the file lies in the data folder and cannot say where that is;"
-        " use --data, SMARTPUBSUB_DATA, or a file elsewhere"
+        " say it with an option, with SMARTPUBSUB_DATA, or in a file elsewhere"
     )
 
 
-@pytest.mark.parametrize("name", ["file/below", "x" * 300])
-def test_a_data_folder_that_there_cannot_be_is_named(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_file_is_no_data_folder(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
-    with pytest.raises(ConfigError, match=f"{name}/config.toml: .*; a configuration is read here"):
+    with pytest.raises(ConfigError) as caught:
         load({"data": tmp_path / name})
+
+    assert (caught.value.place, caught.value.is_option) == ("data", True)
+    assert caught.value.problem.startswith("expected the path of a folder, which is made if it is")
+
+
+def test_a_data_folder_that_there_cannot_be_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"x/config.toml: .*; a configuration is read here"):
+        load({"data": tmp_path / ("x" * 300)})
 
 
 def test_a_missing_file_that_is_named_is_an_error(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ from smartpubsub.node.calls import Wait
 from smartpubsub.node.control import Control
 from smartpubsub.node.control_client import ControlClient, NoNodeError
 from smartpubsub.node.control_requests import Request, RequestError, request_of
-from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX, SOCKET, ControlError, socket_in
+from smartpubsub.node.control_socket import SOCKET, ControlError, socket_in
 from smartpubsub.node.node import Node
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX
 from tests.node.hosts import LOOPBACK, eventually, run
 
 
@@ -283,7 +284,7 @@ def test_a_bad_request_is_told(line: bytes, problem: str) -> None:
 
 def test_a_payload_that_is_too_long_is_told() -> None:
     payload = base64.b64encode(bytes(PAYLOAD_BYTES_MAX + 1)).decode()
-    with pytest.raises(RequestError, match="at most 1048576 bytes"):
+    with pytest.raises(RequestError, match="carries at most 524,288 bytes; publish less"):
         request_of(json.dumps({"do": "publish", "event": "a", "payload": payload}).encode())
 
 
@@ -316,7 +317,7 @@ def test_a_client_can_go_on_after_a_bad_request(tmp_path: Path) -> None:
         assert answer["id"] == 5
         assert "error" in answer
         answer = await client.ask({"id": 6, "do": "unsubscribe", "subscription": 8})
-        assert answer == {"id": 6, "error": "there is no subscription 8"}
+        assert answer == {"id": 6, "error": "there is no subscription 8; there are none"}
         assert (await client.ask({"id": 7, "do": "peers"})) == {"id": 7, "ok": []}
 
     with_client(test, tmp_path)

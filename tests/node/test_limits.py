@@ -43,7 +43,7 @@ def test_a_message_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> No
             assert (host.counts.refused_large, host.counts.garbage) == (1, 0)
             assert host.garbage == {stranger.peer: 1}
 
-            with pytest.raises(LimitError, match=r"a payload of 1,001 bytes; .* are 1,000"):
+            with pytest.raises(LimitError, match=r"of 1,001 bytes: .* at most 1,000 bytes"):
                 await node.publish("surf", bytes(1_001))
 
     run(main)

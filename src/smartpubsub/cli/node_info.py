@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from smartpubsub.cli.node_options import data_option, running_node
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.output import counted, json_option, print_json
 
 
 @click.command()
@@ -53,5 +53,5 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 def wish_text(wish: dict[str, Any]) -> str:
     """A subscription in one line."""
-    waiting = "" if wish["is_taken"] else f", {wish['waiting']:,} events waiting"
+    waiting = "" if wish["is_taken"] else f", {counted(wish['waiting'], 'event')} waiting"
     return f"{wish['subscription']}  {wish['predicate']}  {wish['state']}{waiting}"

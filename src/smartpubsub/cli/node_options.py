@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from smartpubsub.node.configuration import NodeConfig
     from smartpubsub.node.control_client import ControlClient
 
-_FLAG = "--"
 _LIMIT = "--limit"
 
 data_option = click.option(
@@ -51,9 +50,9 @@ def configured(
     try:
         return load_config({**options, **given}, file=file)
     except ConfigError as error:
-        if error.place.startswith(_FLAG):
-            name = error.place.removeprefix(_FLAG).replace("-", "_")
-            hint = f"{_LIMIT} {name}" if name in given else error.place
+        if error.is_option:
+            is_limit = error.place in given
+            hint = f"{_LIMIT} {error.place}" if is_limit else f"--{error.place.replace('_', '-')}"
             raise click.BadParameter(error.problem, param_hint=hint) from None
         raise
 

@@ -15,6 +15,15 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2))
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "filter"), counted(0, "filter")
+    ('1 filter', '0 filters')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 class ChartPath(click.ParamType[Path]):
     """A file that a chart can be written to, which is found out before any work is done."""
 

@@ -11,8 +11,8 @@ import click
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node_options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 
 STANDARD_INPUT = "-"
 WAITS = ("nothing", "rendezvous", "all")
@@ -58,7 +58,5 @@ def payload_of(text: str) -> bytes:
     else:
         payload = os.fsencode(text)
     if len(payload) > PAYLOAD_BYTES_MAX:
-        raise click.BadParameter(
-            f"an event carries at most {PAYLOAD_BYTES_MAX:,} bytes", param_hint="DATA"
-        )
+        raise click.BadParameter(too_long(), param_hint="DATA")
     return payload

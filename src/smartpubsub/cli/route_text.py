@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from smartpubsub.cli.output import counted
 from smartpubsub.cli.sim_text import table
 from smartpubsub.sim.route import Journey, Route, Stop
 
@@ -25,15 +26,6 @@ def route_text(route: Route) -> str:
             *_indented([_outcome(route)]),
         ]
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "filter"), counted(0, "filter")
-    ('1 filter', '0 filters')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _indented(lines: Iterator[str] | Sequence[str]) -> Iterator[str]:

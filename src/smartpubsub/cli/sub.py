@@ -10,7 +10,7 @@ import click
 
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node_options import attributes_max, data_option, print_json_line, running_node
-from smartpubsub.cli.output import json_option
+from smartpubsub.cli.output import counted, json_option
 from smartpubsub.predicates import Predicate
 
 
@@ -58,10 +58,15 @@ def show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
     dropped = 0
     for line in events:
         if line["dropped"] > dropped:
-            missed = line["dropped"] - dropped
-            click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
+            tell_dropped(line["dropped"] - dropped)
             dropped = line["dropped"]
         show(line["event"], as_json)
+
+
+def tell_dropped(missed: int) -> None:
+    """Say that events are not among those that are printed."""
+    came = f"{counted(missed, 'event')} came too fast and {'was' if missed == 1 else 'were'}"
+    click.echo(f"note: {came} dropped", err=True)
 
 
 def tell_number(number: int, as_json: bool) -> None:

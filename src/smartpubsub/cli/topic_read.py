@@ -11,7 +11,7 @@ import click
 
 from smartpubsub.cli.node_options import data_option, print_json_line, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sub import json_payload, printable
+from smartpubsub.cli.sub import json_payload, printable, tell_dropped
 from smartpubsub.cli.topic_write import topic_argument
 from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text, cid_text
 
@@ -160,8 +160,7 @@ def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> int:
     for line in events:
         count += 1
         if line["dropped"] > dropped:
-            missed = line["dropped"] - dropped
-            click.echo(f"note: {missed:,} events came too fast and were dropped", err=True)
+            tell_dropped(line["dropped"] - dropped)
             dropped = line["dropped"]
         event = line["event"]
         payload = base64.b64decode(event.pop("payload"))

@@ -7,9 +7,20 @@ import click
 from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 
+DIGITS_MAX = 19
+
+
+def _number(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX:
+        return int(text)
+    raise click.BadParameter(
+        f"{text!r} is no id of a subscription; that is a number such as 7, which sub --keep prints"
+        " and node info lists"
+    )
+
 
 @click.command()
-@click.argument("number", metavar="ID", type=click.IntRange(min=0))
+@click.argument("number", metavar="ID", callback=_number)
 @data_option
 @json_option
 def unsub(number: int, data: str | None, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,9 +75,13 @@ def _folder(value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError
     try:
-        return Path(value).expanduser()
+        folder = Path(value).expanduser()
     except RuntimeError as error:  # Nobody has that home.
         raise ValueError from error
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise ValueError
+    return folder
 
 
 def _endpoint(value: object) -> Endpoint | None:
@@ -121,7 +126,7 @@ def _name(value: object) -> str:
 
 SWITCH = Values("true or false", _switch)
 NAME = Values(f"a text of at most {_NAME_BYTES_MAX} bytes", _name)
-FOLDER = Values("the path of a folder", _folder)
+FOLDER = Values("the path of a folder, which is made if it is not there", _folder)
 ENDPOINT = Values(f"{OFF}, or a host and a port such as 127.0.0.1:9464", _endpoint)
 LISTEN_ADDRESSES = Values(
     "one or several of /ip4/…/tcp/… or /ip6/…/tcp/…, such as /ip4/0.0.0.0/tcp/4001",

@@ -51,10 +51,12 @@ _MEGABYTE = 1 << 20
 class ConfigError(SmartPubSubError):
     """A setting that cannot be used: where it stands, and what is allowed there."""
 
-    def __init__(self, place: str, problem: str) -> None:
+    def __init__(self, place: str, problem: str, *, is_option: bool = False) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
         self.problem = problem
+        self.is_option = is_option
+        """Whether it was given to the program itself, and the place is the setting's name."""
 
 
 def _default_folder() -> Path:
@@ -195,7 +197,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _from_options(options: Mapping[str, object]) -> dict[str, Any]:
     return {
-        name: _checked(name, value, f"--{name.replace('_', '-')}")
+        name: _checked(name, value, name, is_option=True)
         for name, value in options.items()
         if value is not None and value not in ((), [])
     }
@@ -216,7 +218,7 @@ def _from_own_file(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path}:data",
             "the file lies in the data folder and cannot say where that is;"
-            f" use --data, {VARIABLES}DATA, or a file elsewhere",
+            f" say it with an option, with {VARIABLES}DATA, or in a file elsewhere",
         )
     return in_file
 
@@ -242,16 +244,18 @@ def _from_file(path: Path) -> dict[str, Any]:
     return {name: _checked(name, value, f"{path}:{name}") for name, value in table.items()}
 
 
-def _checked(name: str | None, value: object, place: str) -> Any:
+def _checked(name: str | None, value: object, place: str, *, is_option: bool = False) -> Any:
     values = _VALUES.get(name or "")
     if values is None:
-        raise ConfigError(place, f"no such setting; there are {', '.join(sorted(SETTINGS))}")
+        problem = f"no such setting; there are {', '.join(sorted(SETTINGS))}"
+        raise ConfigError(place, problem, is_option=is_option)
     try:
         return values.read(value)
     except ValueError:
-        raise ConfigError(place, f"expected {values.allowed}; found {_shown(value)}") from None
+        problem = f"expected {values.allowed}; found {_shown(value)}"
+        raise ConfigError(place, problem, is_option=is_option) from None
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = repr(str(value) if isinstance(value, Path) else value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

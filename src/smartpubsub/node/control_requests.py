@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from smartpubsub.node.calls import Wait
 from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
-from smartpubsub.node.control_socket import PAYLOAD_BYTES_MAX
 from smartpubsub.predicates import Predicate, PredicateError
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 
 RequestId: TypeAlias = int | str | None
 
@@ -98,7 +98,7 @@ def _payload(value: object) -> bytes:
     if payload is None:
         raise ValueError("a payload is written in base 64")
     if len(payload) > PAYLOAD_BYTES_MAX:
-        raise ValueError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+        raise ValueError(too_long())
     return payload
 
 

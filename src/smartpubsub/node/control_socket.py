@@ -18,8 +18,6 @@ from smartpubsub.errors import SmartPubSubError
 SOCKET = "control.sock"
 LINE_BYTES_MAX = 8 << 20
 """Of a request, an answer or an event."""
-PAYLOAD_BYTES_MAX = 1 << 20
-"""Of an event that is published."""
 
 _NAME_BYTES_MAX = 100
 """Linux takes 107 bytes, others a few less."""

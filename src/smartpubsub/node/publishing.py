@@ -10,14 +10,9 @@ from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError, NotPromisedError
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, EventId, too_long
 from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.seam import Effect
-
-PAYLOAD_BYTES_MAX = RpcLimits().payload_bytes_max // 2
-"""So that an event fits into a message with all that goes with it."""
-
 
 SendEvent: TypeAlias = Callable[[int, bool], tuple[EventId, list[Effect]]]
 """Sends an event at a time, whether or not it is wanted to know when all have it."""
@@ -102,7 +97,4 @@ def must_fit(payload: bytes, message_bytes_max: int) -> None:
     """Complain if a payload is longer than what everybody takes."""
     bytes_max = min(PAYLOAD_BYTES_MAX, message_bytes_max // 2)
     if len(payload) > bytes_max:
-        raise LimitError(
-            f"a payload of {len(payload):,} bytes; the most that everybody takes are"
-            f" {bytes_max:,}: publish a part, or where the rest can be had"
-        )
+        raise LimitError(f"a payload of {len(payload):,} bytes: {too_long(bytes_max)}")

@@ -99,7 +99,8 @@ class Subscribing:
         """End a subscription by its number, also one that nobody takes events of."""
         host = self._engine.host
         if number not in self._engine.core.subscriptions:
-            raise NoSubscriptionError(f"there is no subscription {number}")
+            numbers = ", ".join(map(str, self._engine.core.subscriptions)) or "none"
+            raise NoSubscriptionError(f"there is no subscription {number}; there are {numbers}")
         if number in self._taken:
             await self.end(self._taken[number])
         else:

@@ -11,6 +11,8 @@ from smartpubsub.seam import Peer
 
 SEQUENCE_BYTES = 8
 SIGNATURE_BYTES = 64
+PAYLOAD_BYTES_MAX = 1 << 19
+"""Half of what nodes take, so that an event fits into a message with all that goes with it."""
 
 TOPIC = "smartpubsub"
 """The one topic, as libp2p's pubsub knows topics, that all events are in."""
@@ -76,3 +78,10 @@ class Signing(Protocol):
     def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
         """Whether a signature is a peer's, for what it says."""
         ...
+
+
+def too_long(bytes_max: int = PAYLOAD_BYTES_MAX) -> str:
+    """What is said of a payload that is longer than it may be."""
+    return (
+        f"an event carries at most {bytes_max:,} bytes; publish less, or where the rest can be had"
+    )
