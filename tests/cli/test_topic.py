@@ -76,10 +76,94 @@ def test_a_topic_is_shown_in_words(running: Commands, two: tuple[RunningNode, Ru
         shown.append({line[:14].rstrip(): line[16:] for line in text.splitlines()})
     ordered, free = shown
     assert (ordered["name"], ordered["author"], ordered["ordered"]) == ("words", a.peer_id, "yes")
-    assert (ordered["may publish"], ordered["may ask them"]) == (a.peer_id, "anybody")
-    assert (free["may publish"], free["may ask them"], free["ordered"]) == ("anybody", "-", "no")
-    assert free["version before"] == "-"
-    assert free["subtopics"].startswith("meta bafyrei")
+    assert (ordered["may publish"], ordered["may ask them"]) == (a.peer_id, "anyone")
+    assert (free["may publish"], free["may ask them"], free["ordered"]) == ("anyone", "-", "no")
+    assert free["versions"].startswith("1 bafyrei")
+    assert free["sub-topics"].startswith("meta bafyrei")
+    assert (free["kept here"].partition(",")[0], free["pinned"]) == ("0 events", "no")
+
+
+def test_a_kept_subscription_outlives_a_kill_with_no_gap_and_no_repeat(
+    running: Commands, tmp_path: Path
+) -> None:
+    a = running.node(tmp_path / "a")
+    b = running.node(tmp_path / "b", "--bootstrap", a.address)
+    topic = running.output("topic", "create", "log", "--ordered", "--data", a.folder).strip()
+
+    def publish(*payloads: str) -> None:
+        for payload in payloads:  # Two nodes of which one is dead acknowledge nothing.
+            running.output(
+                *("topic", "publish", topic, payload, "--wait", "nothing", "--data", a.folder)
+            )
+
+    def kept(limit: int) -> tuple[str, list[str]]:
+        number, *events = running.output(
+            *("topic", "subscribe", topic, "--keep", "--json", "--limit", str(limit)),
+            *("--data", b.folder),
+        ).splitlines()
+        return number, [json.loads(event)["payload"] for event in events]
+
+    first, _ = kept(0)
+    publish("1", "2", "3")
+    assert kept(2) == (first, ["1", "2"])
+    b.running.kill()
+    publish("4")
+    b = running.node(tmp_path / "b", "--bootstrap", a.address, "--listen", b.listen)
+    publish("5")
+    assert kept(3) == (first, ["3", "4", "5"])
+    info = json.loads(running.output("node", "info", "--json", "--data", b.folder))
+    assert [wish["waiting"] for wish in info["subscriptions"]] == [0]
+    running.output("unsub", str(json.loads(first)["subscription"]), "--data", b.folder)
+    info = json.loads(running.output("node", "info", "--json", "--data", b.folder))
+    assert info["subscriptions"] == []
+
+
+def test_rules_and_versions_are_said_by_options(
+    running: Commands, two: tuple[RunningNode, RunningNode]
+) -> None:
+    a, b = two
+    surf = running.output("topic", "create", "surf", "--data", b.folder).strip()
+    code, first, said = running.run(
+        *("topic", "create", "board", "--allow", b.peer_id, "--request", "nobody"),
+        *("--linking", "custom", "--sub-topic", f"surf={surf}", "--data", a.folder),
+    )
+    first = first.strip()
+    assert (code, said) == (
+        0,
+        "note: this node itself can publish nothing in it; --allow self would let it\n",
+    )
+    refused = running.run("topic", "publish", first, "x", "--data", a.folder)
+    assert (refused[0], "does not allow this node to publish" in refused[2]) == (1, True)
+    root = running.output(
+        "topic", "publish", first, "root", "--parent", "none", "--data", b.folder, "--json"
+    )
+    root_id = json.loads(root)["id"]
+    made = json.loads(
+        running.output(
+            *("topic", "update", first, "--request", a.peer_id, "--no-sub-topic", "surf"),
+            *("--sub-topic", f"waves={surf}", "--data", a.folder, "--json"),
+        )
+    )
+    assert (made["version"], made["requesters"], made["linking"]) == (2, [a.peer_id], "custom")
+    answer = running.output(
+        *("topic", "publish", first, "answer", "--parent", root_id, "--data", a.folder, "--json")
+    )
+    entries = running.output("topic", "history", made["topic"], "--data", b.folder, "--json")
+    last = json.loads(entries.splitlines()[-1])
+    assert (last["id"], last["parents"]) == (json.loads(answer)["id"], [root_id])
+    assert (last["author"], last["publisher"]) == (a.peer_id, b.peer_id)
+
+    text = running.output("topic", "show", first, "--data", b.folder)
+    assert f"versions        2 {made['topic']} " in text
+    assert f"\n                1 {first} " in text
+    assert f"waves {surf}" in text
+    assert f"surf {surf}" not in text.replace(f"waves {surf}", "")
+    assert running.run("topic", "pin", first, "--data", b.folder) == (0, "", "")
+    pinned = json.loads(running.output("topic", "show", first, "--data", b.folder, "--json"))
+    assert pinned["kept"]["is_pinned"]
+    assert running.run("topic", "unpin", first, "--data", b.folder) == (0, "", "")
+    other = running.run("topic", "update", surf, "--allow", "self", "--data", a.folder)
+    assert (other[0], f"'surf' is of {b.peer_id}" in other[2]) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +178,14 @@ def test_a_topic_is_shown_in_words(running: Commands, two: tuple[RunningNode, Ru
         (["history", TOPIC, "--since", "nonsense"], 2, "neither an event's content id"),
         (["subscribe", TOPIC, "--since", "nonsense"], 2, "neither an event's content id"),
         (["publish", TOPIC, "x", "--parent", "nonsense"], 2, "no content id"),
+        (["publish", TOPIC, "x", "--parent", "none", "--parent", TOPIC], 2, "give it alone"),
         (["create", ""], 2, "1 to 256 characters"),
+        (["create", "x", "--allow", "nobody-at-all"], 2, "neither a peer id"),
+        (["create", "x", "--allow", "anyone", "--allow", "self"], 2, "give it alone"),
+        (["create", "x", "--ordered", "--request", "anyone"], 2, "--ordered says who publishes"),
+        (["create", "x", "--sub-topic", "surf"], 2, "is not NAME=TOPIC"),
+        (["create", "x", "--sub-topic", f"meta={TOPIC}"], 2, "every topic's own"),
+        (["update", TOPIC], 2, "nothing is to change"),
         (["create", "x" * 257], 2, "1 to 256 characters"),
         (["import", "nowhere.car"], 1, "name a file that can be read"),
         (["import", __file__], 1, f"{__file__}: "),

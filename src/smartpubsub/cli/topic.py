@@ -5,13 +5,20 @@ import click
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "create": LazyCommand("smartpubsub.cli.topic_write:create", "Make a topic."),
-    "show": LazyCommand("smartpubsub.cli.topic_read:show", "Show whose a topic is, and its rules."),
-    "publish": LazyCommand("smartpubsub.cli.topic_write:publish", "Publish in a topic."),
+    "create": LazyCommand("smartpubsub.cli.topic_make:create", "Make a topic."),
+    "update": LazyCommand("smartpubsub.cli.topic_make:update", "Make a new version of a topic."),
+    "show": LazyCommand(
+        "smartpubsub.cli.topic_show:show", "Show whose a topic is, its rules, and its versions."
+    ),
+    "publish": LazyCommand("smartpubsub.cli.topic_publish:publish", "Publish in a topic."),
     "subscribe": LazyCommand(
         "smartpubsub.cli.topic_read:subscribe", "Print a topic's events as they come."
     ),
     "history": LazyCommand("smartpubsub.cli.topic_read:history", "Print a topic's events so far."),
+    "pin": LazyCommand("smartpubsub.cli.topic_show:pin", "Have the node keep all of a topic."),
+    "unpin": LazyCommand(
+        "smartpubsub.cli.topic_show:unpin", "Have the node keep no more of a topic than of others."
+    ),
     "export": LazyCommand(
         "smartpubsub.cli.topic_files:export", "Write all of a topic to a CAR file."
     ),

@@ -10,7 +10,7 @@ import click
 from smartpubsub.cli.main import FAILURE
 from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.topic_write import topic_argument
+from smartpubsub.cli.topic_rules import topic_argument
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.pulsarcast.car import CarError, read_car
 

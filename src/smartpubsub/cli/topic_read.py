@@ -1,4 +1,4 @@
-"""smartpubsub topic show, subscribe and history."""
+"""smartpubsub topic subscribe and history."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from smartpubsub.cli.node_options import data_option, print_json_line, running_node
-from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sub import json_payload, printable, tell_dropped
-from smartpubsub.cli.topic_write import topic_argument
+from smartpubsub.cli.output import json_option
+from smartpubsub.cli.sub import json_payload, printable, tell_dropped, tell_number
+from smartpubsub.cli.topic_rules import topic_argument
 from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text, cid_text
 
 
@@ -45,49 +45,10 @@ _last_option = click.option("--last", type=click.IntRange(min=1), help="The last
 
 @click.command()
 @topic_argument
-@data_option
-@json_option
-def show(topic: str, data: str | None, as_json: bool) -> None:
-    """Show whose a topic is, and its rules.
-
-    \b
-    Example:
-      smartpubsub topic show bafyrei… --json
-    """
-    with running_node(data) as node:
-        shown = node.ask("topic-show", topic=topic)
-    if as_json:
-        print_json(shown)
-        return
-    for name, value in _described(shown).items():
-        click.echo(f"{name:<14}  {value}")
-
-
-def _described(shown: dict[str, Any]) -> dict[str, Any]:
-    """What is said of a topic, for people."""
-    publishers, requesters = shown["publishers"], shown["requesters"]
-    asking = ", ".join(requesters) or "anybody"
-    subtopics = [f"{name} {topic}" for name, topic in shown["subtopics"].items()]
-    return {
-        "topic": shown["topic"],
-        "name": shown["name"],
-        "author": shown["author"],
-        "version": shown["version"],
-        "created": shown["created"],
-        "version before": shown["parent"] or "-",
-        "subtopics": ", ".join(subtopics) or "-",
-        "ordered": "yes" if shown["ordered"] else "no",
-        "may publish": "anybody" if publishers is None else ", ".join(publishers) or "-",
-        "may ask them": asking if shown["takes_requests"] else "-",
-        "linking": shown["linking"],
-    }
-
-
-@click.command()
-@topic_argument
 @_since_option
 @_last_option
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@click.option("--keep", is_flag=True, help="Leave the subscription when the command ends.")
 @data_option
 @json_option
 def subscribe(
@@ -95,26 +56,37 @@ def subscribe(
     since: str | None,
     last: int | None,
     limit: int | None,
+    keep: bool,
     data: str | None,
     as_json: bool,
 ) -> None:
     """Print a topic's events as they come.
 
     With --since or --last those of the past come first, and each event comes once. With --json each
-    event is a document in a line of its own. The subscription ends with the command.
+    event is a document in a line of its own. The subscription ends with the command, unless it is
+    to be kept: then its number is printed first, it goes on when the node is started again, its
+    events wait for the next subscribe --keep to the same topic, which begins with them, and unsub
+    ends it.
 
     \b
     Examples:
       smartpubsub topic subscribe bafyrei…
       smartpubsub topic subscribe bafyrei… --last 10 --limit 20 --json
+      smartpubsub topic subscribe bafyrei… --keep
     """
     fields = _fields(topic, since, last)
     if limit is not None:
         fields["limit"] = limit
     with running_node(data) as node:
-        _, events = node.stream("topic-subscribe", fields)
+        number, events = node.stream("topic-subscribe", {**fields, "keep": keep})
+        if keep:
+            tell_number(number, as_json)
         click.echo(f"subscribed to {topic}", err=True)
-        _show_all(events, as_json)
+        if keep:
+            with node.taking(number, events) as taken:
+                _show_all(taken, as_json)
+        else:
+            _show_all(events, as_json)
 
 
 @click.command()

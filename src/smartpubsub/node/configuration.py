@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.kademlia.settings import Settings
+from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.node.config_values import (
     ENDPOINT,
     FOLDER,
@@ -29,6 +29,7 @@ from smartpubsub.node.config_values import (
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
+from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.stacks import STACKS, VARIANTS, StackOptions
 
@@ -41,6 +42,8 @@ VALUES_SHARE = 4
 """The part of the storage that others' values may take: one in so many."""
 SCOUTSUBS_SHARE = 2
 """The part that events and filters in ScoutSubs may take."""
+TOPICS_SHARE = 8
+"""The part that events of topics may take."""
 ATTRIBUTE_COUNT_MAX = 1_000
 """The most that a predicate's attributes can be limited to."""
 
@@ -91,6 +94,12 @@ class NodeLimits:
     attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
     """Of a predicate."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
+    topic_event_count_max: int = _setting(Retention.event_count_max, whole(1, 1_000_000_000))
+    """Of one topic that is not pinned; the oldest go first."""
+    topic_bytes_max: int = _setting(Retention.byte_count_max, whole(1, 1 << 50))
+    """Likewise."""
+    topic_age_s_max: int = _setting(0, whole(0, 1_000_000_000))
+    """Likewise; 0 if events may be of any age."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +163,14 @@ def stack_options(config: NodeConfig) -> StackOptions:
             "stored_bytes_max": config.stored_bytes_max // SCOUTSUBS_SHARE,
         },
         fast={"region": config.region, "capacity": config.capacity},
+        pulsar={
+            "retention": Retention(
+                age_us_max=config.topic_age_s_max * SECOND or None,
+                event_count_max=config.topic_event_count_max,
+                byte_count_max=config.topic_bytes_max,
+            ),
+            "stored_bytes_max": config.stored_bytes_max // TOPICS_SHARE,
+        },
     )
 
 

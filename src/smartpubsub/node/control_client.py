@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -60,6 +61,29 @@ class ControlClient:
         id = self._send(do, fields)
         number = int(self._answer(id)["ok"]["subscription"])
         return number, self._events(id)
+
+    @contextmanager
+    def taking(
+        self, number: int, events: Iterable[dict[str, Any]]
+    ) -> Iterator[Iterator[dict[str, Any]]]:
+        """Events of a subscription to a topic that is kept, each taken when the next is wanted.
+
+        When this is left, also by an error, what was dealt with before that is taken.
+        """
+        dealt_with: list[str] = []
+
+        def passed_on() -> Iterator[dict[str, Any]]:
+            for line in events:
+                yield line
+                dealt_with[:] = [line["event"]["id"]]
+                self._send("topic-take", {"subscription": number, "event": dealt_with[0]})
+
+        try:
+            yield passed_on()
+        finally:
+            if dealt_with:
+                # Whatever else comes until this is answered comes again another time.
+                self.ask("topic-take", subscription=number, event=dealt_with[0])
 
     def _events(self, id: int) -> Iterator[dict[str, Any]]:
         self._socket.settimeout(None)

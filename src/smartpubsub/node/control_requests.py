@@ -125,6 +125,13 @@ def _texts(value: object) -> list[str]:
     return [_text(each) for each in value]
 
 
+def _links(value: object) -> dict[str, str | None]:
+    """Topics by name, or nothing in the place of one that is to be removed."""
+    if not isinstance(value, dict):
+        raise ValueError("sub-topics are an object, each a topic's content id by its name")
+    return {_text(name): None if id is None else _text(id) for name, id in value.items()}
+
+
 def _blocks(value: object) -> list[bytes]:
     if not isinstance(value, list):
         raise ValueError("blocks are a list, each written in base 64")
@@ -142,6 +149,15 @@ def _count(value: object) -> int:
         raise ValueError("a number is whole, and not negative")
     return value
 
+
+_TOPIC_RULES = {
+    "ordered": _Field(_switch, False),
+    "publishers": _Field(_texts, None),
+    "requesters": _Field(_texts, None),
+    "linking": _Field(_text, None),
+    "subtopics": _Field(_links, {}),
+}
+"""What can be said of a topic; what is left out is as usual, or as it was."""
 
 _FIELDS: dict[str, dict[str, _Field]] = {
     "info": {},
@@ -182,7 +198,9 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "wait": _Field(_wait, Wait.RENDEZVOUS),
         "everywhere": _Field(_switch, False),
     },
-    "topic-create": {"name": _Field(_text), "ordered": _Field(_switch, False)},
+    "topic-create": {"name": _Field(_text), **_TOPIC_RULES},
+    "topic-update": {"topic": _Field(_text), **_TOPIC_RULES},
+    "topic-pin": {"topic": _Field(_text), "pinned": _Field(_switch, True)},
     "topic-show": {"topic": _Field(_text)},
     "topic-publish": {
         "topic": _Field(_text),
@@ -194,8 +212,10 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "topic": _Field(_text),
         "since": _Field(_text, None),
         "last": _Field(_count, None),
+        "keep": _Field(_switch, False),
         "limit": _Field(_count, None),
     },
+    "topic-take": {"subscription": _Field(_count), "event": _Field(_text)},
     "topic-history": {
         "topic": _Field(_text),
         "since": _Field(_text, None),

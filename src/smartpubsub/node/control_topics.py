@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from smartpubsub.node.arrivals import Overflow
+from smartpubsub.node.contacts import contact_of
 from smartpubsub.node.control_requests import Request
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.node import Node
+from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry
+from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.blocks import cid_text, time_text
-from smartpubsub.protocols.pulsarcast.topics import Topic
 
 Say = Callable[..., Awaitable[None]]
 """Says something to the client because of a request, by whose id it is called first."""
@@ -31,7 +33,10 @@ class TopicRequests:
         """What to do about each request."""
         return {
             "topic-create": self._create,
+            "topic-update": self._update,
             "topic-show": self._show,
+            "topic-pin": self._pin,
+            "topic-take": self._take,
             "topic-publish": self._publish,
             "topic-subscribe": self._subscribe,
             "topic-history": self._history,
@@ -41,12 +46,50 @@ class TopicRequests:
 
     async def _create(self, request: Request) -> None:
         wanted = request.fields
-        topic = await self._node.create_topic(wanted["name"], ordered=wanted["ordered"])
-        await self._say(request.id, ok={"topic": topic.id, "name": wanted["name"]})
+        topic = await self._node.create_topic(wanted["name"], **_rules(wanted))
+        await self._say(request.id, ok=await self._described(topic))
+
+    async def _update(self, request: Request) -> None:
+        topic = self._node.topic(request.fields["topic"])
+        await topic.update(**_rules(request.fields))
+        await self._say(request.id, ok=await self._described(topic))
 
     async def _show(self, request: Request) -> None:
-        shown = await self._node.topic(request.fields["topic"]).show()
-        await self._say(request.id, ok=_described(shown))
+        topic = self._node.topic(request.fields["topic"])
+        await self._say(request.id, ok=await self._described(topic))
+
+    async def _described(self, topic: Topic) -> dict[str, Any]:
+        versions = await topic.versions()
+        stock = topic.stock()
+        newest, own = versions[0], contact_of(self._node.peer_id).peer
+        return {
+            **_descriptor(newest),
+            "may_publish": newest.rules.may_publish(own),
+            "may_request": newest.rules.may_request(own),
+            "versions": [
+                {"topic": cid_text(v.cid), "version": v.version, "created": time_text(v.created_us)}
+                for v in versions
+            ],
+            "kept": {
+                "events": stock.event_count,
+                "bytes": stock.byte_count,
+                "is_pinned": stock.is_pinned,
+                "is_whole": stock.is_whole,
+            },
+        }
+
+    async def _pin(self, request: Request) -> None:
+        topic = self._node.topic(request.fields["topic"])
+        if request.fields["pinned"]:
+            await topic.pin()
+        else:
+            await topic.unpin()
+        await self._say(request.id, ok={"topic": topic.id, "is_pinned": request.fields["pinned"]})
+
+    async def _take(self, request: Request) -> None:
+        wanted = request.fields
+        await self._node.take_told(wanted["subscription"], wanted["event"])
+        await self._say(request.id, ok={"subscription": wanted["subscription"]})
 
     async def _publish(self, request: Request) -> None:
         wanted = request.fields
@@ -59,8 +102,11 @@ class TopicRequests:
 
     async def _subscribe(self, request: Request) -> None:
         wanted = request.fields
-        subscription = self._node.topic(wanted["topic"]).subscribe(
-            since=_since(wanted), last=wanted["last"], overflow=Overflow.DROP_OLDEST
+        topic, since, last = self._node.topic(wanted["topic"]), _since(wanted), wanted["last"]
+        subscription = (
+            topic.keep(since=since, last=last, acknowledges=False)
+            if wanted["keep"]
+            else topic.subscribe(since=since, last=last, overflow=Overflow.DROP_OLDEST)
         )
         async with subscription:
             await self._say(request.id, ok={"subscription": subscription.number})
@@ -112,7 +158,12 @@ def _entry(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _described(topic: Topic) -> dict[str, Any]:
+def _rules(wanted: dict[str, Any]) -> dict[str, Any]:
+    names = ("ordered", "publishers", "requesters", "linking", "subtopics")
+    return {name: wanted[name] for name in names}
+
+
+def _descriptor(topic: descriptors.Topic) -> dict[str, Any]:
     rules = topic.rules
     publishers = None if rules.publishers is None else [*map(peer_text, rules.publishers)]
     return {
@@ -127,5 +178,5 @@ def _described(topic: Topic) -> dict[str, Any]:
         "publishers": publishers,
         "takes_requests": rules.takes_requests,
         "requesters": [*map(peer_text, rules.requesters)],
-        "linking": rules.linking.value,
+        "linking": rules.linking.word,
     }

@@ -39,10 +39,10 @@ from smartpubsub.node.publishing import Publishing, as_payload
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
+from smartpubsub.node.topic_rules import RulesWanted
 from smartpubsub.node.topics import Topics
 from smartpubsub.predicates import Predicate, as_predicate
 from smartpubsub.protocols.pulsarcast.blocks import cid_from_text
-from smartpubsub.protocols.pulsarcast.topics import Rules
 
 Handler = Callable[[Event], Awaitable[None]]
 
@@ -149,7 +149,12 @@ class Node:
 
     async def unsubscribe(self, number: int) -> None:
         """End a subscription by its number, also one that nobody takes events of."""
-        await self._subscribing.unsubscribe(number)
+        if not await self._topics.subscribing.unsubscribe(number):
+            await self._subscribing.unsubscribe(number)
+
+    async def take_told(self, number: int, event_id: str) -> None:
+        """Have what a kept subscription to a topic was told wait no more, up to an event."""
+        await self._topics.subscribing.take_told(number, cid_from_text(event_id))
 
     def leave(self, subscription: Subscription) -> None:
         """Take no more events of a subscription without ending it.
@@ -160,7 +165,7 @@ class Node:
 
     def subscriptions(self) -> list[Wish]:
         """The node's subscriptions, also those of before a restart that nobody has taken yet."""
-        return self._subscribing.all()
+        return [*self._subscribing.all(), *self._topics.subscribing.kept()]
 
     # --- publishing ---
 
@@ -194,11 +199,22 @@ class Node:
         name: str,
         *,
         ordered: bool = False,
-        rules: Rules | None = None,
+        publishers: Sequence[str] | str | None = None,
+        requesters: Sequence[str] | str | None = None,
+        linking: str | None = None,
         subtopics: Mapping[str, str] | None = None,
     ) -> Topic:
-        """Make a topic of this node's; ordered, only this node publishes, for whoever asks."""
-        return await self._topics.create(name, ordered, rules, subtopics or {})
+        """Make a topic of this node's; ordered, only this node publishes, for whoever asks.
+
+        Publishers are peer ids, with `self` for this node, or `anyone`, as if nothing is said;
+        requesters, who may have them publish, are peer ids, `anyone` or `nobody`. Events link to
+        the newest (`last-seen`), or to what applications say (`custom`). Sub-topics are the content
+        ids of other topics by name.
+        """
+        wanted = RulesWanted(
+            ordered=ordered, publishers=publishers, requesters=requesters, linking=linking
+        )
+        return await self._topics.create(name, wanted, subtopics or {})
 
     def topic(self, id: str) -> Topic:
         """A topic by its content id, whoever has made it."""

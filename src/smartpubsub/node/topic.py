@@ -11,6 +11,7 @@ and elsewhere
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,13 +22,15 @@ from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.publishing import as_payload
 from smartpubsub.node.topic_events import Entry, TopicReceipt
+from smartpubsub.node.topic_rules import RulesWanted
+from smartpubsub.node.topic_subscription import KeptSubscription, TopicSubscription
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.pulsarcast.car import write_car
 from smartpubsub.protocols.pulsarcast.reading import Wanted
 
 if TYPE_CHECKING:
-    from smartpubsub.node.topics import Topics, TopicSubscription
+    from smartpubsub.node.topics import Stock, Topics
 
 MICROSECONDS = 1_000_000
 
@@ -46,7 +49,42 @@ class Topic:
 
     async def show(self) -> descriptors.Topic:
         """The newest version of its descriptor."""
-        return await self._topics.show(self.cid)
+        return (await self._topics.versions(self.cid))[0]
+
+    async def versions(self) -> list[descriptors.Topic]:
+        """All versions of its descriptor, the newest first."""
+        return [*await self._topics.versions(self.cid)]
+
+    async def update(
+        self,
+        *,
+        ordered: bool = False,
+        publishers: Sequence[str] | str | None = None,
+        requesters: Sequence[str] | str | None = None,
+        linking: str | None = None,
+        subtopics: Mapping[str, str | None] | None = None,
+    ) -> descriptors.Topic:
+        """Make a new version of a topic of this node's, to which its subscribers follow.
+
+        What nothing is said of stays as it is; the rest is as in `Node.create_topic`, and a
+        sub-topic without an id is taken away.
+        """
+        wanted = RulesWanted(
+            ordered=ordered, publishers=publishers, requesters=requesters, linking=linking
+        )
+        return await self._topics.update(self.cid, wanted, subtopics or {})
+
+    async def pin(self) -> None:
+        """Have this node keep all of it, from its first event on, whatever is let go of others."""
+        await self._topics.pin(self.cid, True)
+
+    async def unpin(self) -> None:
+        """Have this node keep as much of it as of others."""
+        await self._topics.pin(self.cid, False)
+
+    def stock(self) -> Stock:
+        """What this node has of it."""
+        return self._topics.stock(self.cid)
 
     async def publish(
         self,
@@ -77,10 +115,30 @@ class Topic:
 
         History is since an event or a time, or the last so many; each event comes once.
         """
-        history = None if since is None and last is None else wanted_history(since, last)
-        return self._topics.new(
-            self.cid, history, buffer_count_max=buffer_count_max, overflow=overflow
+        return TopicSubscription(
+            self._topics.subscribing,
+            self.cid,
+            _history(since, last),
+            buffer_count_max=buffer_count_max,
+            overflow=overflow,
         )
+
+    def keep(
+        self,
+        *,
+        since: str | datetime | None = None,
+        last: int | None = None,
+        acknowledges: bool = True,
+    ) -> KeptSubscription:
+        """The same, for a subscription that goes on when it is left, and after a restart.
+
+        Whoever keeps the topic next goes on with it. Its events wait in the node's storage until
+        they are taken, as long as the topic has them; `Node.unsubscribe` ends it. If events are
+        not to count as taken when the next is asked for, say so, and say what is `taken`.
+        """
+        history = _history(since, last)
+        desk = self._topics.subscribing
+        return KeptSubscription(desk, self.cid, history, acknowledges=acknowledges)
 
     async def history(
         self, *, since: str | datetime | None = None, last: int | None = None
@@ -93,6 +151,10 @@ class Topic:
         roots, blocks = await self._topics.export(self.cid)
         with Path(path).open("wb") as file:
             return write_car(file, roots, blocks)
+
+
+def _history(since: str | datetime | None, last: int | None) -> Wanted | None:
+    return None if since is None and last is None else wanted_history(since, last)
 
 
 def wanted_history(since: str | datetime | None, last: int | None) -> Wanted:

@@ -2,70 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import trio
 
-from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NodeError
+from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError
+from smartpubsub.node.identity import peer_text
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry, TopicReceipt
+from smartpubsub.node.topic_rules import RulesWanted, subtopics_of
+from smartpubsub.node.topic_subscribing import TopicSubscribing
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
-from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_text
+from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text
 from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
-from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicStored
-from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
+from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed, TopicStored
+from smartpubsub.protocols.pulsarcast.topics import META, Rules
 from smartpubsub.seam import Effect
 
 HISTORY_S_MAX = 120.0
 CONTENT_ID_S_MAX = 10.0
 """How long to look for what somebody else has made of an event; it is published without that."""
-LEAVE_S_MAX = 5.0
 
 
-class TopicSubscription(Subscription):
-    """A subscription to a topic, which may begin with some of its history."""
+@dataclass(frozen=True)
+class Stock:
+    """What a node has of a topic."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        topic: Cid,
-        history: WantedHistory | None,
-        *,
-        buffer_count_max: int,
-        overflow: Overflow,
-    ) -> None:
-        predicate = Predicate.of({cid_text(topic): True})
-        super().__init__(topics, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
-        self.topic = topic
-        self.history = history
-        self._held: list[Entry] | None = None if history is None else []
-        """What has come while history is being read."""
-
-    def put(self, event: Event) -> None:
-        """What has come by all protocols' way, and comes here as an entry too."""
-
-    def take(self, entry: Entry) -> None:
-        """An event has come."""
-        if self._held is None:
-            super().put(entry)
-        else:
-            self._held.append(entry)
-
-    def begin(self, history: Sequence[Entry]) -> None:
-        """History has been read, and what came meanwhile follows, each once."""
-        held, self._held = self._held or [], None
-        for entry in {entry.id: entry for entry in (*history, *held)}.values():
-            super().put(entry)
+    event_count: int
+    byte_count: int
+    is_pinned: bool
+    is_whole: bool
+    """Whether also what was published before the node's time is there, but for what was let go."""
 
 
 class Topics:
@@ -73,37 +48,70 @@ class Topics:
 
     def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
         self._engine = engine
-        self._subscribing = subscribing
         self._publishing = publishing
-        self._open: dict[int, TopicSubscription] = {}
-        self._read: dict[int, HistoryRead | None] = {}
-        """What is being read; None until it has come."""
+        self.subscribing = TopicSubscribing(engine, subscribing, self.history)
+        self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
+        """What is asked for, by number; None until it has come."""
         engine.on_deliver.append(self._on_deliver)
 
     # --- making and writing ---
 
     async def create(
-        self, name: str, ordered: bool, rules: Rules | None, subtopics: Mapping[str, str]
+        self, name: str, wanted: RulesWanted, subtopics: Mapping[str, str | None]
     ) -> Topic:
         """Make a topic, and wait until everybody can find it."""
         pulsar, own = self._engine.pulsar, self._engine.host.own.peer
-        if ordered and rules is not None:
-            raise NodeError("an ordered topic has its rules; give the one or the other")
-        taken = rules_ordered_by(own) if ordered else rules
-        linked = {name: cid_from_text(text) for name, text in subtopics.items()}
-        made: list[Cid] = []
+        rules = wanted.applied(Rules(), own)
+        linked = subtopics_of(subtopics)
+        count_max = pulsar.office.settings.room_count_max
+        if len(pulsar.office.rooms) >= count_max:
+            raise LimitError(f"the node has {count_max:,} topics, which is all that it keeps")
+        made = await self._stored(
+            f"the topic {name!r}",
+            lambda now: pulsar.create(name, now, rules=rules, subtopics=linked),
+        )
+        return Topic(self, made.cid)
+
+    async def update(
+        self, topic: Cid, wanted: RulesWanted, subtopics: Mapping[str, str | None]
+    ) -> descriptors.Topic:
+        """Make a new version of one of the node's topics, and wait until everybody can find it."""
+        newest = (await self.versions(topic))[0]
+        pulsar, own = self._engine.pulsar, self._engine.host.own.peer
+        if newest.author != own:
+            raise NotOwnerError(
+                f"only its author makes versions of a topic; {newest.name!r} is of"
+                f" {peer_text(newest.author)}"
+            )
+        if newest.meta is None:
+            raise NodeError("a meta topic has no versions; update the topic whose it is")
+        rules = wanted.applied(newest.rules, own)
+        linked = subtopics_of(subtopics, newest.subtopics)
+        if rules == newest.rules and {**linked, META: newest.meta} == newest.subtopics:
+            raise NodeError(
+                f"version {newest.version} of {newest.name!r} is like that; say what is to change"
+            )
+        return await self._stored(
+            f"a version of {newest.name!r}",
+            lambda now: pulsar.update(newest.cid, now, rules=rules, subtopics=linked),
+        )
+
+    async def _stored(
+        self, what: str, make: Callable[[int], tuple[descriptors.Topic, list[Effect]]]
+    ) -> descriptors.Topic:
+        made: list[descriptors.Topic] = []
         call = Call()
 
-        def create(now: int) -> tuple[None, list[Effect]]:
-            topic, effects = pulsar.create(name, now, rules=taken, subtopics=linked)
-            made.append(topic.cid)
+        def begin(now: int) -> tuple[None, list[Effect]]:
+            topic, effects = make(now)
+            made.append(topic)
             self._engine.calls.expect("topic", topic.cid, call)
             return None, effects
 
-        with call.limited(f"the topic {name!r}", ACKNOWLEDGE_S_MAX):
-            await self._engine.host.call(create)
+        with call.limited(what, ACKNOWLEDGE_S_MAX):
+            await self._engine.host.call(begin)
             await call.done.wait()
-        return Topic(self, made[0])
+        return made[0]
 
     async def publish(
         self,
@@ -161,116 +169,74 @@ class Topics:
         heads = [event.cid for event in read.events if event.cid not in linked]
         return [room.topic.cid, *heads], [*blocks, *(event.block for event in read.events)]
 
-    async def show(self, topic: Cid) -> descriptors.Topic:
-        """The newest version of a topic."""
-        read = await self._history(topic, WantedHistory(last=1))
-        assert read.topic is not None
-        return read.topic
+    async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
+        """The versions of a topic, the newest first."""
+        pulsar = self._engine.pulsar
+        told = await self._told(
+            f"the topic {cid_text(topic)}", lambda now: pulsar.describe(topic, now)
+        )
+        if not isinstance(told, TopicDescribed) or not told.versions:
+            raise _not_found(topic)
+        return told.versions
+
+    async def pin(self, topic: Cid, is_pinned: bool) -> None:
+        """Keep a topic whole from now on, or not any more."""
+        await self.versions(topic)
+        pulsar = self._engine.pulsar
+        await self._engine.host.do(lambda now: pulsar.pin(topic, is_pinned, now))
+
+    def stock(self, topic: Cid) -> Stock:
+        """What the node has of a topic that it knows."""
+        room = self._engine.pulsar.office.room_of.get(topic)
+        if room is None:
+            return Stock(0, 0, False, False)
+        log = room.log
+        events = sum(not event.draft.is_announcement for event in log.events.values())
+        return Stock(events, log.bytes, room.is_pinned, room.has_all)
 
     async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
-        pulsar, call = self._engine.pulsar, Call()
-        numbers: list[int] = []
+        pulsar = self._engine.pulsar
+        told = await self._told(
+            f"the history of {cid_text(topic)}", lambda now: pulsar.read(topic, wanted, now)
+        )
+        if not isinstance(told, HistoryRead) or told.topic is None:
+            raise _not_found(topic)
+        return told
 
-        def read(now: int) -> tuple[None, list[Effect]]:
-            number, effects = pulsar.read(topic, wanted, now)
+    async def _told(
+        self, what: str, ask: Callable[[int], tuple[int, list[Effect]]]
+    ) -> HistoryRead | TopicDescribed | None:
+        """What the core tells under the number that it gives when it is asked."""
+        call = Call()
+        numbers: list[int] = []
+        told: HistoryRead | TopicDescribed | None = None
+
+        def begin(now: int) -> tuple[None, list[Effect]]:
+            number, effects = ask(now)
             numbers.append(number)
-            self._read[number] = None
-            self._engine.calls.expect("history", number, call)
+            self._answers[number] = None
+            self._engine.calls.expect("told", number, call)
             return None, effects
 
-        found: HistoryRead | None = None
         try:
-            with call.limited(f"the history of {cid_text(topic)}", HISTORY_S_MAX):
-                await self._engine.host.call(read)
+            with call.limited(what, HISTORY_S_MAX):
+                await self._engine.host.call(begin)
                 await call.done.wait()
         finally:
             for number in numbers:
-                found = self._read.pop(number)
-                self._engine.calls.forget("history", number)
-        if found is None or found.topic is None:
-            raise NodeError(
-                f"the topic {cid_text(topic)} was not found; is anybody who keeps it there?"
-            )
-        return found
-
-    # --- subscribing ---
-
-    def new(
-        self,
-        topic: Cid,
-        history: WantedHistory | None,
-        *,
-        buffer_count_max: int,
-        overflow: Overflow,
-    ) -> TopicSubscription:
-        """A subscription, which begins when it is entered as a context manager."""
-        return TopicSubscription(
-            self, topic, history, buffer_count_max=buffer_count_max, overflow=overflow
-        )
-
-    async def open(self, subscription: Subscription) -> None:
-        """Begin a subscription, and wait until it is in force and has its history."""
-        assert isinstance(subscription, TopicSubscription)
-        core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
-
-        def subscribe(now: int) -> tuple[None, list[Effect]]:
-            if call.is_over:
-                return None, []
-            number = subscription.number = core.new_number()
-            self._open[number] = subscription
-            self._subscribing.register(number, subscription)
-            self._engine.calls.expect("subscribe", number, call)
-            return None, pulsar.subscribe(Wanted(number, subscription.predicate), now)
-
-        try:
-            with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
-                await self._engine.host.call(subscribe)
-                await call.done.wait()
-            if subscription.history is not None:
-                history = await self.history(subscription.topic, subscription.history)
-                subscription.begin(history)
-        except BaseException:  # Nobody will leave what was never entered.
-            await self.end(subscription)
-            raise
-
-    async def end(self, subscription: Subscription) -> None:
-        """End a subscription."""
-        number = subscription.number
-        if number is None or self._open.pop(number, None) is None:
-            return
-        self._subscribing.unregister(number)
-        subscription.finish()
-        if not self._engine.is_running:
-            return
-        self._engine.calls.forget("subscribe", number)
-        pulsar = self._engine.pulsar
-        with trio.move_on_after(LEAVE_S_MAX) as limit:
-            limit.shield = True
-            await self._engine.host.do(lambda now: pulsar.unsubscribe(number, now))
-
-    def state_of(self, subscription: Subscription) -> SubscriptionState:
-        """How far a subscription has come."""
-        if subscription.number is None:
-            return SubscriptionState.PENDING
-        return self._engine.pulsar.state_of(subscription.number, self._engine.host.clock.now())
-
-    def on_room(self) -> None:
-        """Let the node go on, or stop, as there is room for what comes."""
-        self._subscribing.on_room()
+                told = self._answers.pop(number)
+                self._engine.calls.forget("told", number)
+        return told
 
     def _on_deliver(self, item: object) -> None:
         match item:
-            case Delivery(publication, numbers, hops):
-                wanting = [self._open[number] for number in numbers if number in self._open]
-                if wanting:
-                    room = self._engine.pulsar.office.room_of[wanting[0].topic]
-                    event = room.log.with_id(publication.id)
-                    if event is not None:
-                        for subscription in wanting:
-                            subscription.take(Entry.of_event(event, hops))
             case TopicStored(topic):
                 self._engine.calls.acknowledge("topic", topic)
-            case HistoryRead(number):
-                if number in self._read:
-                    self._read[number] = item
-                self._engine.calls.acknowledge("history", number)
+            case HistoryRead(number) | TopicDescribed(number):
+                if number in self._answers:
+                    self._answers[number] = item
+                self._engine.calls.acknowledge("told", number)
+
+
+def _not_found(topic: Cid) -> NodeError:
+    return NodeError(f"the topic {cid_text(topic)} was not found; is anybody who keeps it there?")

@@ -54,11 +54,13 @@ class StackOptions:
     """Over how many regions nodes are spread, which nodes know."""
     fast: Mapping[str, Any] = field(default_factory=dict)
     """Settings of FastDelivery, by their names; others are as simulated nodes have them."""
+    pulsar: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of Pulsarcast, by their names, that differ from the usual ones."""
 
     @property
     def pulsar_settings(self) -> PulsarSettings:
         """The settings of Pulsarcast: as many keep a topic as survive so many failures."""
-        return PulsarSettings(keepers=self.backups + 1)
+        return replace(PulsarSettings(keepers=self.backups + 1), **self.pulsar)
 
     @property
     def scout_settings(self) -> scout.ScoutSettings:

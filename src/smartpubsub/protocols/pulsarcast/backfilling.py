@@ -24,6 +24,11 @@ class Backfill:
     def __init__(self, office: Office) -> None:
         self._office = office
 
+    def begin_if_wanted(self, room: Room) -> None:
+        """Ask for everything if the node is to have it: as a keeper, or for itself."""
+        if room.is_pinned or room.keeper_until_us > self._office.now:
+            self.begin(room)
+
     def begin(self, room: Room) -> None:
         """Ask for everything, if it is not here and there is somebody to ask."""
         if room.has_all or room.backfilling is not None or room.is_new:

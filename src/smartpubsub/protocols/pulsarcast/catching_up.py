@@ -42,8 +42,7 @@ class CatchingUp:
         room.is_new = False
         room.log.start_at(heads, office.now - office.settings.skew_us_max)
         office.storing.store_room(room)
-        if room.keeper_until_us > office.now:
-            office.backfilling.begin(room)
+        office.backfilling.begin_if_wanted(room)
 
     def _beat(self, room: Room) -> Beat:
         heads = room.heads(self._office.settings.names_max)

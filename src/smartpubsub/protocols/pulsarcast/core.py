@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -17,16 +18,17 @@ from smartpubsub.protocols.pubsub import (
     Subscription,
     SubscriptionState,
     Tally,
-    Unsubscribed,
 )
 from smartpubsub.protocols.pulsarcast import parts
 from smartpubsub.protocols.pulsarcast.backfilling import Backfill
-from smartpubsub.protocols.pulsarcast.blocks import Cid, CidError, cid_from_text
+from smartpubsub.protocols.pulsarcast.blocks import Cid, CidError
 from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
+from smartpubsub.protocols.pulsarcast.describing import Describing
 from smartpubsub.protocols.pulsarcast.finding import Finding
 from smartpubsub.protocols.pulsarcast.importing import Importing
 from smartpubsub.protocols.pulsarcast.joining import Joining
 from smartpubsub.protocols.pulsarcast.keeping import Keepers
+from smartpubsub.protocols.pulsarcast.linking import Linking
 from smartpubsub.protocols.pulsarcast.office import NAME, Office
 from smartpubsub.protocols.pulsarcast.parts import Parcel
 from smartpubsub.protocols.pulsarcast.publishing import Publishing
@@ -36,7 +38,8 @@ from smartpubsub.protocols.pulsarcast.room import Room
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.spreading import Spreading
 from smartpubsub.protocols.pulsarcast.storing import STORED, Storing
-from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
+from smartpubsub.protocols.pulsarcast.subscribing import Subscribing
+from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
 from smartpubsub.seam import (
     Effect,
     Event,
@@ -59,18 +62,20 @@ class Pulsarcast:
         self, settings: PulsarSettings, kademlia: Kademlia, signing: Signing, rng: Random
     ) -> None:
         self.office = office = Office(settings, kademlia, signing, rng)
+        office.describing = Describing(office)
         office.finding = Finding(office)
         office.joining = Joining(office)
         office.spreading = Spreading(office)
         office.catching_up = CatchingUp(office)
         office.backfilling = Backfill(office)
         office.keeping = Keepers(office)
+        office.linking = Linking(office)
         office.publishing = Publishing(office)
         office.requesting = Requesting(office)
         office.storing = Storing(office)
+        office.subscribing = Subscribing(office)
         office.reading = Reading(office)
         office.importing = Importing(office)
-        self._subscriptions: dict[int, Subscription] = {}
         self._has_loaded = False
         self._early: list[Callable[[], None]] = []
         joining, catching_up, keeping = office.joining, office.catching_up, office.keeping
@@ -96,11 +101,13 @@ class Pulsarcast:
         self._on_room_timer: dict[str, Callable[[Room], None]] = {
             "join": joining.on_join_timer,
             "attach": joining.on_attach_timer,
+            "describe": office.describing.on_timer,
             "check": catching_up.on_check,
             "fetch": catching_up.on_fetch_timer,
             "news": catching_up.on_news,
             "backfill": office.backfilling.on_timer,
             "keep": keeping.on_timer,
+            "link": office.linking.on_timer,
             "request": office.requesting.on_timer,
         }
 
@@ -137,50 +144,36 @@ class Pulsarcast:
         )
         return version, self.office.taken()
 
-    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
-        """Take a new subscription, whose predicate names a topic; `Subscribed` comes."""
+    def subscribe(
+        self, subscription: Subscription, now: int, *, is_kept: bool = False
+    ) -> list[Effect]:
+        """Take a new subscription, whose predicate names a topic; `Subscribed` comes.
+
+        One that is kept is there again after a restart, with all that has come for it and that
+        nobody has taken.
+        """
         self.office.now = now
-        self._subscriptions[subscription.number] = subscription
-        self._when_loaded(lambda: self._subscribe(subscription))
+        self.office.subscribing.wanted[subscription.number] = subscription
+        if is_kept:
+            self.office.subscribing.keep(subscription)
+        self._when_loaded(lambda: self.office.subscribing.begin(subscription.number))
         return self.office.taken()
-
-    def _subscribe(self, subscription: Subscription) -> None:
-        def then(room: Room | None) -> None:
-            number = subscription.number
-            if number not in self._subscriptions:
-                return
-            if room is None:
-                # Its author may be back later.
-                self.office.set_timer(("subscribe", number), self.office.settings.request_us_max)
-                return
-            room.subscriptions[number] = subscription
-            room.set_numbers()
-            self.office.joining.attach(room)
-            self.office.joining.confirm(room)
-
-        try:
-            self.office.finding.room(_topic_of(subscription), then)
-        except CidError:
-            self.office.refused["no topic"] += 1
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; nothing is delivered to it any more, and `Unsubscribed` comes."""
         self.office.now = now
-        subscription = self._subscriptions.pop(number)
-        for room in list(self.office.rooms.values()):
-            if room.subscriptions.pop(number, None) is not None:
-                room.in_force.pop(number, None)
-                room.set_numbers()
-                self.office.joining.leave_if_unwanted(room)
-        self.office.deliver(Unsubscribed(subscription))
+        self.office.subscribing.end(number)
+        return self.office.taken()
+
+    def take_told(self, number: int, event: Cid, now: int) -> list[Effect]:
+        """Have what a subscription that is kept was told wait no more, up to and with an event."""
+        self.office.now = now
+        self.office.subscribing.take(number, event)
         return self.office.taken()
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
         """How far one of the node's subscriptions has come."""
-        for room in self.office.rooms.values():
-            if number in room.subscriptions and room.is_attached:
-                return SubscriptionState.IN_FORCE
-        return SubscriptionState.PENDING
+        return self.office.subscribing.state_of(number)
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -188,7 +181,7 @@ class Pulsarcast:
         """Publish in the topic that the predicate names; `Published` or `Refused` comes."""
         self.office.now = now
         try:
-            topic = _topic_of(publication)
+            topic = topic_named_by(publication.predicate)
         except CidError as error:
             self.office.deliver(Refused(publication.id, str(error)))
             return self.office.taken()
@@ -212,6 +205,24 @@ class Pulsarcast:
         number = self.office.new_number()
         self._when_loaded(lambda: self.office.reading.read(topic, wanted, number))
         return number, self.office.taken()
+
+    def describe(self, topic: Cid, now: int) -> tuple[int, list[Effect]]:
+        """Find a topic's versions; `TopicDescribed` comes, with the number that this gives."""
+        self.office.now = now
+        number = self.office.new_number()
+        self._when_loaded(lambda: self.office.describing.describe(topic, number))
+        return number, self.office.taken()
+
+    def pin(self, topic: Cid, is_pinned: bool, now: int) -> list[Effect]:
+        """Keep a topic that the node knows whole, whatever its retention is, or not any more."""
+        self.office.now = now
+        room = self.office.room_of[topic]
+        room.is_pinned = is_pinned
+        self.office.storing.store_room(room)
+        self.office.storing.let_go(room)
+        self.office.backfilling.begin_if_wanted(room)
+        self.office.joining.attach(room)
+        return self.office.taken()
 
     def take(self, blocks: Sequence[bytes], now: int) -> tuple[int, list[Effect]]:
         """Take blocks from a file, and pin their topics; how many were good."""
@@ -247,6 +258,8 @@ class Pulsarcast:
                 office.set_timer(("beat",), office.spread_out(office.settings.beat_us))
             case Loaded(_, values):
                 office.storing.load(values)
+                for number in office.subscribing.resume():
+                    self._early.append(partial(office.subscribing.begin, number))
                 self._has_loaded = True
                 self._begin()
         return office.taken()
@@ -260,6 +273,7 @@ class Pulsarcast:
         self.office.catching_up.on_page(contact.peer, part)
         self.office.backfilling.on_page(contact.peer, part)
         self.office.reading.on_page(contact.peer, part)
+        self.office.linking.on_page(contact.peer, part)
 
     def _on_joined(self, known: int) -> None:
         if known:
@@ -287,8 +301,7 @@ class Pulsarcast:
         elif kind == "read":
             self.office.reading.on_timer(about[0])
         elif kind == "subscribe":
-            if about[0] in self._subscriptions:
-                self._subscribe(self._subscriptions[about[0]])
+            self.office.subscribing.begin(about[0])
         else:
             room = self.office.rooms.get(about[0])
             if room is not None:
@@ -303,8 +316,7 @@ class Pulsarcast:
             if office.settings.retention.age_us_max is not None:
                 office.storing.let_go(room)
             office.joining.beat(room)
-            if room.keeper_until_us > office.now:
-                office.backfilling.begin(room)
+            office.backfilling.begin_if_wanted(room)
 
     # --- for an onlooker ---
 
@@ -324,13 +336,7 @@ class Pulsarcast:
             Bound("topics", len(rooms), settings.room_count_max),
             Bound("children", max(children, default=0), 2 * settings.fan_out_max),
             Bound("events", max(events, default=0), settings.retention.event_count_max),
+            Bound("stored bytes", self.office.storing.event_bytes, settings.stored_bytes_max),
             Bound("open events", max(pending, default=0), settings.pending_count_max),
         )
         return Tally(bounds, dict(self.office.refused))
-
-
-def _topic_of(named: Subscription | Publication) -> Cid:
-    names = list(named.predicate.attributes)
-    if len(names) != 1:
-        raise CidError(f"{str(named.predicate)!r} names no topic; a topic is one content id")
-    return cid_from_text(names[0])

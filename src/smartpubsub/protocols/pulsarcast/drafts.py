@@ -7,10 +7,11 @@ from smartpubsub.protocols.pulsarcast.blocks import (
     cid_of_link,
     decode,
     encode,
+    link,
     time_from_text,
     time_text,
 )
-from smartpubsub.protocols.pulsarcast.events import EVENT_BYTES_MAX, Draft
+from smartpubsub.protocols.pulsarcast.events import EVENT_BYTES_MAX, Draft, parents_in
 from smartpubsub.protocols.pulsarcast.fields import (
     check_version,
     fields_of,
@@ -21,13 +22,18 @@ from smartpubsub.protocols.pulsarcast.fields import (
 )
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 
-_FIELDS = frozenset({"topic", "author", "payload", "metadata", "signature"})
+_FIELDS = frozenset({"topic", "author", "payload", "parents", "metadata", "signature"})
 _METADATA = frozenset({"created", "protocolVersion", "start", "number"})
 
 
 def draft_block(draft: Draft) -> bytes:
     """A draft and its author's signature."""
-    fields = {**draft.content, "metadata": draft.metadata, "signature": draft.signature}
+    fields = {
+        **draft.content,
+        "parents": None if draft.parents is None else [link(cid) for cid in draft.parents],
+        "metadata": draft.metadata,
+        "signature": draft.signature,
+    }
     return encode(fields)
 
 
@@ -50,4 +56,5 @@ def read_draft(block: bytes) -> Draft:
         created_us=created_us,
         payload=typed(fields, "payload", bytes),
         signature=signature,
+        parents=None if fields["parents"] is None else parents_in(fields),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -61,6 +61,8 @@ class Draft:
     """In a meta topic, the version that it tells of."""
     is_announcement: bool = False
     signature: bytes = field(repr=False, default=b"")
+    parents: tuple[Cid, ...] | None = None
+    """What it is to link to, where that is for its author to say; whoever publishes it signs it."""
 
     def signed(self) -> bytes:
         """What the author signs."""
@@ -126,14 +128,7 @@ class TopicEvent:
 
 def sealed_draft(draft: Draft, signing: Signing) -> Draft:
     """A draft with its author's signature."""
-    return Draft(
-        topic=draft.topic,
-        id=draft.id,
-        created_us=draft.created_us,
-        payload=draft.payload,
-        is_announcement=draft.is_announcement,
-        signature=signing.vouch(draft.signed),
-    )
+    return replace(draft, signature=signing.vouch(draft.signed))
 
 
 def new_event(
@@ -215,7 +210,7 @@ def _event_in(block: bytes) -> TopicEvent:
     return TopicEvent(
         draft=draft,
         publisher=publisher,
-        parents=_parents(fields),
+        parents=parents_in(fields),
         height=natural(metadata, "height"),
         signature=signatures[-1],
         block=block,
@@ -232,7 +227,8 @@ def _signatures(fields: dict[str, Any]) -> list[bytes]:
     return signatures
 
 
-def _parents(fields: dict[str, Any]) -> tuple[Cid, ...]:
+def parents_in(fields: dict[str, Any]) -> tuple[Cid, ...]:
+    """The events that one links to, in its fields."""
     parents = tuple(map(cid_of_link, typed(fields, "parents", list)))
     if len(parents) > PARENTS_MAX:
         raise RefusalError(Reason.OVERSIZED, f"an event that links to {len(parents)} others")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from smartpubsub.kademlia.queries import Got
@@ -78,7 +78,7 @@ class Finding:
         office = self._office
         room = office.rooms.get(meta.cid)
         if room is not None:
-            self._learn(room, topic)
+            self.learn(room, topic)
             return room
         if len(office.rooms) >= office.settings.room_count_max:
             office.refused["too many topics"] += 1
@@ -101,27 +101,51 @@ class Finding:
 
     def _on_version(self, room: Room, peer: Peer, topic: Topic | None) -> None:
         if topic is not None and self._office.rooms.get(room.id) is room:
-            self._learn(room, topic)
+            self.learn(room, topic)
             # What was published in this version could not be judged before.
             self._office.catching_up.exchange(room, peer)
 
-    def _learn(self, room: Room, topic: Topic) -> None:
-        """Know a version: the newest, or an old one, for the events that were published in it."""
-        if topic.cid in room.versions:
+    def have_versions(
+        self, room: Room, cids: Sequence[Cid], peer: Peer, then: Callable[[], None]
+    ) -> None:
+        """Have those versions of a topic that can be found, from a peer who should have them."""
+        if not cids:
+            then()
             return
+        open_count = len(cids)
+
+        def on_found(topic: Topic | None) -> None:
+            nonlocal open_count
+            if topic is not None:
+                self.learn(room, topic)
+            open_count -= 1
+            if not open_count:
+                then()
+
+        for cid in cids:
+            self.find(cid, on_found, peer)
+
+    def learn(self, room: Room, topic: Topic) -> bool:
+        """Know a version: the newest, or an old one, for the events that were published in it.
+
+        Whether it is one of the topic's.
+        """
+        if topic.cid in room.versions:
+            return True
         try:
             if topic.version > room.topic.version or topic.author != room.topic.author:
                 check_next_version(topic, room.topic)
         except RefusalError as error:
             self._office.refuse(error)
-            return
+            return False
         if topic.room != room.id or len(room.versions) >= self._office.settings.version_count_max:
             self._office.refused["unauthorised"] += 1
-            return
+            return False
         room.add_version(topic)
         self._office.room_of[topic.cid] = room
         self._office.storing.store_topic(topic)
         self._office.storing.store_room(room)
+        return True
 
     # --- descriptors ---
 

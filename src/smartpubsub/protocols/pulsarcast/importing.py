@@ -51,7 +51,7 @@ class Importing:
                 return
             check_meta_topic(meta, topic)
             room = new_room(topic, meta, office.own.key)
-            room.is_new = False
+            room.is_new, room.has_all = False, True
             office.storing.store_topic(meta)
         self._keep(room, topic)
 

@@ -12,6 +12,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact, Key
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.pubsub import Subscribed
+from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.parts import (
     Beat,
@@ -138,7 +139,7 @@ class Joining:
         room.silent_beats = room.redirects = 0
         self._office.finding.hear_of_version(room, part.topic, contact.peer)
         self._office.catching_up.on_place(room, part.heads, contact.peer)
-        self._on_attached(room)
+        self._on_attached(room, part.topic)
 
     def on_wait(self, peer: Peer, part: Wait) -> None:
         """Whoever was asked to be the parent looks for its own place first."""
@@ -179,7 +180,7 @@ class Joining:
         self._office.catching_up.on_place(room, (), None)
         self._office.keeping.invite(room)
         self._office.look_up(room.topic.author, partial(self._show, room))
-        self._on_attached(room)
+        self._on_attached(room, None)
 
     def _show(self, room: Room, found: Found) -> None:
         """Let those who may have been root meanwhile know that there is one who is closer."""
@@ -188,9 +189,9 @@ class Joining:
             for contact in found.closest[1 : 1 + CLOSEST_LOOKED_AT]:
                 self._office.say(contact.peer, beat)
 
-    def _on_attached(self, room: Room) -> None:
+    def _on_attached(self, room: Room, newest: Cid | None) -> None:
         self.confirm(room)
-        self._office.publishing.on_attached(room)
+        self._office.describing.on_attached(room, newest)
         waiting, room.waiting = room.waiting, {}
         for contact, below in waiting.values():
             self._admit(room, contact, below)

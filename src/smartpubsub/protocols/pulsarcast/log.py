@@ -168,8 +168,13 @@ class Log:
                 self.before[event.cid] = None
         return gone
 
+    def is_too_large(self, retention: Retention) -> bool:
+        """Whether there are more events, or longer ones, than are to be kept."""
+        is_long = len(self.events) > retention.event_count_max
+        return is_long or self.bytes > retention.byte_count_max
+
     def _is_too_much(self, retention: Retention, now: int) -> bool:
-        if len(self.events) > retention.event_count_max or self.bytes > retention.byte_count_max:
+        if self.is_too_large(retention):
             return True
         age = retention.age_us_max
         return age is not None and now - self.events[self._order[0][1]].draft.created_us > age

@@ -21,15 +21,18 @@ from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
 if TYPE_CHECKING:
     from smartpubsub.protocols.pulsarcast.backfilling import Backfill
     from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
+    from smartpubsub.protocols.pulsarcast.describing import Describing
     from smartpubsub.protocols.pulsarcast.finding import Finding
     from smartpubsub.protocols.pulsarcast.importing import Importing
     from smartpubsub.protocols.pulsarcast.joining import Joining
     from smartpubsub.protocols.pulsarcast.keeping import Keepers
+    from smartpubsub.protocols.pulsarcast.linking import Linking
     from smartpubsub.protocols.pulsarcast.publishing import Publishing
     from smartpubsub.protocols.pulsarcast.reading import Reading
     from smartpubsub.protocols.pulsarcast.requesting import Requesting
     from smartpubsub.protocols.pulsarcast.spreading import Spreading
     from smartpubsub.protocols.pulsarcast.storing import Storing
+    from smartpubsub.protocols.pulsarcast.subscribing import Subscribing
 
 NAME = "pulsarcast"
 
@@ -40,15 +43,18 @@ _RTT_SHARE = 8
 class Office:
     """Where a node's work on Pulsarcast is done, one event at a time, at several desks."""
 
+    describing: Describing
     finding: Finding
     joining: Joining
     spreading: Spreading
     catching_up: CatchingUp
     backfilling: Backfill
     keeping: Keepers
+    linking: Linking
     publishing: Publishing
     requesting: Requesting
     storing: Storing
+    subscribing: Subscribing
     reading: Reading
     importing: Importing
 

@@ -78,6 +78,7 @@ class Publishing:
         )
         room.add_version(topic)
         office.index(room)
+        office.storing.store_room(room)
         self._store(room, topic, [topic])
         return topic
 
@@ -132,23 +133,42 @@ class Publishing:
     ) -> None:
         office, id = self._office, publication.id
         problem = self._problem(room, topic, publication.payload, parents)
+        if problem and room is not None and not room.is_attached:
+            # The newest version of the topic, which others know, may say something else.
+            then = partial(self._publish, publication, topic, parents, room)
+            office.describing.when_settled(room, then)
+            return
         if problem or room is None:
             office.deliver(Refused(id, problem))
             return
+        room.wanted_until_us = max(room.wanted_until_us, office.now + STAY_US)
+        office.linking.when_here(
+            room,
+            parents or (),
+            partial(self._link, publication, topic, parents, room),
+            lambda: office.deliver(Refused(id, "nobody has the event to link to")),
+        )
+
+    def _link(
+        self, publication: Publication, topic: Cid, parents: tuple[Cid, ...] | None, room: Room
+    ) -> None:
+        office = self._office
+        if room.is_new and room.topic.rules.may_publish(office.own.peer):
+            # Until it has its place the node does not know what there is to link to.
+            room.drafts.append(partial(self._publish, publication, topic, parents, room))
+            office.joining.attach(room)
+            return
         draft = Draft(
-            topic=room.topic.cid, id=id, created_us=office.now, payload=publication.payload
+            topic=room.topic.cid,
+            id=publication.id,
+            created_us=office.now,
+            payload=publication.payload,
+            parents=parents,
         )
         if not room.topic.rules.may_publish(office.own.peer):
             office.requesting.request(room, sealed_draft(draft, office.signing))
-            return
-        room.wanted_until_us = max(room.wanted_until_us, office.now + STAY_US)
-        if parents is not None:
-            self.place(room, draft, None, parents)
-        elif room.is_new:
-            room.drafts.append(draft)
-            office.joining.attach(room)
         else:
-            self.place(room, draft)
+            self.place(room, draft, None, parents)
 
     def _problem(
         self, room: Room | None, topic: Cid, payload: bytes, parents: tuple[Cid, ...] | None
@@ -171,21 +191,21 @@ class Publishing:
         is_custom = room.topic.rules.linking is Linking.CUSTOM
         if is_custom != (parents is not None):
             return (
-                "the topic's events link to what the application says; name the parents"
+                "its links are for you to say in this topic: name parents, or say that it has none"
                 if is_custom
-                else "the topic's events link to the newest; name no parents"
+                else "events link to the newest in this topic: name no parents"
             )
         if parents is not None and len(parents) > PARENTS_MAX:
             return f"an event links to at most {PARENTS_MAX} others"
-        if any(cid not in room.log for cid in parents or ()):
-            return "the event to link to is not known here; name one that has come"
+        if parents is not None and len(set(parents)) < len(parents):
+            return "an event links to another once; name each parent once"
         return ""
 
-    def on_attached(self, room: Room) -> None:
-        """The node knows now what was published last."""
+    def on_settled(self, room: Room) -> None:
+        """The node knows now what was published last, and by which rules."""
         drafts, room.drafts = room.drafts, []
-        for draft in drafts:
-            self.place(room, draft)
+        for publish in drafts:
+            publish()
 
     def place(
         self,

@@ -67,14 +67,14 @@ class Reading:
             return
         after = None if wanted.since is None else Head(wanted.since, 0)
         reader = _Reader(room, wanted, number, after=after)
-        if room.has_all or room.is_pinned:
+        if room.has_all:
             found = history(room, self._part(reader))
             office.deliver(HistoryRead(number, room.topic, tuple(found)))
             return
         room.wanted_until_us = max(room.wanted_until_us, office.now + STAY_US)
-        office.joining.attach(room)
         self._readers[number] = reader
-        self._ask(reader)
+        # Who may have published what is said by the versions.
+        office.describing.when_settled(room, partial(self._ask, reader))
 
     def _part(self, reader: _Reader) -> Range:
         newest = 0 if reader.events else reader.wanted.last
@@ -112,7 +112,16 @@ class Reading:
         if reader is None or peer != reader.source or part.room != reader.room.id:
             return
         self._office.cancel_timer(("read", reader.number))
-        good = self._checked(reader.room, part.blocks)
+        events = self._read(part.blocks)
+        versions = dict.fromkeys(event.topic for event in events)
+        unknown = [cid for cid in versions if cid not in reader.room.versions]
+        then = partial(self._take, reader, part, events)
+        self._office.finding.have_versions(reader.room, unknown, peer, then)
+
+    def _take(self, reader: _Reader, part: Page, events: list[TopicEvent]) -> None:
+        if reader.number not in self._readers:
+            return
+        good = [event for event in events if self._is_good(reader.room, event)]
         reader.events += good
         if part.has_more and good and len(reader.events) < HISTORY_COUNT_MAX:
             reader.after = Head(good[-1].cid, good[-1].height)
@@ -122,16 +131,25 @@ class Reading:
         told = HistoryRead(reader.number, reader.room.topic, tuple(reader.events))
         self._office.deliver(told)
 
-    def _checked(self, room: Room, blocks: tuple[bytes, ...]) -> list[TopicEvent]:
-        good = []
-        latest_us = self._office.now + self._office.settings.skew_us_max
+    def _read(self, blocks: tuple[bytes, ...]) -> list[TopicEvent]:
+        events = []
         for block in blocks:
             try:
-                event = read_event(block)
-                topic = room.versions.get(event.topic, room.topic)
-                check_event(event, topic, None, self._office.signing, latest_us)
+                events.append(read_event(block))
             except RefusalError as error:
                 self._office.refuse(error)
-                continue
-            good.append(event)
-        return good
+        return events
+
+    def _is_good(self, room: Room, event: TopicEvent) -> bool:
+        office = self._office
+        topic = room.versions.get(event.topic)
+        if topic is None:  # Nobody knows who might publish in it.
+            office.refused["incomplete"] += 1
+            return False
+        try:
+            latest_us = office.now + office.settings.skew_us_max
+            check_event(event, topic, None, office.signing, latest_us)
+        except RefusalError as error:
+            office.refuse(error)
+            return False
+        return True

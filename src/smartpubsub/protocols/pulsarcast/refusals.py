@@ -22,6 +22,8 @@ class Reason(Enum):
     REPLAYED = "replayed"
     """It is older than what is still taken, or another event of the same author and number."""
     FUTURE_DATED = "future-dated"
+    NO_ROOM = "no room"
+    """There is nothing wrong with it, but nothing can be let go in its place."""
     ROLLED_BACK = "rolled-back"
     """It is a version of a topic that does not follow the newest, or relies on one that is past."""
 

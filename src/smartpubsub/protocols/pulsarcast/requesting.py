@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.pubsub import Published, Refused
@@ -19,6 +20,7 @@ from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.parts import Granted, Request
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Room
+from smartpubsub.protocols.pulsarcast.topics import Linking
 from smartpubsub.seam import Peer
 
 RESENT_AT_ONCE_MAX = 50
@@ -144,6 +146,14 @@ class Requesting:
             office.refused["unauthorised"] += 1
             office.say(peer, Granted(part.room, part.start, part.turn, "unauthorised"))
             return
+        parents = draft.parents or ()
+        office.linking.when_here(
+            room, parents, partial(self._take, room, peer, part, draft), lambda: None
+        )
+
+    def _take(self, room: Room, peer: Peer, part: Request, draft: Draft) -> None:
+        """Publish what was asked for, when all that was asked for before it is published."""
+        office = self._office
         key = (room.id, peer, part.start)
         desk = self._desks.get(key)
         if desk is None:
@@ -162,6 +172,9 @@ class Requesting:
 
     def _may(self, room: Room, draft: Draft) -> bool:
         topic = room.versions.get(draft.topic)
+        is_custom = room.topic.rules.linking is Linking.CUSTOM
+        if is_custom != (draft.parents is not None):
+            return False
         own = self._office.own.peer
         is_allowed = room.topic.rules.allow(draft.id.publisher, own)
         return topic is not None and topic is not room.meta and is_allowed
@@ -178,6 +191,7 @@ class Requesting:
         granted = Granted(room.id, start, turn, "")
         known = room.log.with_id(draft.id)
         if known is None:
-            office.publishing.place(room, draft, lambda: office.say(peer, granted))
+            then = partial(office.say, peer, granted)
+            office.publishing.place(room, draft, then, draft.parents)
         elif known.cid not in room.keeping:
             office.say(peer, granted)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, Key, key_of
 from smartpubsub.protocols.pubsub import Subscription
 from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text
-from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.parts import Head
 from smartpubsub.protocols.pulsarcast.topics import Topic
@@ -104,8 +104,8 @@ class Room:
     fetch_tries: int = 0
     checks: bool = False
     """Whether a look at what is missing is due."""
-    drafts: list[Draft] = field(default_factory=list)
-    """Own events that wait for the node to have its place."""
+    drafts: list[Callable[[], None]] = field(default_factory=list)
+    """Publishes own events that wait for the node to have its place."""
 
     # Keepers.
     keepers: tuple[Contact, ...] = ()
@@ -128,10 +128,16 @@ class Room:
         """What the tree grows towards."""
         return key_of(self.topic.author)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this node is the topic's author, who stays: it alone makes new versions."""
+        return not self.own_distance
+
     def is_wanted(self, now: int) -> bool:
         """Whether the node has reasons of its own to be a member."""
         return bool(
-            self.subscriptions
+            self.is_own
+            or self.subscriptions
             or self.is_pinned
             or self.keeping
             or max(self.keeper_until_us, self.wanted_until_us) > now

@@ -70,3 +70,5 @@ class PulsarSettings:
     """Requests of one author that came too early."""
     unspread_count_max: int = 10_000
     retention: Retention = Retention()
+    stored_bytes_max: int = 16 << 30
+    """Of all topics' events together; beyond it the largest topic lets its oldest go."""

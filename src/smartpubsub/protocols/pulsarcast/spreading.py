@@ -88,6 +88,8 @@ class Spreading:
                 event, topic, newest, office.signing, office.now + office.settings.skew_us_max
             )
             room.log.check(event)
+            if not office.storing.has_room_for(event):
+                raise RefusalError(Reason.NO_ROOM, "what is pinned here leaves no room")
         except RefusalError as error:
             office.refuse(error)
             return False
@@ -107,13 +109,14 @@ class Spreading:
         for one in ready:
             if one is not event or (is_told and twin is None):
                 self._deliver(room, one, hops)
-        if len(room.log) > office.settings.retention.event_count_max:
+        if room.log.is_too_large(office.settings.retention):
             office.storing.let_go(room)
         return True
 
     def _deliver(self, room: Room, event: TopicEvent, hops: int) -> None:
         numbers = room.meta_numbers if event.draft.is_announcement else room.topic_numbers
         if numbers and event.draft.created_us >= room.log.floor_us:
+            self._office.subscribing.tell(event, numbers)
             self._office.deliver(Delivery(event.publication, numbers, hops))
 
     def go_on_without(self, room: Room, cid: bytes) -> None:

@@ -15,6 +15,13 @@ class TopicStored(NamedTuple):
     topic: Cid
 
 
+class TopicDescribed(NamedTuple):
+    """A topic's versions, the newest first, as far back as they can be found; none if it cannot."""
+
+    number: int
+    versions: tuple[Topic, ...]
+
+
 class HistoryRead(NamedTuple):
     """What was read of a topic's history, in its order; no topic if it cannot be had."""
 

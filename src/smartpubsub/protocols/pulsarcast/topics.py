@@ -8,9 +8,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, Signing
 from smartpubsub.protocols.pulsarcast.blocks import (
     Cid,
+    CidError,
+    cid_from_text,
     cid_of,
     cid_of_link,
     decode,
@@ -37,6 +40,8 @@ TOPIC_BYTES_MAX = 60_000
 NAME_CHARACTERS_MAX = 256
 SUBTOPICS_MAX = 500
 META = "meta"
+ANYONE, NOBODY, SELF = "anyone", "nobody", "self"
+"""What people say in the place of peer ids; the last is the topic's author."""
 
 _FIELDS = frozenset({"name", "author", "parent", "#", "metadata", "signature"})
 _METADATA = frozenset(
@@ -59,6 +64,15 @@ class Linking(Enum):
     """The publishing node: the newest events that it has seen."""
     CUSTOM = "CUSTOM"
     """The application."""
+
+    @property
+    def word(self) -> str:
+        """What people call it.
+
+        >>> Linking.LAST_SEEN.word
+        'last-seen'
+        """
+        return self.value.lower().replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +103,14 @@ class Rules:
         """Whether events come to be in one line, which readers are then told in its order."""
         alone = self.publishers is not None and len(self.publishers) == 1
         return alone and self.linking is Linking.LAST_SEEN
+
+
+def topic_named_by(predicate: Predicate) -> Cid:
+    """The topic that a subscription's or an event's predicate names."""
+    names = list(predicate.attributes)
+    if len(names) != 1:
+        raise CidError(f"{str(predicate)!r} names no topic; a topic is one content id")
+    return cid_from_text(names[0])
 
 
 def rules_ordered_by(author: Peer) -> Rules:

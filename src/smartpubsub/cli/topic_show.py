@@ -1,0 +1,102 @@
+"""smartpubsub topic show, pin and unpin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from smartpubsub.cli.node_options import data_option, running_node
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.topic_rules import topic_argument
+
+
+@click.command()
+@topic_argument
+@data_option
+@json_option
+def show(topic: str, data: str | None, as_json: bool) -> None:
+    """Show whose a topic is, its rules, and its versions.
+
+    It is the newest version that is shown, whichever is named.
+
+    \b
+    Example:
+      smartpubsub topic show bafyrei… --json
+    """
+    with running_node(data) as node:
+        shown = node.ask("topic-show", topic=topic)
+    if as_json:
+        print_json(shown)
+        return
+    for name, value in _described(shown):
+        click.echo(f"{name:<14}  {value}".rstrip())
+
+
+def _described(shown: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What is said of a topic, for people."""
+    publishers, requesters, kept = shown["publishers"], shown["requesters"], shown["kept"]
+    asking = requesters or ["anyone"]
+    versions = [f"{v['version']} {v['topic']} {v['created']}" for v in shown["versions"]]
+    subtopics = [f"{name} {topic}" for name, topic in shown["subtopics"].items()]
+    lists = [
+        ("may publish", ["anyone"] if publishers is None else publishers),
+        ("may ask them", asking if shown["takes_requests"] else []),
+        ("sub-topics", subtopics),
+        ("versions", versions),
+    ]
+    return [
+        ("topic", shown["topic"]),
+        ("name", shown["name"]),
+        ("author", shown["author"]),
+        ("version", shown["version"]),
+        ("created", shown["created"]),
+        ("ordered", "yes" if shown["ordered"] else "no"),
+        ("linking", shown["linking"]),
+        *((n if i == 0 else "", value) for n, values in lists for i, value in _numbered(values)),
+        ("kept here", f"{kept['events']:,} events, {kept['bytes']:,} bytes"),
+        ("pinned", "yes" if kept["is_pinned"] else "no"),
+    ]
+
+
+def _numbered(values: list[str]) -> list[tuple[int, str]]:
+    return [*enumerate(values or ["-"])]
+
+
+@click.command()
+@topic_argument
+@data_option
+@json_option
+def pin(topic: str, data: str | None, as_json: bool) -> None:
+    """Have the node keep all of a topic.
+
+    It fetches what was published before, and nothing of it is let go however old, many or long its
+    events are; for other topics the limits topic_age_s_max, topic_event_count_max and
+    topic_bytes_max of the node say that.
+
+    \b
+    Example:
+      smartpubsub topic pin bafyrei…
+    """
+    _pin(topic, True, data, as_json)
+
+
+@click.command()
+@topic_argument
+@data_option
+@json_option
+def unpin(topic: str, data: str | None, as_json: bool) -> None:
+    """Have the node keep no more of a topic than of others.
+
+    \b
+    Example:
+      smartpubsub topic unpin bafyrei…
+    """
+    _pin(topic, False, data, as_json)
+
+
+def _pin(topic: str, pinned: bool, data: str | None, as_json: bool) -> None:
+    with running_node(data) as node:
+        done = node.ask("topic-pin", topic=topic, pinned=pinned)
+    if as_json:
+        print_json(done)

@@ -1,0 +1,155 @@
+"""Subscriptions that outlive a restart, with what nobody has taken; and what is let go."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.pubsub import Subscription
+from smartpubsub.protocols.pulsarcast.blocks import cid_text
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
+from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, rules_ordered_by
+from tests.protocols.pulsarcast.village import Village
+
+AUTHOR, READER = 0, 5
+
+
+def keep(village: Village, topic: Topic) -> int:
+    number = village.node(READER).new_number()
+    wanted = Subscription(number, Predicate.of({cid_text(topic.cid): True}))
+    effects = village.core(READER).subscribe(wanted, village.world.now, is_kept=True)
+    village.world.carry_out(village.host(READER), effects)
+    village.run(2)
+    return number
+
+
+def waiting(village: Village, number: int) -> list[bytes]:
+    return list(_waiting(village, number))
+
+
+def _waiting(village: Village, number: int) -> Iterator[bytes]:
+    desk = village.core(READER).office.subscribing
+    given: dict[bytes, None] = {}
+    while (event := desk.next(number, given)) is not None:
+        given[event.cid] = None
+        yield bytes(event.draft.payload)
+
+
+def take(village: Village, number: int, count: int) -> None:
+    desk, core = village.core(READER).office.subscribing, village.core(READER)
+    cid = [*desk.waiting_for(number)][count - 1]
+    effects = core.take_told(number, cid, village.world.now)
+    village.world.carry_out(village.host(READER), effects)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_what_was_not_taken_waits_across_a_crash_and_the_rest_follows(ordered: bool) -> None:
+    village = Village(8)
+    rules = rules_ordered_by(village.host(AUTHOR).peer) if ordered else Rules()
+    topic = village.create(AUTHOR, rules=rules)
+    number = keep(village, topic)
+    for payload in (b"0", b"1", b"2", b"3"):
+        village.publish(AUTHOR, topic, payload)
+        village.run(0.5)
+    take(village, number, 2)
+    assert waiting(village, number) == [b"2", b"3"]
+    village.crash(READER)
+    for payload in (b"4", b"5"):
+        village.publish(1, topic, payload)
+        village.run(0.5)
+    village.restart(READER)
+    village.run(20)
+
+    assert waiting(village, number) == [b"2", b"3", b"4", b"5"]
+    assert village.core(READER).office.subscribing.kept == {number: 4}
+    take(village, number, 4)
+    village.publish(AUTHOR, topic, b"6")
+    village.run(2)
+    assert waiting(village, number) == [b"6"]
+
+
+def test_a_subscription_that_has_ended_leaves_nothing_behind() -> None:
+    village = Village(8, PulsarSettings(keepers=1))
+    topic = village.create(AUTHOR)
+    number = keep(village, topic)
+    village.publish(AUTHOR, topic, b"x")
+    village.run(1)
+    effects = village.core(READER).unsubscribe(number, village.world.now)
+    village.world.carry_out(village.host(READER), effects)
+    village.run(1)
+
+    stored = village.host(READER).storage
+    assert not [key for key in stored if b"/kept/" in key or b"/waiting/" in key]
+    village.crash(READER)
+    village.restart(READER)
+    village.run(5)
+    assert not village.core(READER).office.subscribing.kept
+
+
+def test_what_has_to_be_let_go_waits_for_nobody_and_is_counted() -> None:
+    village = Village(6, PulsarSettings(retention=Retention(event_count_max=10)))
+    topic = village.create(AUTHOR)
+    number = keep(village, topic)
+    for count in range(25):
+        village.publish(AUTHOR, topic, b"%02d" % count)
+        village.run(0.2)
+    village.run(2)
+
+    assert waiting(village, number) == [b"%02d" % count for count in range(15, 25)]
+    assert village.core(READER).office.subscribing.dropped[number] == 15
+
+
+def test_long_events_are_let_go_by_their_size() -> None:
+    village = Village(5, PulsarSettings(retention=Retention(byte_count_max=20_000)))
+    topic = village.create(AUTHOR)
+    village.subscribe_all(range(5), topic)
+    for count in range(10):
+        village.publish(AUTHOR, topic, bytes([count]) * 5_000)
+        village.run(0.5)
+
+    for node in range(5):
+        log = village.room(node, topic).log
+        assert len(log) == 3
+        assert log.bytes <= 20_000
+
+
+def test_all_topics_together_keep_to_a_limit_and_what_is_pinned_stays() -> None:
+    village = Village(5, PulsarSettings(stored_bytes_max=60_000))
+    pinned, other = village.create(AUTHOR, "pinned"), village.create(AUTHOR, "other")
+    village.subscribe_all(range(5), pinned)
+    village.subscribe_all(range(5), other)
+    for node in range(5):
+        effects = village.core(node).pin(pinned.cid, True, village.world.now)
+        village.world.carry_out(village.host(node), effects)
+    for count in range(10):
+        village.publish(AUTHOR, other, bytes([count]) * 5_000)
+        village.publish(AUTHOR, pinned, bytes([count]) * 4_000)
+        village.run(0.5)
+
+    for node in range(5):
+        assert len(village.room(node, pinned).log) >= 10
+        assert 1 <= len(village.room(node, other).log) <= 4
+        assert village.core(node).office.storing.event_bytes <= 60_000
+    for count in range(10):
+        village.publish(AUTHOR, pinned, bytes([count]) * 4_000)
+        village.run(0.5)
+    assert village.refused()["no room"]
+    assert village.core(1).office.storing.event_bytes <= 60_000
+
+
+def test_who_pins_a_topic_gets_all_of_it() -> None:
+    village = Village(20, PulsarSettings(keepers=1))
+    topic = village.create(AUTHOR)
+    for count in range(5):
+        village.publish(AUTHOR, topic, b"%d" % count)
+        village.run(0.5)
+    number = keep(village, topic)
+    assert not waiting(village, number)
+    assert len(village.room(READER, topic).log) == 0
+    effects = village.core(READER).pin(topic.cid, True, village.world.now)
+    village.world.carry_out(village.host(READER), effects)
+    village.run(10)
+
+    assert len(village.room(READER, topic).log) == 6
+    assert village.room(READER, topic).has_all
+    assert not waiting(village, number)

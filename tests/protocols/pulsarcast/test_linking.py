@@ -1,0 +1,75 @@
+"""Events that link to what applications say."""
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_of, cid_text, encode
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
+from smartpubsub.protocols.pulsarcast.topics import Linking, Rules, Topic
+from tests.protocols.pulsarcast.village import Village
+
+AUTHOR, NEWCOMER = 0, 15
+
+
+def publish(village: Village, node: int, topic: Topic, payload: bytes, *parents: Cid) -> EventId:
+    core = village.node(node)
+    event = core.new_event(Predicate.of({cid_text(topic.cid): True}), payload)
+    effects = village.core(node).publish_in(topic.cid, event, village.world.now, parents)
+    village.world.carry_out(village.host(node), effects)
+    village.run(3)
+    return event.id
+
+
+def cid_at(village: Village, node: int, topic: Topic, payload: bytes) -> Cid:
+    events = village.room(node, topic).log.after(None)
+    return next(event.cid for event in events if event.draft.payload == payload)
+
+
+def parents_of(village: Village, topic: Topic, payload: bytes) -> tuple[Cid, ...]:
+    events = village.room(AUTHOR, topic).log.after(None)
+    return next(event.parents for event in events if event.draft.payload == payload)
+
+
+def test_who_comes_later_links_to_what_came_before_its_time() -> None:
+    village = Village(16, PulsarSettings(keepers=1))
+    topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
+    publish(village, AUTHOR, topic, b"root")
+    root = cid_at(village, AUTHOR, topic, b"root")
+    publish(village, AUTHOR, topic, b"branch", root)
+    assert NEWCOMER not in village.members(topic)
+    id = publish(village, NEWCOMER, topic, b"other branch", root)
+    village.run(5)
+
+    assert id in village.published()
+    assert parents_of(village, topic, b"other branch") == (root,)
+
+
+def test_what_nobody_has_cannot_be_linked_to() -> None:
+    village = Village(6)
+    topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
+    id = publish(village, 4, topic, b"x", cid_of(encode({"no": "event"})))
+    assert id not in village.refusals()
+    village.run(30)
+
+    assert village.refusals()[id] == "nobody has the event to link to"
+
+
+def test_links_go_with_a_request_and_survive_a_restart() -> None:
+    village = Village(16)
+    author = village.host(AUTHOR).peer
+    rules = Rules(publishers=(author,), takes_requests=True, linking=Linking.CUSTOM)
+    topic = village.create(AUTHOR, rules=rules)
+    publish(village, AUTHOR, topic, b"root")
+    root = cid_at(village, AUTHOR, topic, b"root")
+    for payload in (b"one", b"two"):
+        publish(village, AUTHOR, topic, payload, root)
+    id = publish(village, 7, topic, b"asked for", root)
+    assert id in village.published()
+    assert parents_of(village, topic, b"asked for") == (root,)
+
+    village.crash(AUTHOR)
+    publish(village, 7, topic, b"asked for in vain", cid_at(village, AUTHOR, topic, b"one"))
+    village.crash(7)
+    village.restart(AUTHOR, 7)
+    village.run(60)
+    one = cid_at(village, AUTHOR, topic, b"one")
+    assert parents_of(village, topic, b"asked for in vain") == (one,)

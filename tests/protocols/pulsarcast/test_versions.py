@@ -1,0 +1,104 @@
+"""New versions of topics: who hears of them, and what they say of events from before and after."""
+
+from collections.abc import Mapping
+
+from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.pulsarcast.reading import Wanted
+from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed
+from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
+from tests.protocols.pulsarcast.village import Village
+
+AUTHOR, GUEST, NEWCOMER = 0, 3, 30
+
+
+def updated(
+    village: Village,
+    topic: Topic,
+    rules: Rules | None = None,
+    subtopics: Mapping[str, Cid] | None = None,
+) -> Topic:
+    made, effects = village.core(AUTHOR).update(
+        topic.cid, village.world.now, rules=rules, subtopics=subtopics
+    )
+    village.world.carry_out(village.host(AUTHOR), effects)
+    village.run(2)
+    return made
+
+
+def versions(village: Village, node: int, topic: Topic) -> tuple[Topic, ...]:
+    """What a node says the versions of a topic are."""
+    number, effects = village.core(node).describe(topic.cid, village.world.now)
+    village.world.carry_out(village.host(node), effects)
+    village.run(15)
+    found = [t for n, t in village.told if n == node and isinstance(t, TopicDescribed)]
+    assert found[-1].number == number
+    return found[-1].versions
+
+
+def history(village: Village, node: int, topic: Topic) -> list[bytes]:
+    _, effects = village.core(node).read(topic.cid, Wanted(), village.world.now)
+    village.world.carry_out(village.host(node), effects)
+    village.run(15)
+    read = [t for n, t in village.told if n == node and isinstance(t, HistoryRead)][-1]
+    return [bytes(e.draft.payload) for e in read.events if not e.draft.is_announcement]
+
+
+def test_an_author_knows_its_newest_version_after_a_restart() -> None:
+    village = Village(8)
+    first = village.create(AUTHOR)
+    second = updated(village, first, Rules(takes_requests=True))
+    village.crash(AUTHOR)
+    village.restart(AUTHOR)
+    village.run(10)
+    third = updated(village, first, Rules())
+
+    assert (third.version, third.parent) == (3, second.cid)
+    assert versions(village, 5, first) == (third, second, first)
+
+
+def test_an_author_stays_with_its_topic_although_nobody_wants_it() -> None:
+    village = Village(8)
+    topic = village.create(AUTHOR)
+    village.run(2 * 60 * 60)
+
+    assert AUTHOR in village.members(topic)
+    assert updated(village, topic, Rules(takes_requests=True)).version == 2
+
+
+def test_whoever_comes_by_an_old_version_is_told_of_all() -> None:
+    village = Village(NEWCOMER + 1)
+    first = village.create(AUTHOR)
+    surf = village.create(1, "surf")
+    second = updated(village, first, subtopics={"surf": surf.cid})
+    third = updated(village, second, Rules(takes_requests=True))
+
+    assert versions(village, NEWCOMER, first) == (third, second, first)
+    assert third.subtopics["surf"] == surf.cid
+    assert versions(village, NEWCOMER, third) == (third, second, first)
+
+
+def test_history_has_what_only_a_later_version_allows() -> None:
+    village = Village(NEWCOMER + 1)
+    author, guest = village.host(AUTHOR).peer, village.host(GUEST).peer
+    first = village.create(AUTHOR, rules=Rules(publishers=(author,)))
+    village.publish(AUTHOR, first, b"closed")
+    village.run(1)
+    updated(village, first, Rules(publishers=(author, guest)))
+    village.publish(GUEST, first, b"by a guest")
+    village.run(1)
+    updated(village, first, Rules(publishers=(author,)))
+    village.publish(AUTHOR, first, b"closed again")
+    village.run(2)
+
+    assert history(village, NEWCOMER, first) == [b"closed", b"by a guest", b"closed again"]
+    assert not village.core(NEWCOMER).office.refused
+
+
+def test_a_topic_that_is_nowhere_has_no_versions() -> None:
+    village, other = Village(6), Village(6, seed=2)
+    nowhere = other.create(AUTHOR)
+    number, effects = village.core(4).describe(nowhere.cid, village.world.now)
+    village.world.carry_out(village.host(4), effects)
+    village.run(60)
+
+    assert (4, TopicDescribed(number, ())) in village.told
