@@ -132,6 +132,7 @@ def test_without_java_it_says_what_to_install(
         ["report", "{given}"],
         ["workload", "--events", "{given}", "--nodes", "3"],
         ["workload", "--from", "{given}"],
+        ["archive", "{given}"],
     ],
     ids=" ".join,
 )

@@ -20,6 +20,10 @@ COMMANDS = {
         "smartpubsub.cli.pipeline_match:match",
         "Find every event with every subscription that it matches.",
     ),
+    "archive": LazyCommand(
+        "smartpubsub.cli.pipeline_archive:archive",
+        "Keep the history of topics in tables, and make CAR files of it again.",
+    ),
     "campaign": LazyCommand(
         "smartpubsub.cli.pipeline_campaign:campaign", "Run the many simulations of a plan."
     ),

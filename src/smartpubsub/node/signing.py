@@ -18,7 +18,15 @@ from smartpubsub.seam import Peer
 VERIFIED_COUNT_MAX = 10_000
 
 
-class Ed25519Signing:
+class Ed25519Witness:
+    """Knows whose a signature is."""
+
+    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+        """Whether a signature is a peer's, for what it says."""
+        return is_signature(peer, content(), signature)
+
+
+class Ed25519Signing(Ed25519Witness):
     """Signs as a node, and remembers the events that were verified last, for their other copies."""
 
     def __init__(self, identity: Identity, verified_count_max: int = VERIFIED_COUNT_MAX) -> None:
@@ -49,10 +57,6 @@ class Ed25519Signing:
     def vouch(self, content: Callable[[], bytes]) -> bytes:
         """This node's signature for something else that it says."""
         return self._key.sign(content()).signature
-
-    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
-        """Whether a signature is a peer's, for what it says."""
-        return is_signature(peer, content(), signature)
 
 
 def is_signature(peer: Peer, content: bytes, signature: bytes) -> bool:

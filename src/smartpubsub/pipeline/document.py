@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from smartpubsub.pipeline.archive_schemas import ARCHIVE_TABLES
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.result_schemas import CAMPAIGN_TABLES
 from smartpubsub.pipeline.schemas import TABLES, Table
@@ -15,9 +16,12 @@ from smartpubsub.pipeline.traces import TRACES
 MARK = "<!-- tables -->"
 
 
+_ALL = (*TABLES, *ARCHIVE_TABLES, *CAMPAIGN_TABLES, TRACES, *METRIC_TABLES)
+
+
 def tables_text() -> str:
     """A heading and a list of columns for each table."""
-    return "\n\n".join(map(_table_text, (*TABLES, *CAMPAIGN_TABLES, TRACES, *METRIC_TABLES)))
+    return "\n\n".join(map(_table_text, _ALL))
 
 
 def _table_text(table: Table) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.local_inputs import is_hidden, missing_text
+from smartpubsub.pipeline.local_inputs import has_wildcards, is_hidden, missing_text
 
 
 class Folder:
@@ -36,6 +37,12 @@ class Folder:
             found = self._file_system.listStatus(self._hadoop_path)
         return sorted(str(status.getPath().getName()) for status in found)
 
+    def alike(self) -> list[Folder]:
+        """All that the path means if `*`, `?`, `[...]` and `{...}` in it stand for many."""
+        with told_plainly():
+            found = self._file_system.globStatus(self._hadoop_path) or []
+        return [Folder(self._spark, str(status.getPath().toString())) for status in found]
+
     def files(self) -> Iterator[str]:
         """The full paths of all files in the folder and below it, or of the file that it is."""
         with told_plainly():
@@ -59,6 +66,17 @@ class Folder:
         """What has this name in the folder."""
         return Folder(self._spark, f"{self.path.rstrip('/')}/{name}")
 
+    def take(self, file: Path) -> None:
+        """Make it a copy of a file of this machine."""
+        with told_plainly():
+            self._jvm.org.apache.hadoop.fs.FileUtil.copy(
+                self._jvm.java.io.File(str(file.absolute())),
+                self._file_system,
+                self._hadoop_path,
+                False,
+                self._file_system.getConf(),
+            )
+
     def read_text(self) -> str:
         """What a small file says."""
         with told_plainly():
@@ -76,6 +94,14 @@ class Folder:
                 stream.write(text.encode())
             finally:
                 stream.close()
+
+
+def matching(spark: SparkSession, path: str) -> list[Folder]:
+    """What there is at a path, in which `*` and the like stand for many."""
+    place = Folder(spark, path)
+    if place.exists() or not has_wildcards(path):
+        return [place] if place.exists() else []
+    return place.alike()
 
 
 def require(folder: Folder, what: str) -> None:

@@ -41,6 +41,8 @@ def check_local(path: str, what: str) -> None:
     if _ELSEWHERE.match(path):
         return
     place = Path(path)
+    if has_wildcards(path) and not place.exists():
+        return
     if not place.exists():
         raise InputError(missing_text(path, what))
     if place.is_dir():
@@ -52,6 +54,15 @@ def check_local(path: str, what: str) -> None:
         is_empty = place.is_file() and place.stat().st_size == 0
     if is_empty:
         raise InputError(empty_text(path, what))
+
+
+def has_wildcards(path: str) -> bool:
+    """Whether a path may stand for many.
+
+    >>> has_wildcards("cars/*.car"), has_wildcards("cars")
+    (True, False)
+    """
+    return any(mark in path for mark in "*?[{")
 
 
 def missing_text(path: str, what: str) -> str:

@@ -60,7 +60,15 @@ class Publication(NamedTuple):
         return cls(id, predicate, payload, signature, size)
 
 
-class Signing(Protocol):
+class Witness(Protocol):
+    """Knows whose a signature is."""
+
+    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+        """Whether a signature is a peer's, for what it says."""
+        ...
+
+
+class Signing(Witness, Protocol):
     """Signs as one peer and verifies what others have signed."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes) -> bytes:
@@ -73,10 +81,6 @@ class Signing(Protocol):
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
         """This peer's signature for something else that it says."""
-        ...
-
-    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
-        """Whether a signature is a peer's, for what it says."""
         ...
 
 

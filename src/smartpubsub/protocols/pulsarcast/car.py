@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from multiformats import varint
 
@@ -28,6 +28,18 @@ class CarError(SmartPubSubError):
     """A file that is no CAR file of blocks like these, or a damaged one."""
 
 
+class Section(NamedTuple):
+    """A part of a file: bytes, and the content id that the file gives them."""
+
+    cid: bytes
+    block: bytes
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the bytes are what the content id says."""
+        return cid_of(self.block) == self.cid
+
+
 def write_car(file: BinaryIO, roots: Sequence[Cid], blocks: Iterable[bytes]) -> int:
     """Write blocks, of which some are the roots; how many there were."""
     header = encode({"version": 1, "roots": [link(cid) for cid in roots]})
@@ -41,7 +53,16 @@ def write_car(file: BinaryIO, roots: Sequence[Cid], blocks: Iterable[bytes]) -> 
 
 def read_car(file: BinaryIO) -> tuple[list[Cid], Iterator[bytes]]:
     """The roots of a file, and its blocks, each of which is what its content id says."""
-    header = _section(file)
+    roots, sections = read_sections(file)
+    return roots, _blocks(sections)
+
+
+def read_sections(file: BinaryIO) -> tuple[list[Cid], Iterator[Section]]:
+    """The same for whoever wants to know of the blocks that are not what they should be."""
+    try:
+        header = _section(file)
+    except CarError:
+        raise CarError("no CAR file, or a damaged one") from None
     try:
         fields = decode(header or b"")
         if fields["version"] != 1:
@@ -49,15 +70,19 @@ def read_car(file: BinaryIO) -> tuple[list[Cid], Iterator[bytes]]:
         roots = [cid_of_link(root) for root in fields["roots"]]
     except (RefusalError, KeyError, TypeError):
         raise CarError("no CAR file of dag-cbor blocks") from None
-    return roots, _blocks(file)
+    return roots, _sections(file)
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
+def _sections(file: BinaryIO) -> Iterator[Section]:
     while (section := _section(file)) is not None:
-        cid, block = section[:CID_BYTES], section[CID_BYTES:]
-        if cid_of(block) != cid:
-            raise CarError(f"a block is not what its content id {cid_text(cid)} says")
-        yield block
+        yield Section(section[:CID_BYTES], section[CID_BYTES:])
+
+
+def _blocks(sections: Iterable[Section]) -> Iterator[bytes]:
+    for section in sections:
+        if not section.is_true:
+            raise CarError(f"a block is not what its content id {cid_text(section.cid)} says")
+        yield section.block
 
 
 def _section(file: BinaryIO) -> bytes | None:

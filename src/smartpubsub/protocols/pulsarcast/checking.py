@@ -5,13 +5,13 @@ Every node that passes an event on checks it, so what must not be goes no furthe
 
 from __future__ import annotations
 
-from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.publication import Witness
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.topics import META, Topic
 
 
-def check_topic(topic: Topic, signing: Signing, latest_us: int) -> None:
+def check_topic(topic: Topic, signing: Witness, latest_us: int) -> None:
     """A topic is its author's, and not of the future."""
     if not signing.is_vouched(topic.author, lambda: topic.signed, topic.signature):
         raise RefusalError(Reason.FORGED, f"the topic {topic.name!r} is not signed by its author")
@@ -37,14 +37,14 @@ def check_next_version(topic: Topic, newest: Topic) -> None:
         raise RefusalError(Reason.ROLLED_BACK, "a version that does not follow the newest")
 
 
-def check_draft(draft: Draft, signing: Signing) -> None:
+def check_draft(draft: Draft, signing: Witness) -> None:
     """What somebody asks to have published is its author's."""
     if not signing.is_vouched(draft.id.publisher, draft.signed, draft.signature):
         raise RefusalError(Reason.FORGED, "a request that is not signed by its author")
 
 
 def check_event(
-    event: TopicEvent, topic: Topic, newest: Topic | None, signing: Signing, latest_us: int
+    event: TopicEvent, topic: Topic, newest: Topic | None, signing: Witness, latest_us: int
 ) -> None:
     """An event is its author's and publisher's, who may publish it, and not of the future.
 

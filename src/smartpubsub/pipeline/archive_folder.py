@@ -1,0 +1,235 @@
+"""An archive: a folder with the tables of topics and events, to which blocks are added.
+
+A block that is there is never written again, since its content id says all of it; so archiving
+the same twice changes nothing, and whatever was interrupted is made up for by doing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from smartpubsub.pipeline import archive
+from smartpubsub.pipeline.archive_schemas import ARCHIVED_EVENTS, ARCHIVED_TOPICS
+from smartpubsub.pipeline.car_files import read_blocks, write_car_file
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.schemas import Table
+from smartpubsub.pipeline.tables import check_output, read_table
+from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_of, cid_text
+
+TOPICS, EVENTS, BAD = "topics", "events", "_bad"
+_HANDED_OVER = "_handed_over"
+WHAT = "an archive, as pipeline archive --out writes it"
+REASONS_MAX = 5
+ROOTS_MAX = 10_000
+"""With more events than this that nothing links to, only topics are roots of a CAR file."""
+BYTES_AT_ONCE = 32 << 20
+"""About how much of an archive is brought to the driver at once."""
+
+
+class Archived(NamedTuple):
+    """What was found, what of it is new, and what is wrong."""
+
+    blocks: int
+    topics: int
+    events: int
+    bad: int
+    missing: int
+    """Events that new ones link to and that are not in the archive."""
+    reasons: Mapping[str, int] = {}
+    """Why blocks are bad, the most frequent first."""
+
+    @property
+    def known(self) -> int:
+        """Blocks that were there already, or more than once among those that were found."""
+        return self.blocks - self.topics - self.events - self.bad
+
+
+def check_archive_output(spark: SparkSession, out: str) -> None:
+    """Raise an error if adding to an archive here would destroy something else."""
+    for name in (TOPICS, EVENTS):
+        check_output(spark, f"{out.rstrip('/')}/{name}")
+
+
+@contextmanager
+def handed_over(spark: SparkSession, files: Sequence[Path], out: str) -> Iterator[list[str]]:
+    """Files of this machine where all workers see them, for as long as they are needed."""
+    folder = Folder(spark, out).below(_HANDED_OVER)
+    try:
+        for file in files:
+            folder.below(file.name).take(file)
+        yield [folder.below(file.name).path for file in files]
+    finally:
+        if files:
+            folder.delete()
+
+
+def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Archived:
+    """Add what CAR files have to an archive, which may be new."""
+    out = out.rstrip("/")
+    latest_us = archive.now_us()
+    known_topics = _read(spark, f"{out}/{TOPICS}", ARCHIVED_TOPICS)
+    known_events = _read(spark, f"{out}/{EVENTS}", ARCHIVED_EVENTS)
+    with told_plainly(), ExitStack() as stack:
+
+        def kept(frame: DataFrame) -> DataFrame:
+            """A frame that is made once though it is used several times."""
+            return stack.enter_context(_on_disk(frame))
+
+        # A file is read by one task; its blocks are checked by all.
+        blocks = read_blocks(spark, cars).repartition("source", "position")
+        found = kept(archive.opened(blocks))
+        topics = kept(archive.judged_topics(found, known_topics, latest_us))
+        new_topics = kept(_new(topics, known_topics, ARCHIVED_TOPICS))
+        all_topics = kept(new_topics.union(known_topics))
+        events = kept(archive.judged_events(found, all_topics, latest_us))
+        events = kept(archive.lying_above(events, known_events))
+        new_events = kept(_new(events, known_events, ARCHIVED_EVENTS))
+        bad = kept(archive.bad_blocks(found, topics, events))
+        missing = archive.missing_parents(new_events, new_events.union(known_events))
+        archived = Archived(
+            blocks=found.count(),
+            topics=new_topics.count(),
+            events=new_events.count(),
+            bad=bad.count(),
+            missing=missing.count(),
+            reasons=_reasons(bad),
+        )
+        if not archived.blocks:
+            raise PipelineError(f"there are no blocks in {', '.join(cars)}; give other CAR files")
+        if archived.topics:
+            _append(new_topics.orderBy("topic", "version"), f"{out}/{TOPICS}")
+        if archived.events:
+            days = new_events.hint("rebalance", "topic", "day")
+            ordered = days.sortWithinPartitions("topic", "day", "height", "cid")
+            _append(ordered, f"{out}/{EVENTS}", "topic", "day")
+        _replace_bad(spark, bad, archived.bad, cars, f"{out}/{BAD}")
+    return archived
+
+
+def _read(spark: SparkSession, path: str, table: Table) -> DataFrame:
+    if Folder(spark, path).has_files():
+        return read_table(spark, path, table)
+    return spark.createDataFrame([], table.schema)
+
+
+def _new(judged: DataFrame, known: DataFrame, table: Table) -> DataFrame:
+    return archive.good(judged, table).join(known.select("cid"), "cid", "left_anti")
+
+
+@contextmanager
+def _on_disk(frame: DataFrame) -> Iterator[DataFrame]:
+    kept = frame.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _append(frame: DataFrame, path: str, *parts: str) -> None:
+    frame.write.mode("append").partitionBy(*parts).parquet(path)
+
+
+def _replace_bad(
+    spark: SparkSession, bad: DataFrame, count: int, cars: Mapping[str, str], path: str
+) -> None:
+    for name in cars:
+        Folder(spark, path).below(f"source={quote(name)}").delete()
+    if count:
+        bad.write.mode("overwrite").partitionBy("source").parquet(path)
+
+
+def _reasons(bad: DataFrame) -> dict[str, int]:
+    counted = bad.groupBy("reason").agg(sf.count("*").alias("blocks"))
+    rows = counted.orderBy(sf.desc("blocks"), "reason").limit(REASONS_MAX).collect()
+    return {row["reason"]: row["blocks"] for row in rows}
+
+
+def write_car_of_archive(
+    spark: SparkSession, folder: str, file: str, wanted: Sequence[str] = ()
+) -> dict[str, int]:
+    """Write topics of an archive, all if none are named, to a CAR file; how much of what it has.
+
+    Blocks are in the order in which they can be checked one by one: a topic's descriptors, and then
+    its events in its order. Roots are the newest version of each topic, and the events to which
+    nothing links.
+    """
+    require(Folder(spark, folder), WHAT)
+    folder = folder.rstrip("/")
+    topics = read_table(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS)
+    events = _read(spark, f"{folder}/{EVENTS}", ARCHIVED_EVENTS)
+    if wanted:
+        chosen = _chosen(topics, wanted, folder)
+        topics, events = (frame.where(sf.col("topic").isin(chosen)) for frame in (topics, events))
+    with told_plainly():
+        topics, events = topics.dropDuplicates(["cid"]), events.dropDuplicates(["cid"])
+        counts = {TOPICS: topics.count(), EVENTS: events.count()}
+        written = write_car_file(spark, file, _roots(topics, events), _blocks(topics, events))
+    assert written == sum(counts.values())
+    return counts
+
+
+def _chosen(topics: DataFrame, wanted: Sequence[str], folder: str) -> list[str]:
+    """What the archive calls the topics that content ids or names mean."""
+    chosen = []
+    for text in wanted:
+        rows = topics.where((sf.col("cid") == text) | (sf.col("name") == text) & ~sf.col("is_meta"))
+        found = [row["topic"] for row in rows.select("topic").distinct().orderBy("topic").collect()]
+        if not found:
+            known = topics.where("not is_meta").select("name").distinct().orderBy("name")
+            names = ", ".join(row["name"] for row in known.limit(REASONS_MAX).collect())
+            raise PipelineError(f"{folder} has no topic {text!r}, only {names}; name one of these")
+        if len(found) > 1:
+            raise PipelineError(
+                f"{folder} has {len(found)} topics called {text!r}: {', '.join(found)}; name one"
+                " by its content id"
+            )
+        chosen += found
+    return chosen
+
+
+def _roots(topics: DataFrame, events: DataFrame) -> list[Cid]:
+    newest = topics.groupBy("topic").agg(
+        sf.max_by("cid", sf.when(sf.col("is_meta"), 0).otherwise(sf.col("version"))).alias("cid")
+    )
+    linked = events.select(sf.explode("parents").alias("cid"))
+    heads = events.join(linked, "cid", "left_anti").select("topic", "height", "cid", _digest())
+    first = [row["cid"] for row in newest.orderBy("topic").limit(ROOTS_MAX).collect()]
+    ordered = heads.orderBy("topic", "height", "digest").limit(ROOTS_MAX + 1).collect()
+    last = [row["cid"] for row in ordered]
+    return [*map(cid_from_text, first + last if len(last) <= ROOTS_MAX else first)]
+
+
+def _digest() -> Column:
+    """What orders content ids by their bytes, which is not the order of their texts."""
+    return sf.sha2("block", 256).alias("digest")
+
+
+def _blocks(topics: DataFrame, events: DataFrame) -> Iterator[bytes]:
+    """All blocks in order, without all of them being in memory at once."""
+    level = sf.when(sf.col("is_meta"), 0).otherwise(sf.col("version")).alias("level")
+    descriptors = topics.select("topic", sf.lit(0).alias("part"), level, _digest(), "cid", "block")
+    said = events.select(
+        "topic", sf.lit(1), sf.col("height"), _digest(), sf.col("cid"), sf.col("block")
+    )
+    both = descriptors.union(said)
+    size = both.agg(sf.sum(sf.length("block")).alias("bytes")).head()
+    parts = 1 + int((size and size["bytes"]) or 0) // BYTES_AT_ONCE
+    keys = ["topic", "part", "level", "digest"]
+    ordered = both.repartitionByRange(parts, *keys).sortWithinPartitions(*keys)
+    for row in ordered.select("cid", "block").toLocalIterator():
+        block = bytes(row["block"])
+        if cid_text(cid_of(block)) != row["cid"]:
+            raise PipelineError(
+                f"the block of {row['cid']} is not what its content id says;"
+                " remove its file from the table and archive its topic again"
+            )
+        yield block
