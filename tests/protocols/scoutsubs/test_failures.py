@@ -336,3 +336,17 @@ def test_a_relay_that_restarts_at_once_knows_its_children_again() -> None:
     id = forest.published(0, "surf")
     forest.run(5 * SECOND)
     assert forest.receivers(id) == [5]
+
+
+@pytest.mark.parametrize("dead", [1, 2, 3])
+def test_neighbours_that_fail_together_are_noticed_together(dead: int) -> None:
+    forest = Forest(20, ScoutSettings(backups=dead))
+    wanting = [8, 12, 17]
+    for number in wanting:
+        forest.subscribed(number, "surf")
+    forest.crash(*range(dead))
+
+    id = forest.publish(19, "surf")
+    forest.run(9 * SECOND)  # However many, it takes little longer than for one.
+
+    assert forest.receivers(id) == wanting

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey, Opened
@@ -81,9 +82,7 @@ class Admitting:
         elif hop is None:
             self._hold(part, came_from)
         elif part.is_retry and not office.is_fresh(hop.peer):
-            if self._has_room_to_wait():
-                self._doubtful.setdefault(hop.peer, []).append((part, came_from))
-            office.probing.probe(hop.peer)
+            self._doubt(hop.peer, part, came_from)
             return hop.peer
         else:
             if not office.settings.is_reliable and tree is not None:
@@ -91,6 +90,27 @@ class Admitting:
             office.say(hop.peer, part._replace(hops=part.hops + 1))
             return hop.peer
         return None
+
+    def _doubt(self, hop: Peer, part: Raise, came_from: Peer | None) -> None:
+        """The next hop may not be there, and whoever would be next has to find out for itself.
+
+        So all those get the event now. Who fails is often not alone, and a node that may have to
+        take a place asks at the same time for all that come before it.
+        """
+        office = self._office
+        if self._has_room_to_wait():
+            self._doubtful.setdefault(hop, []).append((part, came_from))
+        office.probing.probe(hop)
+        name = part.attribute.encode()
+        key = key_of(name)
+        own_distance = office.own.key ^ key
+        around = office.closest(name, office.settings.backups + 1)
+        is_far = around[-1].key ^ key < own_distance
+        for contact in around:
+            if not is_far and contact.key ^ key < own_distance:
+                office.probing.probe(contact.peer)
+            elif is_far and contact.peer not in (hop, came_from):
+                office.say(contact.peer, part._replace(hops=part.hops + 1))
 
     @property
     def waiting_count(self) -> int:

@@ -197,7 +197,10 @@ class Seeking:
         if tree is None or sync is None or tree.role is not Role.SYNCING:
             return
         sync.tries += 1
-        if sync.tries <= self._office.settings.tries_max:
+        # Who is suspected has been asked often enough before; once more will do.
+        waiting = sync.waiting
+        is_suspected = bool(waiting) and all(map(self._office.is_suspect, waiting))
+        if sync.tries <= self._office.settings.tries_max and not is_suspected:
             self._ask_around(tree, sync)
             return
         for peer in sync.waiting:
