@@ -51,6 +51,7 @@ some_parts = st.one_of(
         some_contacts,
         flags,
         signatures,
+        numbers,
     ),
     st.builds(
         parts.Announced,

@@ -350,3 +350,20 @@ def test_neighbours_that_fail_together_are_noticed_together(dead: int) -> None:
     forest.run(9 * SECOND)  # However many, it takes little longer than for one.
 
     assert forest.receivers(id) == wanting
+
+
+def test_a_second_rendezvous_gets_what_the_first_one_has_admitted_meanwhile() -> None:
+    acquaintances = {0: [19], 1: [12], 12: [1], 19: [0]}
+    forest = Forest(20, knows=lambda number: acquaintances.get(number, ()), is_fixed=True)
+    forest.subscribed(12, "surf")
+    missed = forest.published(19, "surf")
+    assert forest.roots() == [0, 1]
+    assert forest.receivers(missed) == []
+
+    office = forest.scouts(1).office
+    office.seeking.on_rival(forest.contacts[0], "surf")
+    forest.do(1, office.taken())
+    forest.run(5 * SECOND)
+
+    assert forest.roots() == [0]
+    assert forest.receivers(missed) == [12]

@@ -61,7 +61,7 @@ def test_changes_say_what_is_new_and_what_is_gone_and_nothing_that_came_and_went
     tree.unsubscribe(1)
     assert tree.advance((), redirects=False)
 
-    announcement = tree.announcement(0, is_retry=False)
+    announcement = tree.announcement(0, 0, is_retry=False)
     assert announcement.base == 1
     assert list(map(str, announcement.added)) == ["surf/wind[0,1]"]
     assert list(map(str, announcement.removed)) == ["surf/price[0,5]"]
@@ -82,7 +82,7 @@ def test_a_parent_that_is_far_behind_is_told_everything() -> None:
         tree.subscribe(number, Predicate.parse(f"surf/price[{2 * number},{2 * number}]"))
         tree.advance((), redirects=False)
 
-    announcement = tree.announcement(0, is_retry=False)
+    announcement = tree.announcement(0, 0, is_retry=False)
     assert announcement.base == WHOLE
     assert set(announcement.added) == shown(tree)
 

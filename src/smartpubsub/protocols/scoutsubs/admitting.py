@@ -367,6 +367,16 @@ class Admitting:
                 self._record(opened)
                 self._acknowledge_if_recorded(opened)
 
+    def share_with(self, tree: Tree, peer: Peer, root_ms: int) -> None:
+        """A child was another rendezvous for so long: it gets what was admitted here meanwhile.
+
+        Before that it may have been admitted here while those below the child were below this node.
+        """
+        oldest = self._began_us(root_ms) - self._office.settings.patience_us_max
+        for part, began_us in list(tree.recent):
+            if began_us > oldest:
+                self._office.spreading.send_late(tree, part.event, part.hops, began_us, peer)
+
     def hand_over(self, tree: Tree) -> None:
         """Somebody else is the rendezvous now, and perhaps was all the time.
 

@@ -14,6 +14,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Subscription, SubscriptionState, Unsubscribed
 from smartpubsub.protocols.scoutsubs.children import has_room, shortcut, somebody_else
 from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.opened import MS
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced
 from smartpubsub.protocols.scoutsubs.settings import Mapping
 from smartpubsub.protocols.scoutsubs.tree import Child, Owner, Role, Tree, Wait
@@ -130,7 +131,8 @@ class Announcing:
     def _send(self, tree: Tree, *, is_retry: bool, patience: int = 1) -> None:
         assert tree.parent is not None
         office = self._office
-        announcement = tree.announcement(office.incarnation, is_retry=is_retry)
+        root_ms = (office.now - tree.root_us) // MS + 1 if tree.is_handing_over else 0
+        announcement = tree.announcement(office.incarnation, root_ms, is_retry=is_retry)
         office.say(tree.parent.peer, announcement)
         if announcement.base == WHOLE:
             office.offering.tell_again(tree)
@@ -275,7 +277,9 @@ class Announcing:
             self._answer(contact.peer, part, version=NO_ROOM, in_force=0)
             return
         if child is None:
-            elsewhere = None if part.is_retry else somebody_else(office, tree, contact)
+            # Who has missed something gets it here, and nowhere else.
+            has_to_stay = part.is_retry or (part.root_ms and tree.recent)
+            elsewhere = None if has_to_stay else somebody_else(office, tree, contact)
             if elsewhere is not None:
                 office.say(
                     contact.peer,
@@ -303,6 +307,8 @@ class Announcing:
         office.copying.touch(tree, contact.peer)
         self._changed(tree, contact.peer, part.version)
         office.spreading.on_return(tree, child)
+        if part.root_ms and office.settings.is_reliable:
+            office.admitting.share_with(tree, contact.peer, part.root_ms)
         office.seeking.on_announced_below(tree, contact.peer)
 
     def forget_child(self, tree: Tree, peer: Peer) -> None:

@@ -35,6 +35,8 @@ class Announce(NamedTuple):
     is_retry: bool
     """The child could not reach whoever lies closer to the rendezvous."""
     signature: bytes = UNSIGNED
+    root_ms: int = 0
+    """For how long the child has taken itself for the rendezvous, until just now."""
 
 
 class Announced(NamedTuple):

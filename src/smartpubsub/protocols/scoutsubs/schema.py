@@ -54,6 +54,7 @@ _ANNOUNCE_FIELDS = [
     field("backups", 8, "message Peer", repeated=True),
     field("is_retry", 9, "bool"),
     field("signature", 10, "bytes"),
+    field("root_ms", 11, "uint64"),
 ]
 
 _CHILD_FIELDS = [

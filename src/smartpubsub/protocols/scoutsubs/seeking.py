@@ -217,6 +217,7 @@ class Seeking:
         sync = self._syncs.pop(tree.attribute)
         office.cancel_timer(("sync", tree.attribute))
         tree.move("what others know is here")
+        tree.root_us = office.now
         former_roots = {peer: None for peer, pulled in sync.heard if pulled.was_root}
         owner, children = office.copying.copy_of_root(tree.attribute)
         copies = [(owner, children)]

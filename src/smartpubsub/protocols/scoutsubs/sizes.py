@@ -154,6 +154,7 @@ def _announce(part: parts.Announce) -> int:
         + of_contacts(part.backups)
         + of_flag(part.is_retry)
         + of_bytes(part.signature)
+        + of_number(part.root_ms)
     )
 
 

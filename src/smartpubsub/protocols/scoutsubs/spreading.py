@@ -129,6 +129,20 @@ class Spreading:
         office.offering.keep(event, hops)
         return opened
 
+    def send_late(
+        self, tree: Tree, event: Publication, hops: int, began_us: int, peer: Peer
+    ) -> None:
+        """Send an event of this root to a child that was not there when it was spread."""
+        opened = self.at_root((event.id, tree.attribute))
+        if opened is None:
+            now = self._office.now
+            opened = Opened(event, tree.attribute, hops, None, NOBODY, {}, now, began_us)
+            opened.is_acknowledged = True
+        if peer in tree.interested(event.predicate)[1] and peer not in opened.targets:
+            opened.targets[peer] = Target(tree.children[peer].backups)
+            self.keep_at_root(opened)
+            self._send_to(opened, peer)
+
     def _keep(self, opened: Opened) -> None:
         if not self._office.settings.is_reliable:
             return

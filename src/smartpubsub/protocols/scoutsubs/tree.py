@@ -159,6 +159,8 @@ class Tree:
         """Who keeps a copy, as the parent is told."""
         self.is_handing_over = False
         """Whether it was the root until now and what is above is not yet in force."""
+        self.root_us = 0
+        """When it last became the root."""
         self.recent: deque[tuple[Raise, int]] = deque(maxlen=RECENT_COUNT_MAX)
         """What was admitted here last, and when it was published, for another rendezvous that may
         have to have it too."""
@@ -354,7 +356,7 @@ class Tree:
         live = self.live_children()
         return (live[0].direct or live[0].contact) if len(live) == 1 else None
 
-    def announcement(self, incarnation: int, *, is_retry: bool) -> Announce:
+    def announcement(self, incarnation: int, root_ms: int, *, is_retry: bool) -> Announce:
         """What the parent does not have yet: changes if they are remembered, or everything."""
         base = self.received
         first = self._changes[0].version if self._changes else self.version + 1
@@ -372,6 +374,7 @@ class Tree:
             self.direct,
             self.backups,
             is_retry,
+            root_ms=root_ms,
         )
 
     def _changes_since(self, base: int) -> tuple[list[Predicate], list[Predicate]]:

@@ -147,7 +147,10 @@ def _tree(buffer: Any, taken: Taken) -> tuple[str, tuple[ChildCopy, ...]]:
     return fields.attribute(buffer.attribute, taken), _children(buffer.children, taken)
 
 
-_NUMBERS = ("incarnation", "version", "in_force", "previous", "number", "age_ms", "place", "pieces")
+_NUMBERS = (
+    *("incarnation", "version", "in_force", "previous", "number"),
+    *("age_ms", "root_ms", "place", "pieces"),
+)
 _FLAGS = (
     *("is_retry", "wants_whole", "wants_all", "is_resend"),
     *("is_root", "is_whole", "was_root", "is_full"),
