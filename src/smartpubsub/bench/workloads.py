@@ -108,15 +108,18 @@ def _table(
     attributes, los, his = ranges
     used = topics >= 0
     values = pa.StructArray.from_arrays(
-        [pa.array(np.array(ATTRIBUTES)[attributes], pa.string()), pa.array(los), pa.array(his)],
+        [_named(attributes, ATTRIBUTES), pa.array(los), pa.array(his)],
         ["name", "lo", "hi"],
     )
-    names = pa.array(np.array(TOPICS)[topics[used]], pa.string())
     columns = [
-        pa.ListArray.from_arrays(_offsets(used.sum(axis=1)), names),
+        pa.ListArray.from_arrays(_offsets(used.sum(axis=1)), _named(topics[used], TOPICS)),
         pa.ListArray.from_arrays(_offsets(range_counts), values),
     ]
     return pa.Table.from_arrays(columns, EVENTS_SCHEMA.names)
+
+
+def _named(numbers: Integers, names: list[str]) -> pa.StringArray:
+    return pa.DictionaryArray.from_arrays(pa.array(numbers), names).cast(pa.string())
 
 
 def subscriptions(workload: Workload, count: int, seed: int) -> Subscriptions:

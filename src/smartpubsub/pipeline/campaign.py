@@ -25,6 +25,7 @@ from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.one_run import DONE, FAILED, KEPT, CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import Plan, PlannedRun
 from smartpubsub.pipeline.result_schemas import MANIFEST, RESULTS
+from smartpubsub.sim.collector import cleared_away
 
 TASKS_PER_CORE = 16
 ABOUT_FILE = "_campaign.json"
@@ -99,7 +100,10 @@ def _worker(
         schema = to_arrow_schema(MANIFEST.schema)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                rows = [carry_out(run, folder) for run in parts[number]]
+                rows = []
+                for run in parts[number]:
+                    with cleared_away():
+                        rows.append(carry_out(run, folder))
                 yield pa.RecordBatch.from_pylist(rows, schema)
 
     return work

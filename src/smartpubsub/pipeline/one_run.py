@@ -94,7 +94,8 @@ def _carry_out(run: PlannedRun, folder: CampaignFolder) -> None:
     try:
         result = _run(run, new_trace if run.has_trace else None)
         row = pa.Table.from_pylist([result_row(run, result)], to_arrow_schema(RESULTS.schema))
-        pq.write_table(row, new_result, compression="zstd")
+        # For one row, dictionaries would only take time.
+        pq.write_table(row, new_result, compression="zstd", use_dictionary=False)
         if run.has_trace:
             _put_in_place(new_trace, folder.trace(run.id))
         new_result.replace(folder.result(run.id))  # The last thing: now it is done.
