@@ -1,6 +1,7 @@
 """Nodes for programs that do not run on trio do the same as those that do."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from smartpubsub.node.asyncio_bridge import AsyncioNode
 from smartpubsub.node.errors import NodeClosedError, NotInTimeError, OverflowedError
 from smartpubsub.node.folder import FolderInUseError
 from smartpubsub.node.sync import SyncNode
+from smartpubsub.protocols.pulsarcast.car import read_car
 
 
 def options(folder: Path, *bootstrap: str) -> dict[str, Any]:
@@ -91,3 +93,115 @@ def test_an_asyncio_task_that_waits_for_events_can_be_cancelled(tmp_path: Path) 
             assert (await anext(events)).payload == b"after that"
 
     asyncio.run(program())
+
+
+def test_a_script_uses_topics(tmp_path: Path) -> None:
+    with (
+        SyncNode(**options(tmp_path / "one")) as one,
+        SyncNode(**options(tmp_path / "other", *one.addresses)) as other,
+    ):
+        topic = one.create_topic("news", publishers="self", requesters="anyone")
+        theirs = other.topic(topic.id)
+        with theirs.subscribe() as events:
+            receipt = theirs.publish(b"asked for")
+            event = events.get(timeout_s=10)
+        assert (event.id, event.publisher) == (receipt.content_id, one.peer_id)
+        topic.update(subtopics={"more": one.create_topic("more").id})
+        assert [version.version for version in theirs.versions()] == [2, 1]
+        assert "more" in theirs.show().subtopics
+        theirs.pin()
+        assert theirs.stock().is_pinned
+        theirs.unpin()
+        assert [entry.payload for entry in theirs.history(last=1)] == [b"asked for"]
+
+        path = tmp_path / "news.car"
+        count = topic.export(path)
+        with path.open("rb") as file, SyncNode(**options(tmp_path / "third")) as third:
+            assert third.import_blocks([*read_car(file)[1]]) == count
+            assert len(third.topic(topic.id).history()) == 1
+
+
+def test_what_a_script_has_not_dealt_with_comes_again(tmp_path: Path) -> None:
+    with SyncNode(**options(tmp_path)) as node:
+        topic = node.create_topic("work")
+        with topic.keep():
+            pass
+
+        def fail() -> None:
+            with topic.keep() as events:
+                assert [events.get(timeout_s=10).payload for _ in range(2)] == [b"1", b"2"]
+                raise ZeroDivisionError
+
+        for payload in (b"1", b"2"):
+            topic.publish(payload)
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        with topic.keep() as events:
+            assert events.get(timeout_s=10).payload == b"2"
+        (wish,) = node.subscriptions()
+        assert wish.waiting == 0
+        node.unsubscribe(wish.number)
+        assert node.subscriptions() == []
+
+
+def test_a_script_uses_groups(tmp_path: Path) -> None:
+    with (
+        SyncNode(**options(tmp_path / "one")) as one,
+        SyncNode(**options(tmp_path / "other", *one.addresses)) as other,
+    ):
+        one.group("apple/price[0,1]").create()
+        (found,) = other.search_groups("apple/price[0,0.5]")
+        group = other.group(found.predicate, found.owner)
+        with group.join("apple/price[0,0.5]") as events:
+            one.group("apple/price[0,1]").publish("apple/price=0.4", b"cheap")
+            assert events.get(timeout_s=10).payload == b"cheap"
+            assert group.leave() == 1
+
+
+def test_asyncio_programs_use_topics_and_groups(tmp_path: Path) -> None:
+    async def program() -> None:
+        async with (
+            AsyncioNode(**options(tmp_path / "one")) as one,
+            AsyncioNode(**options(tmp_path / "other", *one.addresses)) as other,
+        ):
+            topic = await one.create_topic("news", ordered=True)
+            theirs = other.topic(topic.id)
+            async with theirs.keep() as events:
+                for number in range(40):
+                    await topic.publish(b"%d" % number, wait="nothing")
+                got = [(await anext(events)).payload for _ in range(10)]
+            async with theirs.keep() as events:  # What lay between the threads is not lost.
+                got += [(await anext(events)).payload for _ in range(30)]
+            assert got == [b"%d" % number for number in range(40)]
+            assert [wish.waiting for wish in await other.subscriptions()] == [0]
+            assert len(await theirs.history()) == 40
+            await topic.update(requesters="nobody")
+            assert (await theirs.show()).version == 2
+
+            group = await one.group("apple/price[0,1]").create(private=True)
+            invitation = await group.invite(other.peer_id)
+            theirs_too = other.group("apple/price[0,1]", one.addresses[0])
+            async with theirs_too.join(invitation=invitation) as joined:
+                await group.publish("apple/price=0.4", b"cheap")
+                assert (await anext(joined)).payload == b"cheap"
+            assert await other.search_groups("apple/price[0,1]") == []
+
+    asyncio.run(program())
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "node.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["script", "asyncio"])
+def test_the_examples_of_the_page_run_and_print_what_they_say(
+    example: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "docs/node.md", "exec"), {})
+
+    said = re.findall(r"print\(.*#\s(.*)", example)
+    assert capsys.readouterr().out.splitlines() == said != []

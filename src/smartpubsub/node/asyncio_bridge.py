@@ -9,19 +9,20 @@ async with AsyncioNode(data="~/.smartpubsub") as node:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-import trio
-
-from smartpubsub.node.arrivals import Event, Subscription
+from smartpubsub.node.arrivals import Wish
+from smartpubsub.node.asyncio_rooms import AsyncioGroup, AsyncioTopic
+from smartpubsub.node.asyncio_subscription import AsyncioSubscription
+from smartpubsub.node.groups import FoundGroup
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.threads import NodeThread
 from smartpubsub.predicates import Predicate
 
-_CROSSING_COUNT_MAX = 16
-"""How many events may lie between the node's thread and asyncio's; the others wait on its side."""
+T = TypeVar("T")
 
 
 class AsyncioNode:
@@ -56,69 +57,40 @@ class AsyncioNode:
         self, predicate: Predicate | str, payload: bytes = b"", **options: Any
     ) -> Receipt:
         """Publish an event, as `Node.publish` does."""
-        publish = partial(self._thread.node.publish, predicate, payload, **options)
-        return await asyncio.to_thread(self._thread.call, publish)
+        return await self._do(partial(self._thread.node.publish, predicate, payload, **options))
 
     def subscribe(self, predicate: Predicate | str, **options: Any) -> AsyncioSubscription:
         """A subscription, which begins when it is entered as a context manager."""
         return AsyncioSubscription(self._thread, self._thread.node.subscribe(predicate, **options))
 
+    async def unsubscribe(self, number: int) -> None:
+        """End a subscription by its number, also one that nobody takes events of."""
+        await self._do(partial(self._thread.node.unsubscribe, number))
 
-class AsyncioSubscription:
-    """A subscription that is iterated on asyncio."""
+    async def subscriptions(self) -> list[Wish]:
+        """The node's subscriptions, as `Node.subscriptions` lists them."""
+        return await asyncio.to_thread(self._thread.look, self._thread.node.subscriptions)
 
-    def __init__(self, thread: NodeThread, subscription: Subscription) -> None:
-        self._thread = thread
-        self._subscription = subscription
-        self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(
-            _CROSSING_COUNT_MAX
-        )
-        self._loop: asyncio.AbstractEventLoop
-        self._reading = trio.CancelScope()
+    def group(self, predicate: Predicate | str, owner: str | None = None) -> AsyncioGroup:
+        """A group of this node's, or of another whose address or peer id is given."""
+        return AsyncioGroup(self._thread, self._thread.node.group(predicate, owner))
 
-    async def __aenter__(self) -> AsyncioSubscription:
-        self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self._thread.call, self._begin)
-        return self
+    async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
+        """The groups that are advertised and have every attribute that is searched for."""
+        return await self._do(partial(self._thread.node.search_groups, predicate))
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await asyncio.to_thread(self._thread.call, self._end)
+    async def create_topic(self, name: str, **options: Any) -> AsyncioTopic:
+        """Make a topic of this node's, as `Node.create_topic` does."""
+        made = await self._do(partial(self._thread.node.create_topic, name, **options))
+        return AsyncioTopic(self._thread, made)
 
-    def __aiter__(self) -> AsyncioSubscription:
-        return self
+    def topic(self, id: str) -> AsyncioTopic:
+        """A topic by its content id, whoever has made it."""
+        return AsyncioTopic(self._thread, self._thread.node.topic(id))
 
-    async def __anext__(self) -> Event:
-        item = await self._events.get()
-        if item is None:
-            raise StopAsyncIteration
-        if isinstance(item, BaseException):
-            raise item
-        return item
+    async def import_blocks(self, blocks: Sequence[bytes]) -> int:
+        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        return await self._do(partial(self._thread.node.import_blocks, blocks))
 
-    # --- on the node's side ---
-
-    async def _begin(self) -> None:
-        await self._subscription.__aenter__()
-        self._thread.nursery.start_soon(self._pass_on)
-
-    async def _end(self) -> None:
-        self._reading.cancel()
-        await self._subscription.__aexit__(None, None, None)
-
-    async def _pass_on(self) -> None:
-        with self._reading:
-            try:
-                async for event in self._subscription:
-                    await self._put(event)
-                await self._put(None)
-            except Exception as error:  # Whoever iterates is the one to hear of it.
-                await self._put(error)
-
-    async def _put(self, item: Event | BaseException | None) -> None:
-        crossing = asyncio.run_coroutine_threadsafe(self._events.put(item), self._loop)
-        await trio.to_thread.run_sync(crossing.result, abandon_on_cancel=True)  # type: ignore[call-arg]
+    async def _do(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await asyncio.to_thread(self._thread.call, function)

@@ -8,16 +8,16 @@ with SyncNode(data="~/.smartpubsub") as node:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-import trio
-
-from smartpubsub.node.arrivals import Event, Subscription
-from smartpubsub.node.errors import NotInTimeError
+from smartpubsub.node.arrivals import Wish
+from smartpubsub.node.groups import FoundGroup
 from smartpubsub.node.receipts import Receipt
+from smartpubsub.node.sync_rooms import SyncGroup, SyncTopic
+from smartpubsub.node.sync_subscription import SyncSubscription
 from smartpubsub.node.threads import NodeThread
 from smartpubsub.predicates import Predicate
 
@@ -58,43 +58,31 @@ class SyncNode:
         """A subscription, which begins when it is entered as a context manager."""
         return SyncSubscription(self._thread, self._thread.node.subscribe(predicate, **options))
 
+    def unsubscribe(self, number: int) -> None:
+        """End a subscription by its number, also one that nobody takes events of."""
+        self._thread.call(self._thread.node.unsubscribe, number)
 
-class SyncSubscription:
-    """A subscription that is read by iterating or by `get`."""
+    def subscriptions(self) -> list[Wish]:
+        """The node's subscriptions, as `Node.subscriptions` lists them."""
+        return self._thread.look(self._thread.node.subscriptions)
 
-    def __init__(self, thread: NodeThread, subscription: Subscription) -> None:
-        self._thread = thread
-        self._subscription = subscription
+    def group(self, predicate: Predicate | str, owner: str | None = None) -> SyncGroup:
+        """A group of this node's, or of another whose address or peer id is given."""
+        return SyncGroup(self._thread, self._thread.node.group(predicate, owner))
 
-    def __enter__(self) -> SyncSubscription:
-        self._thread.call(self._subscription.__aenter__)
-        return self
+    def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
+        """The groups that are advertised and have every attribute that is searched for."""
+        return self._thread.call(self._thread.node.search_groups, predicate)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._thread.call(self._subscription.__aexit__, None, None, None)
+    def create_topic(self, name: str, **options: Any) -> SyncTopic:
+        """Make a topic of this node's, as `Node.create_topic` does."""
+        made = self._thread.call(partial(self._thread.node.create_topic, name, **options))
+        return SyncTopic(self._thread, made)
 
-    def __iter__(self) -> Iterator[Event]:
-        while (event := self._thread.call(self._next)) is not None:
-            yield event
+    def topic(self, id: str) -> SyncTopic:
+        """A topic by its content id, whoever has made it."""
+        return SyncTopic(self._thread, self._thread.node.topic(id))
 
-    def get(self, timeout_s: float) -> Event:
-        """The next event; `NotInTimeError` if none comes in time."""
-        event = self._thread.call(self._next, timeout_s)
-        if event is None:
-            raise NotInTimeError(
-                f"no event for {self._subscription.predicate} within {timeout_s:g} seconds"
-            )
-        return event
-
-    async def _next(self, timeout_s: float = float("inf")) -> Event | None:
-        with trio.move_on_after(timeout_s):
-            try:
-                return await self._subscription.__anext__()
-            except StopAsyncIteration:
-                pass
-        return None
+    def import_blocks(self, blocks: Sequence[bytes]) -> int:
+        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        return self._thread.call(self._thread.node.import_blocks, blocks)

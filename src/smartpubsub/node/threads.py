@@ -52,6 +52,14 @@ class NodeThread:
             raise NodeClosedError("the node is not running; use it inside its 'with' block")
         return trio.from_thread.run(function, *arguments, trio_token=self._token)
 
+    def look(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The same, for a function that only looks at the node and waits for nothing."""
+
+        async def looked() -> T:
+            return function(*arguments)
+
+        return self.call(looked)
+
     def _run(self) -> None:
         try:
             trio.run(self._live)

@@ -115,12 +115,9 @@ class KeptSubscription(TopicSubscription):
     async def taken(self, id: str) -> None:
         """Have an event, and all that were given before it, wait no more."""
         event = cid_from_text(id)
-        if event in self._given:
-            for cid in [*self._given]:
-                del self._given[cid]
-                if cid == event:
-                    break
         await self._desk.take_told(self.number, event)
+        while event in self._given:  # Only now, or what still waits would be given again.
+            del self._given[next(iter(self._given))]
 
     def take(self, _entry: Entry, /) -> None:
         """An event has come, which waits where it outlives the node."""

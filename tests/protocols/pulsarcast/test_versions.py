@@ -35,8 +35,8 @@ def versions(village: Village, node: int, topic: Topic) -> tuple[Topic, ...]:
     return found[-1].versions
 
 
-def history(village: Village, node: int, topic: Topic) -> list[bytes]:
-    _, effects = village.core(node).read(topic.cid, Wanted(), village.world.now)
+def history(village: Village, node: int, topic: Topic, last: int = 0) -> list[bytes]:
+    _, effects = village.core(node).read(topic.cid, Wanted(last=last), village.world.now)
     village.world.carry_out(village.host(node), effects)
     village.run(15)
     read = [t for n, t in village.told if n == node and isinstance(t, HistoryRead)][-1]
@@ -92,6 +92,19 @@ def test_history_has_what_only_a_later_version_allows() -> None:
 
     assert history(village, NEWCOMER, first) == [b"closed", b"by a guest", b"closed again"]
     assert not village.core(NEWCOMER).office.refused
+
+
+def test_the_last_events_are_counted_without_what_tells_of_versions() -> None:
+    village = Village(8)
+    topic = village.create(AUTHOR)
+    for payload in (b"1", b"2"):
+        village.publish(AUTHOR, topic, payload)
+        village.run(1)
+    updated(village, topic, Rules(takes_requests=True))
+
+    for node in (AUTHOR, 6):
+        assert history(village, node, topic, last=1) == [b"2"]
+        assert history(village, node, topic, last=5) == [b"1", b"2"]
 
 
 def test_a_topic_that_is_nowhere_has_no_versions() -> None:

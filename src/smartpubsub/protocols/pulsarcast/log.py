@@ -191,8 +191,14 @@ class Log:
         return [self.events[cid] for _, cid in self._order[first:]]
 
     def newest(self, count: int) -> list[TopicEvent]:
-        """The last so many events, in order."""
-        return [self.events[cid] for _, cid in self._order[max(0, len(self._order) - count) :]]
+        """The last so many events, in order, but for those that tell of versions."""
+        found: list[TopicEvent] = []
+        for _, cid in reversed(self._order):
+            if len(found) == count:
+                break
+            if not self.events[cid].draft.is_announcement:
+                found.append(self.events[cid])
+        return found[::-1]
 
     def beyond(self, wanted: Iterable[Cid], had: Iterable[Cid], since_us: int) -> list[TopicEvent]:
         """What somebody lacks, in order: the wanted and all below, but for what it has and below.
