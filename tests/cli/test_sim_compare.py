@@ -25,6 +25,19 @@ def test_one_row_for_each(capsys: Captured) -> None:
     assert [row.split()[0] for row in rows] == ["floodsub", "gossipsub"]
 
 
+def test_that_all_get_topics_for_the_sake_of_one_is_said(capsys: Captured) -> None:
+    options = ["--nodes", "10", "--events", "20"]
+    pulsarcast = ["--protocol", "floodsub", "--protocol", "pulsarcast"]
+    assert main(["sim", "compare", *pulsarcast, *options]) == 0
+    said = capsys.readouterr().err
+    assert "note: pulsarcast knows topics only, so in this run all protocols get" in said
+    assert "the scenario normal with topics" in said
+
+    for others in (["--protocol", "floodsub"], [*pulsarcast, "--scenario", "reddit"]):
+        assert main(["sim", "compare", *others, *options]) == 0
+        assert "note:" not in capsys.readouterr().err
+
+
 @patch.dict(STACKS)  # Which gives them back in their order.
 def test_all_by_default(capsys: Captured) -> None:
     for name in set(STACKS) - {"floodsub", "gossipsub"}:

@@ -70,6 +70,9 @@ def compare(
     want them. With --json, a list of the documents of `sim run`, with these two added. The exit
     code is 1 if something happened in one of the runs that must not.
 
+    If one of the protocols knows topics only, as pulsarcast does, all of them run the scenario with
+    topics in the place of predicates, and a note says so.
+
     \b
     Examples:
       smartpubsub sim compare --scenario normal --nodes 100
@@ -77,6 +80,7 @@ def compare(
     """
     chosen = choices(protocols or usual_protocols(options), variants or VARIANTS)
     workload = options.load([protocol for protocol, _ in chosen])
+    tell_of_topics([protocol for protocol, _ in chosen], options)
     documents: list[dict[str, Any]] = []
     for protocol, variant in chosen:
         with StderrProgress(f"{protocol}, ") as progress:
@@ -97,6 +101,18 @@ def compare(
         context.exit(INTERRUPTED)
     if broken:
         context.exit(FAILURE)
+
+
+def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
+    """Say so if the sake of one protocol has changed what happens for all of them."""
+    knowing = [name for name in dict.fromkeys(protocols) if STACKS[name].has_topics]
+    is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
+    if knowing and is_changed:
+        click.echo(
+            f"note: {' and '.join(knowing)} knows topics only, so in this run all protocols get the"
+            f" scenario {options.scenario_name} with topics in the place of predicates",
+            err=True,
+        )
 
 
 def usual_protocols(options: SimOptions) -> tuple[str, ...]:

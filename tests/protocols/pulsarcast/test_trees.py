@@ -4,6 +4,7 @@ import pytest
 
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic
+from smartpubsub.seam import Disconnected
 from tests.protocols.pulsarcast.village import Village
 
 
@@ -110,6 +111,42 @@ def test_a_lost_parent_is_replaced(seed: int) -> None:
     for node in range(30):
         if node not in inner[:2]:
             assert village.payloads(node) == [b"while they are away"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("is_root", [True, False])
+def test_a_tree_is_whole_again_within_seconds(seed: int, is_root: bool) -> None:
+    village = Village(30, seed=seed)
+    topic = village.create(0)
+    village.subscribe_all(range(30), topic)
+    village.run(20)
+    parents = village.parents(topic)
+    inner = [node for node in parents if node in parents.values() and parents[node] is not None]
+    lost = [0] if is_root else inner[:2]
+    village.crash(*lost)
+    village.run(8)
+
+    placed = village.parents(topic)
+    assert list(placed.values()).count(None) == 1
+    assert not {*lost} & {*placed.values()}
+    village.publish(7, topic, b"x")
+    village.run(1)
+    for node in range(30):
+        assert village.payloads(node) == ([] if node in lost else [b"x"])
+
+
+def test_a_parent_whose_connection_is_lost_is_asked_at_once() -> None:
+    village, topic = village_with(20, 20)
+    village.run(10)
+    child, parent = next((n, p) for n, p in village.parents(topic).items() if p)
+    before = village.received[parent, "Beat"]
+    lost = Disconnected(village.host(parent).peer)
+    effects = village.core(child).handle(lost, village.world.now)
+    village.world.carry_out(village.host(child), effects)
+    village.run(0.05)
+
+    assert village.received[parent, "Beat"] > before
+    assert village.parents(topic)[child] == parent
 
 
 def test_a_lost_root_is_replaced_by_whoever_is_closest_and_comes_back() -> None:

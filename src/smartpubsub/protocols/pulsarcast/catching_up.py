@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.office import Office
-from smartpubsub.protocols.pulsarcast.parts import Beat, Fetch, Head, Page
+from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Fetching, Room
 from smartpubsub.protocols.pulsarcast.spreading import FETCHED_HOPS
@@ -37,20 +37,16 @@ class CatchingUp:
         if not room.is_new:
             if peer is not None:
                 self.compare(room, heads, peer)
-                office.say(peer, self._beat(room))
+                office.say(peer, office.beating.beat_of(room, wants_answer=False))
             return
         room.is_new = False
         room.log.start_at(heads, office.now - office.settings.skew_us_max)
         office.storing.store_room(room)
         office.backfilling.begin_if_wanted(room)
 
-    def _beat(self, room: Room) -> Beat:
-        heads = room.heads(self._office.settings.names_max)
-        return Beat(room.id, room.topic.cid, heads, room.below(), wants_answer=False)
-
     def exchange(self, room: Room, peer: Peer) -> None:
         """Have a neighbour tell what it has, and tell it."""
-        self._office.say(peer, self._beat(room)._replace(wants_answer=True))
+        self._office.say(peer, self._office.beating.beat_of(room, wants_answer=True))
 
     def compare(self, room: Room, heads: Iterable[Head], peer: Peer) -> None:
         """See whether somebody has something that this node has not."""
@@ -203,7 +199,7 @@ class CatchingUp:
 
     def on_news(self, room: Room) -> None:
         """Tell neighbours of what came otherwise than through the tree."""
-        self._office.joining.tell_news(room)
+        self._office.beating.tell_news(room)
 
     # --- being asked ---
 

@@ -21,6 +21,7 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.pulsarcast import parts
 from smartpubsub.protocols.pulsarcast.backfilling import Backfill
+from smartpubsub.protocols.pulsarcast.beating import Beating
 from smartpubsub.protocols.pulsarcast.blocks import Cid, CidError
 from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
 from smartpubsub.protocols.pulsarcast.describing import Describing
@@ -41,6 +42,7 @@ from smartpubsub.protocols.pulsarcast.storing import STORED, Storing
 from smartpubsub.protocols.pulsarcast.subscribing import Subscribing
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
 from smartpubsub.seam import (
+    Disconnected,
     Effect,
     Event,
     Load,
@@ -65,6 +67,7 @@ class Pulsarcast:
         office.describing = Describing(office)
         office.finding = Finding(office)
         office.joining = Joining(office)
+        office.beating = Beating(office)
         office.spreading = Spreading(office)
         office.catching_up = CatchingUp(office)
         office.backfilling = Backfill(office)
@@ -86,7 +89,7 @@ class Pulsarcast:
             parts.Elsewhere: joining.on_elsewhere,
             parts.Wait: lambda c, p: joining.on_wait(c.peer, p),
             parts.Leave: lambda c, p: joining.on_leave(c.peer, p),
-            parts.Beat: joining.on_beat,
+            parts.Beat: office.beating.on_beat,
             parts.Fetch: lambda c, p: catching_up.on_fetch(c.peer, p),
             parts.Range: lambda c, p: office.backfilling.on_range(c.peer, p),
             parts.Page: self._on_page,
@@ -100,6 +103,7 @@ class Pulsarcast:
         }
         self._on_room_timer: dict[str, Callable[[Room], None]] = {
             "join": joining.on_join_timer,
+            "parent": office.beating.on_parent_timer,
             "attach": joining.on_attach_timer,
             "describe": office.describing.on_timer,
             "check": catching_up.on_check,
@@ -252,6 +256,8 @@ class Pulsarcast:
                 self._on_joined(known)
             case Told(item):
                 office.on_told(item)
+            case Disconnected(peer):
+                office.beating.on_disconnected(peer)
             case Started(incarnation):
                 office.incarnation = incarnation
                 office.do(Load(STORED))
@@ -315,7 +321,7 @@ class Pulsarcast:
         for room in list(office.rooms.values()):
             if office.settings.retention.age_us_max is not None:
                 office.storing.let_go(room)
-            office.joining.beat(room)
+            office.beating.beat(room)
             office.backfilling.begin_if_wanted(room)
 
     # --- for an onlooker ---

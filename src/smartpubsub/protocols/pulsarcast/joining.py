@@ -15,7 +15,6 @@ from smartpubsub.protocols.pubsub import Subscribed
 from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.parts import (
-    Beat,
     Elsewhere,
     Join,
     Leave,
@@ -27,8 +26,6 @@ from smartpubsub.seam import Peer
 
 REDIRECTS_MAX = 64
 CLOSEST_LOOKED_AT = 5
-BEATS_UNHEARD_MAX = 4
-"""A child that is silent for so many beats is forgotten; if it is there it will join again."""
 
 
 class Joining:
@@ -51,16 +48,26 @@ class Joining:
         closer = self._closer_known(room)
         if closer is not None:
             self._ask(room, closer)
-        else:
+        elif room.is_new or not self._knows_others():
             self._seek(room)
+        else:
+            # Whoever has lost its parent and knows nobody closer is root, unless a lookup finds
+            # somebody, which may take as long as it takes to be sure that the lost one is gone.
+            self._be_root(room)
 
     def _closer_known(self, room: Room) -> Contact | None:
         known = self._office.kademlia.closest_local(room.topic.author, CLOSEST_LOOKED_AT)
         return next((contact for contact in known if self._is_parent_for(room, contact)), None)
 
+    def _knows_others(self) -> bool:
+        return bool(self._office.kademlia.closest_local(self._office.own.peer, 1))
+
     def _is_parent_for(self, room: Room, contact: Contact) -> bool:
-        until_us = room.avoided.get(contact.peer, 0)
-        return contact.key ^ room.target < room.own_distance and until_us <= self._office.now
+        is_closer = contact.key ^ room.target < room.own_distance
+        return is_closer and not self._is_avoided(room, contact)
+
+    def _is_avoided(self, room: Room, contact: Contact) -> bool:
+        return room.avoided.get(contact.peer, 0) > self._office.now
 
     def _seek(self, room: Room) -> None:
         room.is_seeking = True
@@ -93,7 +100,7 @@ class Joining:
         part = Join(room.id, room.topic.cid, room.below())
         self._office.say(room.joining.peer, part)
         room.beat_sent_us = self._office.now
-        self._office.set_timer(("join", room.id), self._office.settings.join_us)
+        self._office.set_timer(("join", room.id), self._office.patience_us)
 
     def on_join_timer(self, room: Room) -> None:
         """Whoever was asked to be the parent has not answered."""
@@ -103,18 +110,18 @@ class Joining:
         if room.tries <= self._office.settings.tries_max:
             self._join(room)
             return
-        self._avoid(room, room.joining.peer)
+        self.avoid(room, room.joining.peer)
         room.joining = None
-        if not room.is_attached:
-            self._seek(room)
+        self.attach(room)
 
-    def _avoid(self, room: Room, peer: Peer) -> None:
+    def avoid(self, room: Room, peer: Peer) -> None:
+        """Do not join somebody for some time."""
         now = self._office.now
         room.avoided = {p: until for p, until in room.avoided.items() if until > now}
         room.avoided[peer] = now + self._office.settings.avoid_us
 
     def on_attach_timer(self, room: Room) -> None:
-        """The node was alone when it looked for a place."""
+        """The node was alone when it looked for a place, or was sent to somebody who is gone."""
         self.attach(room)
 
     # --- answers ---
@@ -162,12 +169,16 @@ class Joining:
             self._office.cancel_timer(("join", room.id))
         go_to = part.go_to
         room.redirects += 1
+        if go_to is not None and self._is_avoided(room, go_to) and room.redirects <= REDIRECTS_MAX:
+            # It does not know yet that this one is gone.
+            self._office.set_timer(("attach", room.id), self._office.patience_us)
+            return
         if go_to is None or not self._is_parent_for(room, go_to) or room.redirects > REDIRECTS_MAX:
             room.redirects = 0
             if is_parent:
                 room.parent = None
             if go_to is None:
-                self._avoid(room, contact.peer)
+                self.avoid(room, contact.peer)
             if not room.is_attached and not room.is_seeking:
                 self._seek(room)
         elif room.joining is None:
@@ -184,8 +195,13 @@ class Joining:
 
     def _show(self, room: Room, found: Found) -> None:
         """Let those who may have been root meanwhile know that there is one who is closer."""
-        if self._office.rooms.get(room.id) is room and room.is_root:
-            beat = self._beat(room, wants_answer=False)
+        if self._office.rooms.get(room.id) is not room or not room.is_root:
+            return
+        closer = [c for c in found.closest if self._is_parent_for(room, c)]
+        if closer and room.joining is None:
+            self._ask(room, closer[0])
+        elif not closer:
+            beat = self._office.beating.beat_of(room, wants_answer=False)
             for contact in found.closest[1 : 1 + CLOSEST_LOOKED_AT]:
                 self._office.say(contact.peer, beat)
 
@@ -216,18 +232,19 @@ class Joining:
             self._office.finding.room(part.topic, then, contact.peer)
             return
         self._office.finding.hear_of_version(room, part.topic, contact.peer)
-        self._on_join(room, contact, part.below)
+        self.admit_or_send_on(room, contact, part.below)
 
     def _on_join_found(self, contact: Contact, part: Join, room: Room | None) -> None:
         if room is None or room.id != part.room:
             self._office.say(contact.peer, Elsewhere(part.room, None))
         else:
-            self._on_join(room, contact, part.below)
+            self.admit_or_send_on(room, contact, part.below)
 
-    def _on_join(self, room: Room, contact: Contact, below: int) -> None:
+    def admit_or_send_on(self, room: Room, contact: Contact, below: int) -> None:
+        """Have somebody come below this node, or go to somebody else."""
         if contact.key ^ room.target <= room.own_distance:
             self._office.say(contact.peer, Elsewhere(room.id, None))
-            self._meet_closer(room, contact)
+            self.meet_closer(room, contact)
         elif room.is_attached:
             self._admit(room, contact, below)
         elif len(room.waiting) < self._office.settings.waiting_count_max:
@@ -237,7 +254,7 @@ class Joining:
         else:
             self._office.refused["too many wait"] += 1
 
-    def _meet_closer(self, room: Room, contact: Contact) -> None:
+    def meet_closer(self, room: Room, contact: Contact) -> None:
         """A root has heard of somebody who is closer to the author than itself."""
         if room.is_root and room.joining is None and self._is_parent_for(room, contact):
             self._ask(room, contact)
@@ -251,7 +268,9 @@ class Joining:
             return
         staying = [child for child in room.children.values() if not child.is_moving]
         if len(staying) >= self._office.settings.fan_out_max:
-            closer = [child for child in staying if child.distance < distance]
+            # Who has not been heard of in time may be gone, and is no place to send anybody to.
+            heard_us = self._office.now - self._office.settings.beat_us * 3 // 2
+            closer = [c for c in staying if c.distance < distance and c.heard_us >= heard_us]
             if closer:
                 chosen = min(closer, key=lambda child: child.below)
                 chosen.below += 1 + below
@@ -285,30 +304,8 @@ class Joining:
 
     # --- staying ---
 
-    def beat(self, room: Room) -> None:
-        """Tell the parent what the node has, and see whether the parent is still there."""
-        settings, now = self._office.settings, self._office.now
-        unheard_us = now - BEATS_UNHEARD_MAX * settings.beat_us
-        for peer in [p for p, child in room.children.items() if child.heard_us < unheard_us]:
-            del room.children[peer]
-        if self.leave_if_unwanted(room):
-            return
-        if room.parent is not None:
-            room.silent_beats += 1
-            if room.silent_beats > settings.tries_max + 1:
-                self._avoid(room, room.parent.peer)
-                room.parent = None
-            else:
-                room.beat_sent_us = now
-                self._office.say(room.parent.peer, self._beat(room, wants_answer=True))
-        if room.is_root and room.topic.author != self._office.own.peer:
-            self._look_for_closer(room)
-        if room.is_root and now - room.proved_us >= settings.proof_us:
-            room.proved_us = now
-            self._office.keeping.invite(room)
-        self.attach(room)
-
-    def _look_for_closer(self, room: Room) -> None:
+    def look_for_closer(self, room: Room) -> None:
+        """See whether somebody has come who is to be root in this node's place."""
         closer = self._closer_known(room)
         if closer is not None and room.joining is None:
             self._ask(room, closer)
@@ -317,39 +314,6 @@ class Joining:
             and not room.is_seeking
         ):
             self._seek(room)
-
-    def _beat(self, room: Room, *, wants_answer: bool) -> Beat:
-        heads = room.heads(self._office.settings.names_max)
-        return Beat(room.id, room.topic.cid, heads, room.below(), wants_answer)
-
-    def tell_news(self, room: Room) -> None:
-        """Tell all neighbours what the node has, since it came otherwise than through the tree."""
-        beat = self._beat(room, wants_answer=False)
-        for peer in room.neighbours():
-            self._office.say(peer, beat)
-
-    def on_beat(self, contact: Contact, part: Beat) -> None:
-        """A neighbour tells what it has."""
-        room = self._office.rooms.get(part.room)
-        if room is None:
-            if part.wants_answer:  # It takes this node for its parent.
-                self._office.say(contact.peer, Elsewhere(part.room, None))
-            return
-        self._office.finding.hear_of_version(room, part.topic, contact.peer)
-        child = room.children.get(contact.peer)
-        if room.parent is not None and room.parent.peer == contact.peer:
-            if room.silent_beats and not part.wants_answer:
-                self._office.heard_answer(self._office.now - room.beat_sent_us)
-            room.silent_beats = 0
-        elif child is not None:
-            child.heard_us, child.below = self._office.now, part.below
-            if part.wants_answer:
-                self._office.say(contact.peer, self._beat(room, wants_answer=False))
-        elif part.wants_answer:
-            self._on_join(room, contact, part.below)
-        else:
-            self._meet_closer(room, contact)
-        self._office.catching_up.compare(room, part.heads, contact.peer)
 
     # --- leaving ---
 

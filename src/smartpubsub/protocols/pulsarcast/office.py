@@ -20,6 +20,7 @@ from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
 
 if TYPE_CHECKING:
     from smartpubsub.protocols.pulsarcast.backfilling import Backfill
+    from smartpubsub.protocols.pulsarcast.beating import Beating
     from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
     from smartpubsub.protocols.pulsarcast.describing import Describing
     from smartpubsub.protocols.pulsarcast.finding import Finding
@@ -46,6 +47,7 @@ class Office:
     describing: Describing
     finding: Finding
     joining: Joining
+    beating: Beating
     spreading: Spreading
     catching_up: CatchingUp
     backfilling: Backfill
@@ -137,6 +139,11 @@ class Office:
     def heard_answer(self, after_us: int) -> None:
         """A neighbour has answered after some time."""
         self.answer_us += (after_us - self.answer_us) // _RTT_SHARE
+
+    @property
+    def patience_us(self) -> int:
+        """How long a neighbour's answer is waited for before it is asked again."""
+        return max(self.settings.patience_us, 5 * self.answer_us // 2)
 
     @property
     def grace_us(self) -> int:

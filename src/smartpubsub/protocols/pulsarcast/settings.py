@@ -30,8 +30,10 @@ class PulsarSettings:
     """How often a child and its parent tell each other what they have."""
     tries_max: int = 2
     """How often a neighbour that is silent is tried again."""
+    patience_us: int = SECOND
+    """How long a neighbour's answer is waited for; longer where answers usually take longer."""
     join_us: int = 3 * SECOND
-    """How long an answer to a join is waited for."""
+    """How long somebody who looks for its own place is waited for, and how often that is tried."""
     avoid_us: int = 30 * SECOND
     """How long somebody who did not answer is not joined again."""
     proof_us: int = MINUTE
