@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 from smartpubsub.cli.main import main
+from smartpubsub.sim.places import region_of
+from smartpubsub.testbed.placed import peer_of
 from tests.cli.running import PROGRAM, WATCHDOG_S
 from tests.cli.test_sim_run import KEYS
 from tests.sim.test_trace_files import records_in
 
 Captured = pytest.CaptureFixture[str]
 
+SEED = 2
+"""With which nodes are in two regions."""
 MORE_KEYS = {"cpu_s_per_node", "memory_mb_per_node", "processes", "simulated"}
 
 
@@ -121,22 +125,47 @@ def test_nodes_that_are_killed_come_back_with_what_they_had(
     assert sorted(got) == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("protocol", ["fastdelivery", "pulsarcast"])
-def test_other_protocols_run_on_real_nodes_too(
-    protocol: str, tmp_path: Path, capsys: Captured
-) -> None:
-    topics = [{"node": "d", "create_topic": name} for name in ("surf", "ski")]
+def test_topics_are_there_on_real_nodes_too(tmp_path: Path, capsys: Captured) -> None:
     path = written(
         tmp_path / "workload.jsonl",
-        *(topics if protocol == "pulsarcast" else ()),
+        *({"node": "d", "create_topic": name} for name in ("surf", "ski")),
         *({"node": name, "subscribe": "surf"} for name in "abc"),
         {"node": "d", "publish": "surf"},
         {"node": "d", "publish": "ski"},
     )
-    found = ran(capsys, "--protocol", protocol, "--workload", path, "--workers", 1)
+    found = ran(capsys, "--protocol", "pulsarcast", "--workload", path, "--workers", 1)
 
     assert found["delivered"] == found["expected"] == found["simulated"]["delivered"] >= 3
     assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
+
+
+def test_groups_are_there_on_real_nodes_and_it_is_far_from_region_to_region(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    regions = [region_of(peer_of(SEED, node), 2) for node in range(7)]
+    assert regions.count(0) in (3, 4)
+    path = written(
+        tmp_path / "workload.jsonl",
+        *({"node": name, "subscribe": "surf", "at_ms": 0} for name in "abcdef"),
+        {"settle": True},
+        *({"node": "g", "publish": "surf", "at_ms": 200 * number} for number in range(5)),
+    )
+    options = ["--workload", path, "--trace", tmp_path / "trace", "--trace-format", "jsonl"]
+    place = ["--regions", 2, "--seed", SEED, "--workers", 1]
+    found = ran(capsys, "--protocol", "fastdelivery", *options, *place)
+
+    assert found["delivered"] == found["expected"] == found["simulated"]["delivered"] == 30
+    assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
+    assert found["hops"] == found["simulated"]["hops"] == {"mean": 1.0, "max": 1}
+    rows = rows_in(tmp_path / "trace")
+    sent = {row["event"]: row["at_us"] for row in rows if row["what"] == "publish"}
+    took: dict[bool, list[int]] = {True: [], False: []}
+    for row in rows:
+        if row["what"] == "deliver" and "event" in row:
+            is_far = regions[row["node"]] != regions[-1]
+            took[is_far].append(row["at_us"] - sent[row["event"]])
+    assert min(took[True]) >= 80_000
+    assert 5_000 <= min(took[False]) < 80_000
 
 
 def test_nothing_passes_a_cut_and_everything_comes_after_it(

@@ -69,6 +69,8 @@ class Cluster:
         self._starts: dict[int, int] = {}
         self._ports: dict[int, int] = {}
         self._is_ending = False
+        self._changing = trio.Lock()
+        """Starting a process takes a while on a busy machine, and nobody starts two for a node."""
 
     # --- what can be done ---
 
@@ -78,17 +80,22 @@ class Cluster:
             await self._start(tuple(nodes), is_shared=len(nodes) > 1)
 
     async def crash(self, node: int, *, with_storage: bool = False) -> None:
-        """Kill the process of a node that has one for itself."""
-        member = self._member_of.pop(node)
-        assert len(member.nodes) == 1
-        member.killed_us = self._setup.now_us()
-        await self._launcher.kill(member.process)
-        if with_storage:
-            shutil.rmtree(self._setup.folder_of(node), ignore_errors=True)
+        """Kill the process of a node that has one for itself, if it is up."""
+        async with self._changing:
+            member = self._member_of.pop(node, None)
+            if member is None:
+                return
+            assert len(member.nodes) == 1
+            member.killed_us = self._setup.now_us()
+            await self._launcher.kill(member.process)
+            if with_storage:
+                shutil.rmtree(self._setup.folder_of(node), ignore_errors=True)
 
     async def restart(self, node: int) -> None:
         """Start a node that has crashed again, with what it has kept and where it was."""
-        await self._start((node,), is_shared=False)
+        async with self._changing:
+            if not self.is_up(node):
+                await self._start((node,), is_shared=False)
 
     def is_up(self, node: int) -> bool:
         """Whether a node runs, or is about to."""

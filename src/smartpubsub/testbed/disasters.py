@@ -33,12 +33,10 @@ class Disasters:
 
     async def _crash(self, crash: Crash) -> None:
         await self._until(crash.at_us)
-        if self._cluster.is_up(crash.node):
-            await self._cluster.crash(crash.node, with_storage=crash.with_storage)
+        await self._cluster.crash(crash.node, with_storage=crash.with_storage)
         if crash.restart_at_us is not None:
             await self._until(crash.restart_at_us)
-            if not self._cluster.is_up(crash.node):
-                await self._cluster.restart(crash.node)
+            await self._cluster.restart(crash.node)
 
     async def _cut(self, split: Partition) -> None:
         await self._until(split.at_us)

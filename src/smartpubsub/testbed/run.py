@@ -258,8 +258,7 @@ class RealRun:
         cluster = self._cluster
         match action:
             case RestartNode(_, node):
-                if not cluster.is_up(node):
-                    await cluster.restart(node)
+                await cluster.restart(node)
             case _ if not cluster.is_up(action.node):
                 pass  # Nobody is there who could ask for anything, or crash.
             case CrashNode(_, node):

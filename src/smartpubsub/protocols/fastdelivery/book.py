@@ -117,10 +117,8 @@ class Book:
 
     def _drop(self, member: Member) -> None:
         region = self.regions[member.region]
-        del self.members[member.peer], region.members[member.peer]
-        del region.places[member.place][member.peer]
-        region.able.pop(member.peer, None)
-        region.unpromised.pop(member.peer, None)
+        del self.members[member.peer]
+        region.drop(member)
         if not region.members:
             del self.regions[member.region]
 
@@ -215,7 +213,7 @@ class Book:
             self._set_place(member, Place.DIRECT)
             self._orders.append(Serve(member.peer))
         # Whoever is about to leave makes room for somebody who waits.
-        leaving = sum(m.promised_to is not None for m in region.at(Place.DIRECT))
+        leaving = len(region.leaving)
         # Where there is a helper that may serve more, it is to have all but the pool.
         may_extend = any(peer in region.able for peer in region.places[Place.HELPER])
         most = self._settings.pool if may_extend else direct_max

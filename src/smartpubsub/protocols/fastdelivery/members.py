@@ -64,6 +64,8 @@ class Region:
     """Those who may agree to serve somebody, or more than they do."""
     unpromised: dict[Peer, Member] = field(default_factory=dict)
     """Those who wait and whom no helper has been told of, whoever is being asked to help."""
+    leaving: dict[Peer, Member] = field(default_factory=dict)
+    """Those who are served directly and of whom a helper has been told."""
     asked: Peer | None = None
     """Who is being asked to help."""
     decline_count: int = 0
@@ -90,8 +92,20 @@ class Region:
         return any(helper.room > 0 for helper in self.places[Place.HELPER].values())
 
     def track(self, member: Member) -> None:
-        """Take note whether somebody waits and no helper has been told of it."""
-        if member.place is Place.WAITING and member.promised_to is None:
-            self.unpromised[member.peer] = member
-        else:
-            self.unpromised.pop(member.peer, None)
+        """Take note whether somebody waits, or is served directly, and a helper knows of it."""
+        is_promised = member.promised_to is not None
+        _keep(self.unpromised, member, member.place is Place.WAITING and not is_promised)
+        _keep(self.leaving, member, member.place is Place.DIRECT and is_promised)
+
+    def drop(self, member: Member) -> None:
+        """Somebody is no member any more."""
+        everywhere = (self.members, self.places[member.place], self.able)
+        for members in (*everywhere, self.unpromised, self.leaving):
+            members.pop(member.peer, None)
+
+
+def _keep(members: dict[Peer, Member], member: Member, is_one: bool) -> None:
+    if is_one:
+        members[member.peer] = member
+    else:
+        members.pop(member.peer, None)
