@@ -41,6 +41,8 @@ KEYS = {
     "subscription_latency_ms",
     "path_floor_ms",
     "hops",
+    "publisher_sends_per_event",
+    "region_crossings_per_event",
     "messages",
     "bytes",
     "rpc_sent_per_node",
@@ -141,6 +143,17 @@ def test_the_text_is_short_and_says_what_ran(capsys: Captured) -> None:
     assert "violations    none" in captured.out
     assert len(captured.out.splitlines()) < 20
     assert captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("protocol", "floor"), [("scoutsubs", "not known with regions"), ("fastdelivery", "mean ")]
+)
+def test_the_text_says_how_often_events_go_far(protocol: str, floor: str, capsys: Captured) -> None:
+    assert main(["sim", "run", "--protocol", protocol, "--nodes", "20", "--regions", "3"]) == 0
+
+    output = capsys.readouterr().out
+    assert f"on the path   {floor}" in output
+    assert "\nfar copies    mean " in output
 
 
 @pytest.mark.parametrize(

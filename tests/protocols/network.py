@@ -164,7 +164,7 @@ class Nodes:
         elif isinstance(item, Delivery):
             self.deliveries.append((host.number, item))
 
-    def _on_receive(self, _: Host, message: object) -> None:
+    def _on_receive(self, _: Host, _peer: bytes, message: object) -> None:
         if isinstance(message, Rpc):
             self.received.update(parts_of(message))
 

@@ -1,4 +1,4 @@
-"""A node has one process, however slowly processes start and whoever wants it to crash or return."""
+"""A node has one process, however slowly processes start and whoever wants it to return."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -37,8 +37,10 @@ def lines_of(found: dict[str, Any], took: str, violations: Sequence[Violation]) 
             f" {found['wire_duplicates']:,} on the wire",
         ),
         ("latency", _latency(found["latency_ms"])),
-        ("on the path", f"mean {found['path_floor_ms']['mean']:,} ms of that"),
+        ("on the path", _on_the_path(found["path_floor_ms"]["mean"])),
         ("hops", f"mean {found['hops']['mean']:,}, max {found['hops']['max']:,}"),
+        *_per_event("of publisher", found["publisher_sends_per_event"]),
+        *_per_event("far copies", found["region_crossings_per_event"]),
         ("subscribing", _latency(found["subscription_latency_ms"])),
         ("sent", f"{found['messages']:,} messages, {found['bytes']:,} bytes"),
         ("took", took),
@@ -104,6 +106,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> 
 def _what_ran(found: dict[str, Any]) -> str:
     protocol = " ".join(filter(None, (found["protocol"], found["variant"])))
     return f"{protocol}, {found['scenario']}, {found['nodes']:,} nodes, seed {found['seed']}"
+
+
+def _on_the_path(mean: float | None) -> str:
+    return "not known with regions" if mean is None else f"mean {mean:,} ms of that"
+
+
+def _per_event(name: str, found: dict[str, float]) -> list[tuple[str, str]]:
+    text = f"mean {found['mean']:,}, max {found['max']:,} copies of an event"
+    return [(name, text)] if found["max"] else []
 
 
 def _latency(found: dict[str, float]) -> str:

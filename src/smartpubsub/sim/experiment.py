@@ -83,7 +83,7 @@ class Experiment:
         self.stack = STACKS[options.protocol]
         self.workload = self.stack.prepared(workload)
         self.trace = trace or Trace()
-        self.observer = Observer(self.trace)
+        self.observer = Observer(self.trace, self._region)
         self.journal = self.observer.journal
         self.oracle = self.observer.oracle
         self.inspections: list[tuple[int, int, Inspection]] = []
@@ -108,6 +108,9 @@ class Experiment:
         self._crowd = Crowd(self.world, options.seed, options.peers)
         for _ in range(options.nodes):
             self._crowd.add(self._make_core, options.started_before)
+
+    def _region(self, node: int) -> int:
+        return self.world.network.region(node)
 
     def _make_core(self, own: Contact, incarnation: int) -> NodeCore:
         return make_core(self.options, own, StandInSigning(own.peer), incarnation)
@@ -295,10 +298,11 @@ class Experiment:
         if isinstance(item, Joined):
             self._crowd.joined[host.number] = None
 
-    def _on_receive(self, host: Host, message: object) -> None:
+    def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
         copies = self.stack.copies.get(type(message))
-        if copies is not None:
-            self.observer.came(self.world.now, host.number, copies(message))
+        if copies is not None and (ids := copies(message)):
+            sender = self.world.number_of(peer)
+            self.observer.came(self.world.now, host.number, sender, ids)
 
     def _on_fault(self, kind: str, node: int) -> None:
         self.observer.failed(self.world.now, node, kind)

@@ -57,6 +57,10 @@ class EventRecord:
     refused: str | None = None
     through: int | None = None
     """The node that alone may publish it, where its author has to ask."""
+    first_copies: int = 0
+    """How many its publisher has sent that have come."""
+    crossings: int = 0
+    """How many copies of it have come from another region."""
 
 
 class DeliveryRecord(NamedTuple):

@@ -76,6 +76,10 @@ class Network:
         self._free_at.append(0)
         self._rates.append(self.options.bandwidth_bytes_per_s)
 
+    def region(self, node: int) -> int:
+        """Where a node is."""
+        return self._regions[node]
+
     def slow_down(self, node: int, factor: int) -> None:
         """Make a node's outgoing link slower; a factor of 1 makes it what it was."""
         self._rates[node] = max(1, self.options.bandwidth_bytes_per_s // factor)

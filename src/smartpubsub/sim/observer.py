@@ -29,8 +29,9 @@ from smartpubsub.workloads.actions import CreateTopic
 class Observer:
     """Keeps the journal of a run."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, region_of: Callable[[int], int]) -> None:
         self.trace = trace
+        self._region_of = region_of
         self.journal = Journal()
         self.oracle = Oracle()
         self.copies: dict[tuple[int, EventId], int] = {}
@@ -131,9 +132,14 @@ class Observer:
 
     # --- what happens to nodes ---
 
-    def came(self, now: int, node: int, ids: Iterable[EventId]) -> None:
-        """Copies of events have come down to a node, resends left out."""
+    def came(self, now: int, node: int, sender: int, ids: Iterable[EventId]) -> None:
+        """Copies of events have come down to a node from another, resends left out."""
+        is_far = self._region_of(node) != self._region_of(sender)
         for id in ids:
+            event = self.journal.events.get(id)
+            if event is not None:
+                event.first_copies += event.node == sender
+                event.crossings += is_far
             count = self.copies.get((node, id), 0)
             self.copies[node, id] = count + 1
             if count:

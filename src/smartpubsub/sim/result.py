@@ -45,6 +45,7 @@ class Result:
         journal = self.experiment.observer.journal
         traffic = self.experiment.traffic()
         first = [d for d in first_deliveries(journal.deliveries) if d.id in journal.events]
+        taken = [event for event in journal.events.values() if event.refused is None]
         return {
             "protocol": options.protocol,
             "variant": options.stack.variant if stack_of(self.experiment).has_variants else None,
@@ -67,6 +68,8 @@ class Result:
             "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
             "path_floor_ms": self._path_floor_ms(first),
             "hops": spread([delivery.hops for delivery in first], "mean", "max"),
+            "publisher_sends_per_event": spread([e.first_copies for e in taken], "mean", "max"),
+            "region_crossings_per_event": spread([e.crossings for e in taken], "mean", "max"),
             "messages": sum(node.sent for node in traffic),
             "bytes": sum(node.sent_bytes for node in traffic),
             "rpc_sent_per_node": spread([node.sent for node in traffic], *_PER_NODE),

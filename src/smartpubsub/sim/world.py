@@ -98,7 +98,7 @@ class World:
         through: Mapping[type, Callable[[Any], Any]] = MappingProxyType({}),
         trace: Trace | None = None,
         on_deliver: Callable[[Host, object], None] | None = None,
-        on_receive: Callable[[Host, object], None] | None = None,
+        on_receive: Callable[[Host, bytes, object], None] | None = None,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
@@ -146,6 +146,10 @@ class World:
         return len(self._calendar) + sum(map(len, self._sleeping.values()))
 
     # --- who is there ---
+
+    def number_of(self, peer: bytes) -> int:
+        """Which node a peer is."""
+        return self._by_peer[peer].number
 
     def add(
         self,
@@ -242,7 +246,7 @@ class World:
                 kind = type(event.message).__name__
                 self._trace.add(at, "receive", host.number, sender, kind, 0)
             if self.on_receive is not None:
-                self.on_receive(host, event.message)
+                self.on_receive(host, event.peer, event.message)
             self._tell(host, event)
         elif type(event) is not TimerFired or self._is_due(host, sequence, event.timer):
             self._tell(host, event)

@@ -44,7 +44,7 @@ class Ledger:
         self._trace = observer.trace
         self._enter: dict[type, Callable[[int, int, Any], None]] = {
             Passed: self._passed,
-            Came: lambda at, node, came: observer.came(at, node, came.ids),
+            Came: lambda at, node, came: observer.came(at, node, came.sender, came.ids),
             Call: observer.called,
             Told: self._told,
             Done: lambda _, __, done: self.to_do.pop(done.number, None),

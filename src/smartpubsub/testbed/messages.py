@@ -90,8 +90,9 @@ class Passed(NamedTuple):
 
 
 class Came(NamedTuple):
-    """Copies of events have come down to a node."""
+    """Copies of events have come down to a node, from another."""
 
+    sender: int
     ids: tuple[EventId, ...]
 
 

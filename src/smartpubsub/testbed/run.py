@@ -19,6 +19,7 @@ from smartpubsub.node.lone_errors import lone_errors
 from smartpubsub.seam import Peer
 from smartpubsub.sim.experiment import FaultPlan, nothing_fails
 from smartpubsub.sim.observer import Observer
+from smartpubsub.sim.places import region_of
 from smartpubsub.sim.running import (
     LINGER_US,
     PHASE_GAP_US,
@@ -81,7 +82,7 @@ class RealRun:
         self.options = options
         self.workload = stack_of(self).prepared(workload)
         self.layout = layout or Layout()
-        self.observer = Observer(trace or Trace())
+        self.observer = Observer(trace or Trace(), self._region)
         self._ledger = Ledger(self.observer, options.nodes)
         self.inspections = self._ledger.inspections
         self.members: Sequence[Member] = ()
@@ -123,6 +124,9 @@ class RealRun:
     def peers(self) -> Sequence[Peer]:
         """Who the nodes are, in the order of their numbers."""
         return self.options.peers
+
+    def _region(self, node: int) -> int:
+        return region_of(self.peers[node], self.options.network.regions)
 
     def traffic(self) -> list[Traffic]:
         """What each node has sent and received since the workload began."""

@@ -74,4 +74,4 @@ class TracedCore:
         self._notebook.add(self._node, Passed("receive", number, kind, 0))
         copies = self._copies.get(type(message))
         if copies is not None and (ids := tuple(copies(message))):
-            self._notebook.add(self._node, Came(ids))
+            self._notebook.add(self._node, Came(number, ids))

@@ -7,10 +7,11 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import Invite, Listed, Packet
+from smartpubsub.protocols.fastdelivery.parts import Invite, Listed, Packet, Search, Working
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import finds, shape_of
 from smartpubsub.protocols.pubsub import Confirmed
+from smartpubsub.seam import Received
 from smartpubsub.sim.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
@@ -103,6 +104,25 @@ def lists(said: list[tuple[int, object]]) -> list[tuple[int, list[str]]]:
     """Who has listed which groups."""
     listed = [(number, part) for number, part in said if isinstance(part, Listed)]
     return [(number, sorted(str(n.predicate) for n in part.notices)) for number, part in listed]
+
+
+def test_a_list_that_is_under_way_is_not_sent_again_for_a_while() -> None:
+    nodes = FastNodes(20, HERE)
+    keeper, *_, searcher = closest(nodes, "surf")
+    nodes.create("surf", owner=closest(nodes, "surf")[5])
+    said = watch_parts(nodes)
+    search = Search("surf", Predicate.parse("surf"), None, None, b"")
+
+    def answers_to(*numbers: int) -> list[type]:
+        before = len(said)
+        for number in numbers:
+            asked = Received(nodes.contacts[searcher].peer, Packet(number, search))
+            nodes._do(keeper, lambda core, now, asked=asked: core.handle(asked, now))
+        return [type(part) for _, part in said[before:]]
+
+    assert answers_to(7, 7, 8) == [Listed, Working, Listed]
+    nodes.run(6)
+    assert answers_to(7, 7, 8) == [Listed, Working, Listed]
 
 
 def test_one_keeper_lists_the_groups_and_the_others_nothing_that_is_the_same() -> None:

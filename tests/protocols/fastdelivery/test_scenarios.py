@@ -13,6 +13,7 @@ from smartpubsub.sim import result
 from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.options import SimOptions
 from smartpubsub.sim.places import region_of
+from smartpubsub.sim.spread import spread
 from smartpubsub.sim.world import Host
 
 
@@ -78,8 +79,10 @@ def test_a_publisher_sends_no_more_than_to_its_helpers_and_those_whom_it_serves_
         transmit(host, peer, message, event)  # type: ignore[arg-type]
 
     experiment.world._transmit = noting  # type: ignore[method-assign]
-    assert_perfect(document_of(experiment))
+    document = document_of(experiment)
+    assert_perfect(document)
     assert len(sent) == 14
+    assert document["publisher_sends_per_event"] == spread(list(sent.values()), "mean", "max")
     pubsub = experiment.core(59).pubsub
     assert isinstance(pubsub, FastDelivery)
     for id, count in sent.items():
@@ -96,8 +99,25 @@ def test_a_publisher_sends_no_more_than_to_its_helpers_and_those_whom_it_serves_
 def test_with_regions_a_delivery_crosses_once() -> None:
     options = SimOptions(regions=4, seed=4)
     experiment = experiment_of(options)
+    crossed: Counter[tuple[EventId, bool]] = Counter()
+    on_receive = experiment.world.on_receive
+    assert on_receive is not None
+
+    def noting(host: Host, peer: bytes, message: object) -> None:
+        if isinstance(message, Packet) and isinstance(message.part, Notify | Relay):
+            id = message.part.event.id
+            is_far = region_of(peer, 4) != region_of(host.peer, 4)
+            crossed[id, peer == id.publisher] += is_far
+        on_receive(host, peer, message)
+
+    experiment.world.on_receive = noting
     document = document_of(experiment)
     assert_perfect(document)
+    # Each region gets as many copies as it has helpers and members that are served directly.
+    assert [count for (_, is_own), count in crossed.items() if count and not is_own] == []
+    own = [crossed[id, True] for id in experiment.journal.events]
+    assert max(own) > 0
+    assert document["region_crossings_per_event"] == spread(own, "mean", "max")
     assert document["latency_ms"]["max"] < 100  # Across once, and perhaps a hop inside.
     assert document["latency_ms"]["mean"] <= 1.3 * document["path_floor_ms"]["mean"]
     regions = {region_of(host.peer, 4) for host in experiment.world.hosts}

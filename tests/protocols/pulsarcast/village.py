@@ -69,7 +69,7 @@ class Village:
         else:
             self.told.append((host.number, item))
 
-    def _on_receive(self, host: Host, message: object) -> None:
+    def _on_receive(self, host: Host, _: bytes, message: object) -> None:
         if isinstance(message, Parcel):
             for part in message.parts:
                 self.received[host.number, type(part).__name__] += 1

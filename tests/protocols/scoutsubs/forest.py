@@ -363,7 +363,7 @@ class Forest:
     def _on_deliver(self, host: Host, item: object) -> None:
         self.told.append(Told(self.world.now, host.number, item))
 
-    def _on_receive(self, host: Host, message: object) -> None:
+    def _on_receive(self, host: Host, _: bytes, message: object) -> None:
         if isinstance(message, Bundle):
             self.said += [Said(self.world.now, host.number, part) for part in message.parts]
 

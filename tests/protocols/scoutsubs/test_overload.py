@@ -21,8 +21,8 @@ class Counting(Experiment):
 
     first = again = 0
 
-    def _on_receive(self, host: Host, message: object) -> None:
-        super()._on_receive(host, message)
+    def _on_receive(self, host: Host, peer: bytes, message: object) -> None:
+        super()._on_receive(host, peer, message)
         if isinstance(message, Bundle):
             events = [part for part in message.parts if isinstance(part, Notify)]
             self.again += sum(part.is_resend for part in events)

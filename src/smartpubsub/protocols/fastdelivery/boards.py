@@ -32,6 +32,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Unwatch,
     Watched,
     Watchers,
+    Working,
 )
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed, is_request_signed
@@ -47,6 +48,8 @@ class Boards:
     def __init__(self, office: Office) -> None:
         self._office = office
         self.boards: dict[str, Board] = {}
+        self._listed: dict[tuple[Peer, int], int] = {}
+        """Whose search was answered with a list, under which number, and until when that counts."""
 
     # --- what is asked ---
 
@@ -82,7 +85,11 @@ class Boards:
 
     def on_search(self, contact: Contact, number: int, part: Search) -> None:
         """Somebody searches, once or until it says otherwise."""
-        office = self._office
+        office, key = self._office, (contact.peer, number)
+        if self._listed.get(key, office.now) > office.now:
+            # Lists fill links where many search, and would only be longer under way if sent twice.
+            office.answer(contact.peer, number, Working())
+            return
         board = self._board(part.attribute)
         if board is not None and board.pulling:
             board.early.append(partial(self.on_search, contact, number, part))
@@ -97,6 +104,8 @@ class Boards:
         count = 0 if is_known else office.settings.page_count
         page, is_more = listing.page(part.after_group, count)
         is_more = is_more and not is_known
+        if page and len(self._listed) < office.settings.listed_count_max:
+            self._listed[key] = office.now + office.settings.listed_us
         office.answer(contact.peer, number, Listed(page, is_more, self._closer(part.attribute)))
 
     def on_unwatch(self, contact: Contact, number: int, part: Unwatch) -> None:
@@ -228,6 +237,7 @@ class Boards:
     def tick(self) -> None:
         """Forget what has lapsed, and see that enough nodes keep what has not."""
         office = self._office
+        self._listed = {key: until for key, until in self._listed.items() if office.now < until}
         others: dict[Peer, None] = {}
         for attribute, board in list(self.boards.items()):
             board.forget(office.now)

@@ -53,6 +53,8 @@ class FastSettings:
     """The same for those who keep boards: who is wrong about them may search in the wrong place."""
     owner_us_max: int = 30 * SECOND
     """How long a subscriber waits for the owner of a group that it has found."""
+    listed_us: int = 5 * SECOND
+    """How long a list of groups is taken to be under way before it is sent again."""
     hold_us_max: int = SECOND
     """How long an event waits for one before it that went to the same member by another way."""
 
@@ -67,6 +69,8 @@ class FastSettings:
     board_count_max: int = 10_000
     notice_count_max: int = 100_000
     """Groups, and searches that last, on one board."""
+    listed_count_max: int = 100_000
+    """Searches that were answered with a list a short while ago."""
     page_count: int = 200
     """How many entries of a board go in one message."""
     seen_count_max: int = 200_000

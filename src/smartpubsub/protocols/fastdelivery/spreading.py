@@ -29,6 +29,8 @@ class _Lane:
     """And to whom first."""
     held: dict[EventId, int] = field(default_factory=dict)
     """What must not overtake it, and since when it waits."""
+    again: dict[EventId, None] = field(default_factory=dict)
+    """What of that was sent before, in vain."""
 
     def is_clear_for(self, hop: Peer) -> bool:
         return not self.held and all(first == hop for first in self.sent.values())
@@ -91,10 +93,10 @@ class Spreading:
             if member is None or hop is None:
                 # It gets it when it has a place; if that is soon, what comes later waits with it.
                 if member is not None and member.place is Place.WAITING and not is_late:
-                    self._hold(record, peer)
+                    self._hold(record, peer, is_resend=is_resend)
                 continue
             wanting[hop] = wanting.get(hop, 0) + 1
-            if not self._may_go(record, peer, hop, is_late=is_late):
+            if not self._may_go(record, peer, hop, is_late=is_late, is_resend=is_resend):
                 continue
             if member.place is Place.DIRECT:
                 self._notify(record, peer, is_resend=is_resend)
@@ -111,7 +113,9 @@ class Spreading:
                 partial(self._on_silence, record, helper, served),
             )
 
-    def _may_go(self, record: Record, peer: Peer, hop: Peer, *, is_late: bool) -> bool:
+    def _may_go(
+        self, record: Record, peer: Peer, hop: Peer, *, is_late: bool, is_resend: bool
+    ) -> bool:
         """Whether an event may be sent to a member now; if so, it is on its way."""
         lane = self._lanes.setdefault(peer, _Lane())
         id = record.event.id
@@ -120,12 +124,14 @@ class Spreading:
         if is_late or lane.is_clear_for(hop):
             lane.sent[id] = hop
             return True
-        self._hold(record, peer)
+        self._hold(record, peer, is_resend=is_resend)
         return False
 
-    def _hold(self, record: Record, peer: Peer) -> None:
+    def _hold(self, record: Record, peer: Peer, *, is_resend: bool) -> None:
         lane = self._lanes.setdefault(peer, _Lane())
         lane.held.setdefault(record.event.id, self._office.now)
+        if is_resend:
+            lane.again[record.event.id] = None
         self._set_timer()
 
     def _notify(self, record: Record, peer: Peer, *, is_resend: bool) -> None:
@@ -188,19 +194,19 @@ class Spreading:
 
     def _release(self, peers: Iterable[Peer], *, is_late: bool = False) -> None:
         """Send members what has waited for something else to arrive, if it has."""
-        released: dict[EventId, list[Peer]] = {}
+        released: dict[tuple[EventId, bool], list[Peer]] = {}
         for peer in peers:
             lane = self._lanes.get(peer)
             if lane is None or lane.sent:
                 continue
             for id in lane.held:
-                released.setdefault(id, []).append(peer)
+                released.setdefault((id, id in lane.again), []).append(peer)
             del self._lanes[peer]
-        for id in sorted(released):  # In the order in which they were published.
+        for id, is_resend in sorted(released):  # In the order in which they were published.
             record = self.open.get(id)
             if record is not None:
-                waiting = [peer for peer in released[id] if peer in record.waiting]
-                self._send(record, waiting, is_late=is_late)
+                waiting = [peer for peer in released[id, is_resend] if peer in record.waiting]
+                self._send(record, waiting, is_late=is_late, is_resend=is_resend)
 
     def _set_timer(self) -> None:
         if not self._has_timer:

@@ -88,8 +88,8 @@ class Observed(Experiment):
     def phase_is_over(self) -> None:
         """Whoever wants to look into the nodes between phases does it here."""
 
-    def _on_receive(self, host: Host, message: object) -> None:
-        super()._on_receive(host, message)
+    def _on_receive(self, host: Host, peer: bytes, message: object) -> None:
+        super()._on_receive(host, peer, message)
         if isinstance(message, parts.Bundle) and self.phases:
             noted = self.phases[-1]
             noted.event_messages += any(type(part) in EVENT_PARTS for part in message.parts)
