@@ -53,6 +53,7 @@ _TRAFFIC = (
     *_figures("rpc_sent_per_node", "messages that a node sent", LOAD_FIGURES),
     *_figures("rpc_received_per_node", "messages that a node received", LOAD_FIGURES),
 )
+_PER_EVENT = ("mean", "max")
 _SIMULATED = Column("simulated_s", _DOUBLE, "how much time passed in the run")
 
 RUNS = Table(
@@ -73,6 +74,8 @@ RESULTS = Table(
         Column("ordered", BooleanType(), "whether topics keep the order of their events"),
         Column("faults", _LONG, "how many nodes crashed for good"),
         Column("pace_ms", _DOUBLE, "the time between events, if it was chosen for the network"),
+        *_figures("publisher_sends_per_event", "copies from its publisher itself", _PER_EVENT),
+        *_figures("region_crossings_per_event", "copies from another region", _PER_EVENT),
         Column("violations", _LONG, "how often something happened that must not"),
         Column("first_violation", _STRING, "the first of them", is_nullable=True),
         Column("trace_digest", _STRING, "the digest of all that happened"),
