@@ -2,8 +2,18 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
+
+import pytest
 
 from smartpubsub.sim.collector import cleared_away
+
+
+@pytest.fixture(autouse=True)
+def _unfrozen() -> Iterator[None]:
+    """This process goes on, and what it has imported is cleared away in its end."""
+    yield
+    gc.unfreeze()
 
 
 class Knot:
