@@ -161,7 +161,7 @@ export class Client {
     const seqno = Buffer.alloc(8)
     seqno.writeUInt32BE(this.#incarnation, 0)
     seqno.writeUInt32BE(number, 4)
-    const data = wire.Content.encode({ predicate, payload })
+    const data = wire.Content.encode({ predicate, payload, created_us: Date.now() * 1000 })
     const message = { from: idBytes(this.#node.peerId), data, seqno, topic: wire.TOPIC }
     return wire.Event.encode({ ...message, signature: await this.#key.sign(signedBytes(message)) })
   }

@@ -12,7 +12,7 @@ from smartpubsub.node.asyncio_bridge import AsyncioNode
 from smartpubsub.node.errors import NodeClosedError, NotInTimeError, OverflowedError
 from smartpubsub.node.folder import FolderInUseError
 from smartpubsub.node.sync import SyncNode
-from smartpubsub.protocols.pulsarcast.car import read_car
+from smartpubsub.protocols.car import read_car
 
 
 def options(folder: Path, *bootstrap: str) -> dict[str, Any]:

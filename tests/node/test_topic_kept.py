@@ -9,7 +9,7 @@ import pytest
 from smartpubsub import Node
 from smartpubsub.node.errors import NoSubscriptionError
 from smartpubsub.node.topic import Topic
-from smartpubsub.protocols.pulsarcast.blocks import cid_text
+from smartpubsub.protocols.blocks import cid_text
 from tests.node.hosts import eventually, run
 from tests.node.test_topics import node_in, published, told
 

@@ -16,8 +16,8 @@ from smartpubsub.node.arrivals import Subscription
 from smartpubsub.node.errors import EventRefusedError, NodeError
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry
-from smartpubsub.protocols.pulsarcast.blocks import cid_of, cid_text
-from smartpubsub.protocols.pulsarcast.car import read_car
+from smartpubsub.protocols.blocks import cid_of, cid_text
+from smartpubsub.protocols.car import read_car
 from tests.node.hosts import LOOPBACK, run
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.node.identity import peer_text
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_of, cid_text, encode
-from smartpubsub.protocols.pulsarcast.car import read_car, write_car
+from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
+from smartpubsub.protocols.car import read_car, write_car
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, new_event, sealed_draft
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, rules_ordered_by
 from tests.cli.running import commands

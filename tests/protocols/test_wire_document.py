@@ -14,6 +14,8 @@ from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.blocks import cid_of
+from smartpubsub.protocols.blocks import encode as block_of
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery import parts as fast
 from smartpubsub.protocols.fastdelivery import wire as fast_wire
@@ -23,8 +25,6 @@ from smartpubsub.protocols.fastdelivery.wire import PacketLimits
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import parts as pulsar
 from smartpubsub.protocols.pulsarcast import wire as pulsar_wire
-from smartpubsub.protocols.pulsarcast.blocks import cid_of
-from smartpubsub.protocols.pulsarcast.blocks import encode as block_of
 from smartpubsub.protocols.pulsarcast.parts import Head, Parcel
 from smartpubsub.protocols.pulsarcast.schema import ParcelBuffer
 from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
@@ -94,6 +94,13 @@ SAID: dict[str, Part] = {
     "`PullOwn`": parts.PullOwn(),
     "`PulledOwn`: one tree with the child `q`": parts.PulledOwn((("surf", (CHILD,)),)),
     "`Adopt` instead of `q`": parts.Adopt("surf", b"q"),
+    "`Recall` number 9, `surf`, the newest 5 after the event of the time 300": parts.Recall(
+        "surf", 9, SURF, 300, ID, 5, None
+    ),
+    "`Recall` number 9, about the event": parts.Recall("surf", 9, SURF, 0, None, 0, ID),
+    "`Recalled`, the event and more, the oldest of the time 300": parts.Recalled(
+        "surf", 9, (EVENT,), True, 300
+    ),
     "`Probe` with number 300": parts.Probe(300),
     "`Alive` in answer to that": parts.Alive(300, 1),
 }
@@ -127,7 +134,11 @@ VECTORS = {
     "the predicate and the payload": ContentBuffer(
         predicate="surf", payload=b"hi"
     ).SerializeToString(),
+    "the predicate, the payload and the time 300": ContentBuffer(
+        predicate="surf", payload=b"hi", created_us=300
+    ).SerializeToString(),
     "what is signed": rpc_wire.signing_bytes(ID, SURF, b"hi"),
+    "what is signed with the time 300": rpc_wire.signing_bytes(ID, SURF, b"hi", 300),
     "the event": rpc_wire.event_bytes(EVENT),
     "kad-dht: `FIND_NODE` of `surf`": kademlia_wire.encode(QUESTION),
     "kad-dht: its answer, `q` with its address": kademlia_wire.encode(ANSWER),

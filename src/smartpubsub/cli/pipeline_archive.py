@@ -13,7 +13,7 @@ import click
 from smartpubsub.cli.main import complain
 from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.pipeline_options import SparkOptions, needing_spark, spark_options
-from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text
+from smartpubsub.protocols.blocks import CidError, cid_from_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

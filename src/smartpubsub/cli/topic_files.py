@@ -12,7 +12,7 @@ from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.topic_rules import topic_argument
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.protocols.pulsarcast.car import CarError, read_car
+from smartpubsub.protocols.car import CarError, read_car
 
 BATCH_BYTES = 1 << 20
 """How much is handed to the node at once."""

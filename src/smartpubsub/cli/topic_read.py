@@ -13,7 +13,7 @@ from smartpubsub.cli.node_options import data_option, print_json_line, running_n
 from smartpubsub.cli.output import json_option
 from smartpubsub.cli.sub import json_payload, printable, tell_dropped, tell_number
 from smartpubsub.cli.topic_rules import topic_argument
-from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text, cid_text
+from smartpubsub.protocols.blocks import CidError, cid_from_text, cid_text
 
 
 def _event_or_time(

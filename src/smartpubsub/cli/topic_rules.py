@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from smartpubsub.cli.group_own import peer_or_address
-from smartpubsub.protocols.pulsarcast.blocks import CidError, cid_from_text, cid_text
+from smartpubsub.protocols.blocks import CidError, cid_from_text, cid_text
 from smartpubsub.protocols.pulsarcast.topics import (
     ANYONE,
     META,

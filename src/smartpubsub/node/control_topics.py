@@ -14,8 +14,8 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.node import Node
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry
+from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.blocks import cid_text, time_text
 
 Say = Callable[..., Awaitable[None]]
 """Says something to the client because of a request, by whose id it is called first."""

@@ -173,7 +173,7 @@ class Groups:
         core, fast = self._engine.core, self._engine.fast
 
         def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
-            publication = core.new_event(event, payload)
+            publication = core.new_event(event, payload, now)
             effects = fast.publish_in(group, publication, now, wants_all=wants_all)
             is_owner = group in fast.office.owning.groups and group.matches(event)
             if everywhere and is_owner and core.pubsub is not fast:

@@ -42,7 +42,7 @@ from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_rules import RulesWanted
 from smartpubsub.node.topics import Topics
 from smartpubsub.predicates import Predicate, as_predicate
-from smartpubsub.protocols.pulsarcast.blocks import cid_from_text
+from smartpubsub.protocols.blocks import cid_from_text
 
 Handler = Callable[[Event], Awaitable[None]]
 

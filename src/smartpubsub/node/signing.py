@@ -34,14 +34,14 @@ class Ed25519Signing(Ed25519Witness):
         self._verified: OrderedDict[bytes, None] = OrderedDict()
         self._verified_count_max = verified_count_max
 
-    def sign(self, id: EventId, predicate: Predicate, payload: bytes) -> bytes:
+    def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """This node's signature for an event of its own."""
-        return self._key.sign(signing_bytes(id, predicate, payload)).signature
+        return self._key.sign(signing_bytes(id, predicate, payload, created_us)).signature
 
     def is_signed(self, publication: Publication) -> bool:
         """Whether an event's signature is its publisher's."""
-        id, predicate, payload, signature, _ = publication
-        content = signing_bytes(id, predicate, payload)
+        id, predicate, payload, signature, _, created_us = publication
+        content = signing_bytes(id, predicate, payload, created_us)
         # All that is signed counts, or else a copy with other content would pass under the same id.
         digest = hashlib.sha256(signature + content).digest()
         if digest in self._verified:

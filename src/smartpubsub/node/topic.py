@@ -24,9 +24,9 @@ from smartpubsub.node.publishing import as_payload
 from smartpubsub.node.topic_events import Entry, TopicReceipt
 from smartpubsub.node.topic_rules import RulesWanted
 from smartpubsub.node.topic_subscription import KeptSubscription, TopicSubscription
+from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
+from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_text
-from smartpubsub.protocols.pulsarcast.car import write_car
 from smartpubsub.protocols.pulsarcast.reading import Wanted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from smartpubsub.node.arrivals import Event
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.receipts import Receipt
-from smartpubsub.protocols.pulsarcast.blocks import cid_text
+from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

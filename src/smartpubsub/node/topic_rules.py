@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from smartpubsub.node.contacts import contact_of
 from smartpubsub.node.errors import NodeError
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text
+from smartpubsub.protocols.blocks import Cid, cid_from_text
 from smartpubsub.protocols.pulsarcast.fields import PEERS_MAX
 from smartpubsub.protocols.pulsarcast.topics import (
     ANYONE,

@@ -14,9 +14,9 @@ from smartpubsub.node.host import HostStoppedError
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic_events import Entry
 from smartpubsub.node.topic_subscription import TopicSubscription
+from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.pubsub import Subscription as Wanted
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by

@@ -12,7 +12,7 @@ import trio
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.topic_events import Entry
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_text
+from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
 
 if TYPE_CHECKING:

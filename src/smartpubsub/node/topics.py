@@ -19,9 +19,9 @@ from smartpubsub.node.topic_events import Entry, TopicReceipt
 from smartpubsub.node.topic_rules import RulesWanted, subtopics_of
 from smartpubsub.node.topic_subscribing import TopicSubscribing
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text
 from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed, TopicStored
 from smartpubsub.protocols.pulsarcast.topics import META, Rules
@@ -126,7 +126,7 @@ class Topics:
         predicate = Predicate.of({cid_text(topic): True})
 
         def send(now: int, _: bool) -> tuple[EventId, list[Effect]]:
-            publication = core.new_event(predicate, payload)
+            publication = core.new_event(predicate, payload, now)
             return publication.id, pulsar.publish_in(topic, publication, now, parents)
 
         began_us = self._engine.host.clock.now()

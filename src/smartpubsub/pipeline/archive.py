@@ -25,9 +25,10 @@ from smartpubsub.pipeline.archive_schemas import (
     BLOCKS,
 )
 from smartpubsub.pipeline.schemas import Table
-from smartpubsub.protocols.pulsarcast.blocks import cid_of_link, cid_text, decode
+from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.checking import check_event, check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
@@ -175,9 +176,9 @@ def _open(row: Row) -> Row:
     if row["reason"] is not None or not isinstance(block, bytes):
         return {}
     try:
-        fields = decode(block)
+        fields = value_in(block)
         if isinstance(fields, dict) and "topic" in fields:
-            return {"kind": EVENT, "link": cid_text(cid_of_link(fields["topic"]))}
+            return {"kind": EVENT, "link": cid_text(cid_in(fields["topic"]))}
         return {"kind": TOPIC, "link": cid_text(read_topic(block).room)}
     except RefusalError as error:
         return {"reason": str(error)}

@@ -23,7 +23,7 @@ from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.folders import Folder, require
 from smartpubsub.pipeline.schemas import Table
 from smartpubsub.pipeline.tables import check_output, read_table
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_from_text, cid_of, cid_text
+from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_of, cid_text
 
 TOPICS, EVENTS, BAD = "topics", "events", "_bad"
 _HANDED_OVER = "_handed_over"

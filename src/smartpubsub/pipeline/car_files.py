@@ -15,8 +15,8 @@ from smartpubsub.pipeline.archive_schemas import BLOCKS
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.folders import Folder, matching
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden, missing_text
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text, is_cid
-from smartpubsub.protocols.pulsarcast.car import CarError, Section, read_sections, write_car
+from smartpubsub.protocols.blocks import Cid, cid_text, is_cid
+from smartpubsub.protocols.car import CarError, Section, read_sections, write_car
 
 ENDING = ".car"
 WHAT = "CAR files, as smartpubsub topic export writes them"

@@ -85,6 +85,7 @@ class NodeCore:
         self._incarnation = 0
         self._last_subscription = 0
         self._last_event = 0
+        self._last_event_us = 0
         self._remembered: dict[bytes, Contact] = {}
         self._has_loaded = False
         self._bootstrap: Sequence[Contact] | None = None
@@ -153,15 +154,21 @@ class NodeCore:
 
         If it is wanted to know when all have it, `Confirmed` comes, where the protocol can tell.
         """
-        event = self.new_event(predicate, payload)
+        event = self.new_event(predicate, payload, now)
         self._effects += self.pubsub.publish(event, now, wants_all=wants_all)
         return event.id, self._taken()
 
-    def new_event(self, predicate: Predicate, payload: bytes) -> Publication:
-        """An event of this node's, numbered and signed, for whichever protocol is to carry it."""
+    def new_event(self, predicate: Predicate, payload: bytes, now: int) -> Publication:
+        """An event of this node's, numbered, dated and signed, for whichever protocol carries it.
+
+        By their times a publisher's events are in the order of their numbers, whatever its clock
+        does.
+        """
         self._last_event += 1
+        self._last_event_us = max(self._last_event_us, now)
         id = EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
-        return Publication.of(id, predicate, payload, self._signing.sign(id, predicate, payload))
+        signature = self._signing.sign(id, predicate, payload, self._last_event_us)
+        return Publication.of(id, predicate, payload, signature, self._last_event_us)
 
     # --- what happens ---
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from smartpubsub.kademlia.keys import field_bytes
+from smartpubsub.kademlia.keys import field_bytes, varint_bytes
 from smartpubsub.predicates import Predicate
 from smartpubsub.seam import Peer
 
@@ -41,15 +41,25 @@ class Publication(NamedTuple):
     payload: bytes
     signature: bytes
     wire_bytes: int
+    created_us: int = 0
+    """When it was published, by its publisher's clock; 0 if that is not said."""
 
     @classmethod
-    def of(cls, id: EventId, predicate: Predicate, payload: bytes, signature: bytes) -> Publication:
+    def of(
+        cls,
+        id: EventId,
+        predicate: Predicate,
+        payload: bytes,
+        signature: bytes,
+        created_us: int = 0,
+    ) -> Publication:
         """An event, measured as a message of libp2p's pubsub.
 
-        Its data is a protobuf message of two fields, the predicate and the payload.
+        Its data is a protobuf message of three fields: the predicate, the payload and the time.
         """
         data = field_bytes(len(str(predicate).encode()))
         data += field_bytes(len(payload)) if payload else 0
+        data += 1 + varint_bytes(created_us) if created_us else 0
         size = (
             field_bytes(len(id.publisher))
             + field_bytes(data)
@@ -57,7 +67,7 @@ class Publication(NamedTuple):
             + field_bytes(len(TOPIC))
             + field_bytes(len(signature))
         )
-        return cls(id, predicate, payload, signature, size)
+        return cls(id, predicate, payload, signature, size, created_us)
 
 
 class Witness(Protocol):
@@ -71,7 +81,7 @@ class Witness(Protocol):
 class Signing(Witness, Protocol):
     """Signs as one peer and verifies what others have signed."""
 
-    def sign(self, id: EventId, predicate: Predicate, payload: bytes) -> bytes:
+    def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """This peer's signature for an event of its own."""
         ...
 

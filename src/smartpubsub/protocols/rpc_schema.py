@@ -77,7 +77,11 @@ _CONTENT = FileDescriptorProto(
     message_type=[
         DescriptorProto(
             name="Content",
-            field=[field("predicate", 1, "string"), field("payload", 2, "bytes")],
+            field=[
+                field("predicate", 1, "string"),
+                field("payload", 2, "bytes"),
+                field("created_us", 3, "uint64"),
+            ],
         ),
     ],
 )

@@ -37,6 +37,8 @@ __all__ = [
 _SIGNED_FIRST = b"libp2p-pubsub:"
 _SEQUENCE = Struct(">II")
 """The incarnation, then the number: later events have larger sequences."""
+_TIME_END_US = 1 << 56
+"""No time in microseconds is as late, and earlier ones can be written as dates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +92,9 @@ def decode(data: bytes, limits: RpcLimits) -> Rpc:
     )
 
 
-def signing_bytes(id: EventId, predicate: Predicate, payload: bytes) -> bytes:
+def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
     """What a publisher signs: all of an event but its hops, which change on the way."""
-    signed: bytes = _event_buffer(id, predicate, payload).SerializeToString()
+    signed: bytes = _event_buffer(id, predicate, payload, created_us).SerializeToString()
     return _SIGNED_FIRST + signed
 
 
@@ -126,13 +128,13 @@ def read_predicate(text: str, limits: RpcLimits) -> Predicate:
 
 
 def _signed_buffer(event: Publication) -> Any:
-    buffer = _event_buffer(event.id, event.predicate, event.payload)
+    buffer = _event_buffer(event.id, event.predicate, event.payload, event.created_us)
     buffer.signature = event.signature
     return buffer
 
 
-def _event_buffer(id: EventId, predicate: Predicate, payload: bytes) -> Any:
-    content = ContentBuffer(predicate=str(predicate), payload=payload)
+def _event_buffer(id: EventId, predicate: Predicate, payload: bytes, created_us: int) -> Any:
+    content = ContentBuffer(predicate=str(predicate), payload=payload, created_us=created_us)
     return EventBuffer(
         publisher=id.publisher,
         data=content.SerializeToString(),
@@ -174,8 +176,10 @@ def _event(buffer: Any, limits: RpcLimits) -> Publication:
     id = _id(buffer.publisher, buffer.seqno, limits)
     content = parsed(ContentBuffer, buffer.data, "predicate and payload")
     limit("a payload", content.payload, limits.payload_bytes_max)
+    if content.created_us >= _TIME_END_US:
+        raise WireError("an event of a time that no clock shows")
     predicate = read_predicate(content.predicate, limits)
-    return Publication.of(id, predicate, content.payload, buffer.signature)
+    return Publication.of(id, predicate, content.payload, buffer.signature, content.created_us)
 
 
 def _control(buffer: Any, limits: RpcLimits) -> Control:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Effect

@@ -39,6 +39,8 @@ RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
 FAN_OUTS = (4, 4, 2, 0)
 PIECES_BYTES = (512 << 10, 512 << 10, 100)
 """How much goes in one message of what is sent in pieces."""
+HISTORIES_US = (0, MINUTE, REFRESH_US)
+"""How long events are kept for those who subscribe later; nobody is to notice anything of it."""
 ENCODED_SHARE = 0.25
 """In how many of the small worlds messages are written and read, which takes time."""
 
@@ -100,6 +102,7 @@ def chance(seed: int, protocol: str) -> Chance:
                     "renew_us": rng.choice(RENEWALS_US),
                     "fan_out_max": rng.choice(FAN_OUTS),
                     "piece_bytes_max": rng.choice(PIECES_BYTES),
+                    "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
                 },
             ),
             nodes=nodes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.pubsub import (
     Delivery,
     Published,
@@ -10,7 +11,6 @@ from smartpubsub.protocols.pubsub import (
     Subscription,
     Unsubscribed,
 )
-from smartpubsub.protocols.pulsarcast.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.told import TopicStored
 from smartpubsub.sim.trace import Row
 

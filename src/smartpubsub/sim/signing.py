@@ -19,7 +19,13 @@ class StandInSigning:
     def __init__(self, peer: Peer) -> None:
         self._signature = _signature_of(peer)
 
-    def sign(self, id: EventId, predicate: Predicate, payload: bytes) -> bytes:  # noqa: ARG002
+    def sign(
+        self,
+        id: EventId,  # noqa: ARG002
+        predicate: Predicate,  # noqa: ARG002
+        payload: bytes,  # noqa: ARG002
+        created_us: int = 0,  # noqa: ARG002
+    ) -> bytes:
         """This peer's signature, whatever the event is."""
         return self._signature
 

@@ -203,7 +203,7 @@ class FastNodes:
                 id, effects = core.publish(predicate, b"", now, wants_all=True)
                 given.append(id)
                 return effects
-            event = core.new_event(predicate, b"")
+            event = core.new_event(predicate, b"", now)
             given.append(event.id)
             fast = self.fast(owner)
             return fast.publish_in(Predicate.parse(group), event, now, wants_all=True)

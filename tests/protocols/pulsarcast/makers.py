@@ -2,8 +2,8 @@
 
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, new_event, sealed_draft
 from smartpubsub.protocols.pulsarcast.topics import META, Rules, Topic, new_meta_topic, new_topic
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from smartpubsub.protocols.pulsarcast.blocks import decode, encode, link
+from smartpubsub.protocols.blocks import decode, encode, link
 from smartpubsub.protocols.pulsarcast.checking import (
     check_draft,
     check_event,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.pubsub import Subscription
-from smartpubsub.protocols.pulsarcast.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, rules_ordered_by
 from tests.protocols.pulsarcast.village import Village

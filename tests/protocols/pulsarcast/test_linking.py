@@ -1,8 +1,8 @@
 """Events that link to what applications say."""
 
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_of, cid_text, encode
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Linking, Rules, Topic
 from tests.protocols.pulsarcast.village import Village
@@ -11,9 +11,9 @@ AUTHOR, NEWCOMER = 0, 15
 
 
 def publish(village: Village, node: int, topic: Topic, payload: bytes, *parents: Cid) -> EventId:
-    core = village.node(node)
-    event = core.new_event(Predicate.of({cid_text(topic.cid): True}), payload)
-    effects = village.core(node).publish_in(topic.cid, event, village.world.now, parents)
+    core, now = village.node(node), village.world.now
+    event = core.new_event(Predicate.of({cid_text(topic.cid): True}), payload, now)
+    effects = village.core(node).publish_in(topic.cid, event, now, parents)
     village.world.carry_out(village.host(node), effects)
     village.run(3)
     return event.id

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.settings import Retention

@@ -4,8 +4,8 @@ import pytest
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import WireError, framed
+from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.pulsarcast import parts
-from smartpubsub.protocols.pulsarcast.blocks import cid_of
 from smartpubsub.protocols.pulsarcast.parts import Head, Parcel, Part, Spread
 from smartpubsub.protocols.pulsarcast.schema import PART_NAMES, ParcelBuffer
 from smartpubsub.protocols.pulsarcast.wire import (

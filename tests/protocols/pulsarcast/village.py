@@ -10,10 +10,10 @@ from smartpubsub.kademlia.messages import wire_bytes as kademlia_bytes
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Published, Refused, Subscribed
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.protocols.pulsarcast.parts import Parcel
 from smartpubsub.protocols.pulsarcast.room import Room

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page

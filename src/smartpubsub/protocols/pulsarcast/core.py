@@ -10,6 +10,7 @@ from typing import Any
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
+from smartpubsub.protocols.blocks import Cid, CidError
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
@@ -22,7 +23,6 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.pulsarcast import parts
 from smartpubsub.protocols.pulsarcast.backfilling import Backfill
 from smartpubsub.protocols.pulsarcast.beating import Beating
-from smartpubsub.protocols.pulsarcast.blocks import Cid, CidError
 from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
 from smartpubsub.protocols.pulsarcast.describing import Describing
 from smartpubsub.protocols.pulsarcast.finding import Finding

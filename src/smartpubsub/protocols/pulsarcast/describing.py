@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.room import Room
 from smartpubsub.protocols.pulsarcast.told import TopicDescribed

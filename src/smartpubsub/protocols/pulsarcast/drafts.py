@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId
-from smartpubsub.protocols.pulsarcast.blocks import (
-    cid_of_link,
-    decode,
+from smartpubsub.protocols.blocks import (
     encode,
     link,
-    time_from_text,
     time_text,
 )
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId
 from smartpubsub.protocols.pulsarcast.events import EVENT_BYTES_MAX, Draft, parents_in
 from smartpubsub.protocols.pulsarcast.fields import (
     check_version,
+    cid_in,
     fields_of,
     malformed,
     natural,
     peer_in,
+    time_in,
     typed,
+    value_in,
 )
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 
@@ -41,15 +41,15 @@ def read_draft(block: bytes) -> Draft:
     """The draft that a block holds; nobody has looked at its signature yet."""
     if len(block) > EVENT_BYTES_MAX:
         raise RefusalError(Reason.OVERSIZED, f"a request of {len(block)} bytes")
-    fields = fields_of(decode(block), "a request", _FIELDS)
+    fields = fields_of(value_in(block), "a request", _FIELDS)
     metadata = fields_of(fields["metadata"], "a request's metadata", _METADATA)
     check_version(metadata)
     signature = typed(fields, "signature", bytes)
-    created_us = time_from_text(metadata["created"])
+    created_us = time_in(metadata["created"])
     if len(signature) != SIGNATURE_BYTES or time_text(created_us) != metadata["created"]:
         malformed("a request is not written as it is signed")
     return Draft(
-        topic=cid_of_link(fields["topic"]),
+        topic=cid_in(fields["topic"]),
         id=EventId(
             peer_in(fields["author"]), natural(metadata, "start"), natural(metadata, "number")
         ),

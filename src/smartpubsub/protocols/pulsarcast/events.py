@@ -7,26 +7,26 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication, Signing
-from smartpubsub.protocols.pulsarcast.blocks import (
+from smartpubsub.protocols.blocks import (
     Cid,
     cid_of,
-    cid_of_link,
     cid_text,
-    decode,
     encode,
     link,
-    time_from_text,
     time_text,
 )
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication, Signing
 from smartpubsub.protocols.pulsarcast.fields import (
     PROTOCOL_VERSION,
     check_version,
+    cid_in,
     fields_of,
     malformed,
     natural,
     peer_in,
+    time_in,
     typed,
+    value_in,
 )
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.seam import Peer
@@ -123,7 +123,8 @@ class TopicEvent:
     def publication(self) -> Publication:
         """The event as all protocols deliver theirs; its predicate names the topic."""
         predicate = Predicate.of({cid_text(self.topic): True})
-        return Publication.of(self.id, predicate, self.draft.payload, self.signature)
+        draft = self.draft
+        return Publication.of(self.id, predicate, draft.payload, self.signature, draft.created_us)
 
 
 def sealed_draft(draft: Draft, signing: Signing) -> Draft:
@@ -187,18 +188,18 @@ def _remembered(event: TopicEvent) -> TopicEvent:
 def _event_in(block: bytes) -> TopicEvent:
     if len(block) > EVENT_BYTES_MAX:
         raise RefusalError(Reason.OVERSIZED, f"an event of {len(block)} bytes")
-    fields = fields_of(decode(block), "an event", _FIELDS)
+    fields = fields_of(value_in(block), "an event", _FIELDS)
     metadata = fields_of(fields["metadata"], "an event's metadata", _METADATA)
     check_version(metadata)
     signatures = _signatures(fields)
     is_announcement = not isinstance(fields["payload"], bytes)
     draft = Draft(
-        topic=cid_of_link(fields["topic"]),
+        topic=cid_in(fields["topic"]),
         id=EventId(
             peer_in(fields["author"]), natural(metadata, "start"), natural(metadata, "number")
         ),
-        created_us=time_from_text(metadata["created"]),
-        payload=cid_of_link(fields["payload"]) if is_announcement else fields["payload"],
+        created_us=time_in(metadata["created"]),
+        payload=cid_in(fields["payload"]) if is_announcement else fields["payload"],
         is_announcement=is_announcement,
         signature=signatures[0] if len(signatures) > 1 else b"",
     )
@@ -229,7 +230,7 @@ def _signatures(fields: dict[str, Any]) -> list[bytes]:
 
 def parents_in(fields: dict[str, Any]) -> tuple[Cid, ...]:
     """The events that one links to, in its fields."""
-    parents = tuple(map(cid_of_link, typed(fields, "parents", list)))
+    parents = tuple(map(cid_in, typed(fields, "parents", list)))
     if len(parents) > PARENTS_MAX:
         raise RefusalError(Reason.OVERSIZED, f"an event that links to {len(parents)} others")
     if len(set(parents)) != len(parents):

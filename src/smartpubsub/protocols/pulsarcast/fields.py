@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
+from smartpubsub.protocols.blocks import BlockError, Cid, cid_of_link, decode, time_from_text
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.seam import Peer
 
@@ -20,6 +21,28 @@ T = TypeVar("T")
 def malformed(detail: str) -> NoReturn:
     """Refuse a descriptor that is none."""
     raise RefusalError(Reason.MALFORMED, detail)
+
+
+def value_in(block: bytes) -> Any:
+    """The value of a block."""
+    return _read(decode, block)
+
+
+def cid_in(value: object) -> Cid:
+    """What a link points to."""
+    return _read(cid_of_link, value)
+
+
+def time_in(value: object) -> int:
+    """The microseconds that a time means."""
+    return _read(time_from_text, value)
+
+
+def _read(read: Callable[[Any], T], value: object) -> T:
+    try:
+        return read(value)
+    except BlockError as error:
+        malformed(str(error))
 
 
 def fields_of(value: object, what: str, names: frozenset[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from smartpubsub.kademlia.queries import Got
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.checking import (
     check_meta_topic,
     check_next_version,

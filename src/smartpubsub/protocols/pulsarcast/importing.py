@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.checking import check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.events import read_event
 from smartpubsub.protocols.pulsarcast.office import Office

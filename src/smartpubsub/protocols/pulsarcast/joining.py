@@ -11,8 +11,8 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact, Key
 from smartpubsub.kademlia.queries import Found
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Subscribed
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.parts import (
     Elsewhere,

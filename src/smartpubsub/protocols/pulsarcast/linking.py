@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.parts import Fetch, Page
 from smartpubsub.protocols.pulsarcast.room import Room

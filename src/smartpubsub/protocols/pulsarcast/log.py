@@ -11,8 +11,8 @@ import heapq
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping
 
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention

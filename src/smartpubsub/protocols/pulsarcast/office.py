@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Found, Got, Put
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import Signing
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.parts import Parcel, Part
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Room

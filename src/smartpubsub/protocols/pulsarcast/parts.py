@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 
 
 class Head(NamedTuple):

@@ -7,9 +7,9 @@ from functools import partial
 
 from smartpubsub.kademlia.queries import Put
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Refused
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import (
     PARENTS_MAX,
     PAYLOAD_BYTES_MAX,

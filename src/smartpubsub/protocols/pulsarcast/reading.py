@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.backfilling import history
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.checking import check_event
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.office import Office

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Published, Refused
-from smartpubsub.protocols.pulsarcast.blocks import Cid
 from smartpubsub.protocols.pulsarcast.checking import check_draft
 from smartpubsub.protocols.pulsarcast.drafts import draft_block, read_draft
 from smartpubsub.protocols.pulsarcast.events import Draft

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, Key, key_of
+from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.pubsub import Subscription
-from smartpubsub.protocols.pulsarcast.blocks import Cid, cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.parts import Head

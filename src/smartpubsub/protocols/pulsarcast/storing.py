@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from smartpubsub.protocols.pulsarcast.blocks import CID_BYTES, Cid, decode, encode
+from smartpubsub.protocols.blocks import CID_BYTES, Cid, encode
 from smartpubsub.protocols.pulsarcast.drafts import draft_block, read_draft
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.fields import value_in
 from smartpubsub.protocols.pulsarcast.office import NAME, Office
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Room, new_room
@@ -138,7 +139,7 @@ class Storing:
     def load(self, values: Sequence[tuple[bytes, bytes]]) -> None:
         """Have back what was kept."""
         topics = {topic.cid: topic for topic in self._read(values, _TOPIC, read_topic)}
-        for record in self._read(values, _ROOM, decode):
+        for record in self._read(values, _ROOM, value_in):
             self._load_room(record["room"], record, topics)
         events = self._read(values, _EVENT, read_event)
         for event in sorted(events, key=lambda event: event.place):

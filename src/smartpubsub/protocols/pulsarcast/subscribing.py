@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Sequence
 from functools import partial
 
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid, CidError, cid_text
 from smartpubsub.protocols.pubsub import Subscription, SubscriptionState, Unsubscribed
-from smartpubsub.protocols.pulsarcast.blocks import Cid, CidError, cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.office import Office
 from smartpubsub.protocols.pulsarcast.room import Room

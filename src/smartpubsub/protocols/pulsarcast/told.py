@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from smartpubsub.protocols.pulsarcast.blocks import Cid
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.topics import Topic
 

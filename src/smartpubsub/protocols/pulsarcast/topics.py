@@ -9,28 +9,28 @@ from functools import lru_cache
 from typing import Any
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import SIGNATURE_BYTES, Signing
-from smartpubsub.protocols.pulsarcast.blocks import (
+from smartpubsub.protocols.blocks import (
     Cid,
     CidError,
     cid_from_text,
     cid_of,
-    cid_of_link,
-    decode,
     encode,
     link,
-    time_from_text,
     time_text,
 )
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, Signing
 from smartpubsub.protocols.pulsarcast.fields import (
     PROTOCOL_VERSION,
     check_version,
+    cid_in,
     fields_of,
     malformed,
     natural,
     peer_in,
     peers_in,
+    time_in,
     typed,
+    value_in,
 )
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.seam import Peer
@@ -194,7 +194,7 @@ def read_topic(block: bytes) -> Topic:
     """The topic that a block describes; nobody has looked at its signature yet."""
     if len(block) > TOPIC_BYTES_MAX:
         raise RefusalError(Reason.OVERSIZED, f"a topic of {len(block)} bytes")
-    fields = fields_of(decode(block), "a topic", _FIELDS)
+    fields = fields_of(value_in(block), "a topic", _FIELDS)
     metadata = fields_of(fields["metadata"], "a topic's metadata", _METADATA)
     check_version(metadata)
     name, subtopics = typed(fields, "name", str), typed(fields, "#", dict)
@@ -209,9 +209,9 @@ def read_topic(block: bytes) -> Topic:
     return Topic(
         name=name,
         author=peer_in(fields["author"]),
-        parent=None if fields["parent"] is None else cid_of_link(fields["parent"]),
-        subtopics={name: cid_of_link(linked) for name, linked in subtopics.items()},
-        created_us=time_from_text(metadata["created"]),
+        parent=None if fields["parent"] is None else cid_in(fields["parent"]),
+        subtopics={name: cid_in(linked) for name, linked in subtopics.items()},
+        created_us=time_in(metadata["created"]),
         version=natural(metadata, "version"),
         rules=_rules(metadata),
         signature=signature,

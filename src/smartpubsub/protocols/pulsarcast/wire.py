@@ -13,8 +13,8 @@ from typing import Any
 from smartpubsub.kademlia.keys import Contact, field_bytes, varint_bytes
 from smartpubsub.kademlia.protobuf import WireError, framed, limit, parsed, unframed
 from smartpubsub.protocols import wire_fields as fields
+from smartpubsub.protocols.blocks import is_cid
 from smartpubsub.protocols.pulsarcast import parts
-from smartpubsub.protocols.pulsarcast.blocks import is_cid
 from smartpubsub.protocols.pulsarcast.parts import Head, Parcel, Part, Spread
 from smartpubsub.protocols.pulsarcast.schema import PART_NAMES, ParcelBuffer
 from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any

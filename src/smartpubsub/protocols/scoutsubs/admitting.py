@@ -232,6 +232,7 @@ class Admitting:
         opened.wants_all = part.wants_all
         opened.began_us = self._began_us(part.age_ms)
         office.storing.keep_record(opened.record(office.now), office.own.peer)
+        office.history.keep(opened.event, opened.attribute)
         self._record(opened)
         office.spreading.keep_at_root(opened)
         self._acknowledge_if_recorded(opened)
@@ -290,7 +291,7 @@ class Admitting:
         """Everybody has confirmed an event."""
         office = self._office
         id, attribute = opened.event.id, opened.attribute
-        office.storing.drop_record(opened.key)
+        office.history.on_done(opened.key)
         keeping = dict.fromkeys(opened.recorded)
         for backup in office.closest(attribute.encode(), office.settings.backups):
             keeping[backup.peer] = None

@@ -72,6 +72,7 @@ class Announcing:
 
     def unsubscribe(self, number: int) -> None:
         """End a subscription of the node's application."""
+        self._office.recalling.forget(number)
         unplaced = self._unplaced.pop(number, None)
         if unplaced is not None:
             self._office.deliver(Unsubscribed(unplaced))
@@ -82,6 +83,11 @@ class Announcing:
         tree.unsubscribe(number)
         self._office.copying.touch(tree, self._office.own.peer)
         self._changed(tree, number, 0)
+
+    def wanted(self, number: int) -> tuple[Predicate, str] | None:
+        """What a subscription wants and the attribute that it is kept under, if it has a place."""
+        known = self._subscriptions.get(number)
+        return None if known is None else (known[0].predicate, known[1])
 
     def state_of(self, number: int) -> SubscriptionState:
         """How far a subscription has come."""
@@ -357,6 +363,7 @@ class Announcing:
             self._office.deliver(Unsubscribed(ending))
         else:
             self._office.deliver(Subscribed(self._subscriptions[number][0]))
+            self._office.recalling.on_in_force(number)
 
     def _tell(self, tree: Tree, peer: Peer, version: int, *, in_force: int) -> None:
         child = tree.children.get(peer)

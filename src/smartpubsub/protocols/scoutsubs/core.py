@@ -24,6 +24,7 @@ from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
 from smartpubsub.protocols.scoutsubs.copying import Copying
+from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.keeping import Keeping
 from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
@@ -31,6 +32,7 @@ from smartpubsub.protocols.scoutsubs.parts import Bundle
 from smartpubsub.protocols.scoutsubs.pieces import SENDER_COUNT_MAX, Pieces
 from smartpubsub.protocols.scoutsubs.probing import Probing
 from smartpubsub.protocols.scoutsubs.raising import LAST_KNOWN_MAX, Raising
+from smartpubsub.protocols.scoutsubs.recalling import Past, Recalling
 from smartpubsub.protocols.scoutsubs.seeking import Seeking
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spreading import Spreading
@@ -58,6 +60,8 @@ class ScoutSubs:
         office.storing = Storing(office)
         office.offering = Offering(office)
         office.probing = Probing(office)
+        office.history = History(office)
+        office.recalling = Recalling(office)
         self._is_placed = False
         self._is_loaded = False
         self._has_joined = False
@@ -87,6 +91,8 @@ class ScoutSubs:
             parts.PullOwn: lambda c, _: office.copying.on_pull_own(c.peer),
             parts.PulledOwn: lambda c, p: office.copying.on_pulled_own(c.peer, p),
             parts.Adopt: office.seeking.on_adopt,
+            parts.Recall: lambda c, p: office.history.on_recall(c.peer, p),
+            parts.Recalled: lambda c, p: office.recalling.on_recalled(c.peer, p),
             parts.Probe: lambda c, p: office.probing.on_probe(c.peer, p),
             parts.Alive: lambda c, p: office.probing.on_alive(c.peer, p),
         }
@@ -103,6 +109,7 @@ class ScoutSubs:
             "copy": office.copying.on_timer,
             "probe": office.probing.on_timer,
             "recover": office.copying.on_recover_timer,
+            "recall": office.recalling.on_timer,
             "tick": self._tick,
         }
 
@@ -112,6 +119,15 @@ class ScoutSubs:
         """Take a new subscription; `Subscribed` comes when it is in force."""
         self.office.now = now
         self._when_joined(lambda: self.office.announcing.subscribe(subscription))
+        return self.office.taken()
+
+    def recall(self, number: int, past: Past, now: int) -> list[Effect]:
+        """Have a subscription begin with what was published before it; `CaughtUp` comes after that.
+
+        To be called before anything is delivered to the subscription.
+        """
+        self.office.now = now
+        self._when_joined(lambda: self.office.recalling.recall(number, past))
         return self.office.taken()
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
@@ -160,6 +176,7 @@ class ScoutSubs:
                 self._on_timer(name)
             case Told(Found() as found):
                 office.seeking.on_found(found)
+                office.recalling.on_found(found)
             case Told(Joined(known)):
                 self._on_joined(known)
             case Loaded(_, values):
@@ -252,6 +269,7 @@ class ScoutSubs:
         office.spreading.tick()
         office.storing.tick()
         office.offering.tick()
+        office.history.tick()
         office.probing.tick()
 
     def _expire(self, attribute: str) -> None:
@@ -285,6 +303,7 @@ class ScoutSubs:
         children = [len(tree.children) for tree in trees]
         copied = [len(copy.children) for copy in copies]
         waiting, records = office.admitting.waiting_count, settings.record_count_max
+        history, recalling = office.history, office.recalling
         bounds = (
             Bound("trees", len(trees), settings.tree_count_max),
             Bound("children in a tree", max(children, default=0), settings.child_count_max),
@@ -297,6 +316,9 @@ class ScoutSubs:
             Bound("events that wait on their way up", waiting, records),
             Bound("events that are not yet admitted", len(office.raising), records),
             Bound("attributes published to", office.raising.last_count, LAST_KNOWN_MAX),
+            Bound("history of an attribute", history.longest, settings.history_count_max),
+            Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
+            Bound("subscriptions that read history", len(recalling), settings.recall_count_max),
             Bound("peers with incomplete pieces", len(self._pieces), SENDER_COUNT_MAX),
             Bound("events before joining", len(self._early_events), records),
         )

@@ -52,6 +52,7 @@ class Keeping:
     def _keep(self, key: EventKey, record: Record, owner: Peer) -> None:
         self._kept[key] = _Kept(record, owner, self._office.now - record.age_ms * MS)
         self._office.storing.keep_record(record, owner)
+        self._office.history.keep(record.event, record.attribute)
 
     def restore(self, owner: Peer, record: Record) -> None:
         """Keep an event again that was kept, or in this node's own care, before a restart."""
@@ -79,7 +80,7 @@ class Keeping:
     def forget(self, key: EventKey) -> None:
         """An event needs not be kept, or is in this node's own care now."""
         if self._kept.pop(key, None) is not None:
-            self._office.storing.drop_record(key)
+            self._office.history.on_done(key)
 
     def owners(self) -> list[Peer]:
         """Those for whom events are kept."""

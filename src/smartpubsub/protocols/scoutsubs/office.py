@@ -14,6 +14,7 @@ from smartpubsub.protocols.scoutsubs.holdings import Holdings
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Part, Piece
 from smartpubsub.protocols.scoutsubs.pieces import in_pieces
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.sizes import event_bytes_in
 from smartpubsub.protocols.scoutsubs.tree import Tree
 from smartpubsub.protocols.scoutsubs.vouching import Vouching
 from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.admitting import Admitting
     from smartpubsub.protocols.scoutsubs.announcing import Announcing
     from smartpubsub.protocols.scoutsubs.copying import Copying
+    from smartpubsub.protocols.scoutsubs.history import History
     from smartpubsub.protocols.scoutsubs.keeping import Keeping
     from smartpubsub.protocols.scoutsubs.offering import Offering
     from smartpubsub.protocols.scoutsubs.probing import Probing
     from smartpubsub.protocols.scoutsubs.raising import Raising
+    from smartpubsub.protocols.scoutsubs.recalling import Recalling
     from smartpubsub.protocols.scoutsubs.seeking import Seeking
     from smartpubsub.protocols.scoutsubs.spreading import Spreading
     from smartpubsub.protocols.scoutsubs.storing import Storing
@@ -53,6 +56,8 @@ class Office:
     storing: Storing
     offering: Offering
     probing: Probing
+    history: History
+    recalling: Recalling
 
     def __init__(
         self, settings: ScoutSettings, kademlia: Kademlia, signing: Signing, rng: Random
@@ -145,12 +150,12 @@ class Office:
         bundle: list[Part] = []
         size = 0
         for part in self._sendable(self._queues.pop(peer)):
-            event = getattr(part, "event", None)
-            size += event.wire_bytes if event is not None else 0
+            added = event_bytes_in(part)
+            size += added
             is_long = size > EVENT_BYTES_MAX or len(bundle) == PARTS_MAX
             if bundle and (is_long or isinstance(part, Piece)):
                 self._effects.append(Send(peer, Bundle(tuple(bundle))))
-                bundle, size = [], event.wire_bytes if event is not None else 0
+                bundle, size = [], added
             bundle.append(part)
         self._effects.append(Send(peer, Bundle(tuple(bundle))))
 

@@ -239,6 +239,36 @@ class Adopt(NamedTuple):
     instead_of: Peer
 
 
+# --- the past ---
+
+
+class Recall(NamedTuple):
+    """Which events of an attribute match that come after a place in the order of their times?"""
+
+    attribute: str
+    number: int
+    predicate: Predicate
+    since_us: int
+    after: EventId | None
+    """Of that time only those that come after this one."""
+    newest: int
+    """Of these the newest so many; 0 for all."""
+    about: EventId | None
+    """If it is given nothing is asked but what is known of one event; the end of its publisher's
+    id will do."""
+
+
+class Recalled(NamedTuple):
+    """The first of those events, in their order."""
+
+    attribute: str
+    number: int
+    events: tuple[Publication, ...]
+    has_more: bool
+    oldest_us: int
+    """Of when the oldest event is that is kept of the attribute; 0 if none is."""
+
+
 # --- is anybody there ---
 
 
@@ -291,6 +321,8 @@ Part: TypeAlias = (
     | PullOwn
     | PulledOwn
     | Adopt
+    | Recall
+    | Recalled
     | Probe
     | Alive
     | Piece

@@ -39,6 +39,8 @@ _PART_FIELDS = [
     field("want", 22, "message Want"),
     field("elsewhere", 23, "message Elsewhere"),
     field("piece", 24, "message Piece"),
+    field("recall", 25, "message Recall"),
+    field("recalled", 26, "message Recalled"),
 ]
 
 _PEER_FIELDS = [field("id", 1, "bytes"), field("addrs", 2, "bytes", repeated=True)]  # As kad-dht.
@@ -185,6 +187,24 @@ _FILE = FileDescriptorProto(
         ),
         _message("PulledOwn", field("trees", 1, "message Tree", repeated=True)),
         _message("Adopt", field("attribute", 1, "string"), field("instead_of", 2, "bytes")),
+        _message(
+            "Recall",
+            field("attribute", 1, "string"),
+            field("number", 2, "uint64"),
+            field("predicate", 3, "string"),
+            field("since_us", 4, "uint64"),
+            field("after", 5, "message EventId"),
+            field("newest", 6, "uint64"),
+            field("about", 7, "message EventId"),
+        ),
+        _message(
+            "Recalled",
+            field("attribute", 1, "string"),
+            field("number", 2, "uint64"),
+            field("events", 3, "bytes", repeated=True),
+            field("has_more", 4, "bool"),
+            field("oldest_us", 5, "uint64"),
+        ),
         _message("Probe", field("number", 1, "uint64")),
         _message(
             "Piece",

@@ -72,6 +72,21 @@ class ScoutSettings:
     stored_bytes_max: int = 512 << 20
     """Of events and filters in storage."""
 
+    history_us_max: int = 0
+    """How long events are kept for those who subscribe later; 0 for not at all."""
+    history_count_max: int = 10_000
+    """Of one attribute; the oldest go first."""
+    history_bytes_max: int = 64 << 20
+    """Of all attributes together, with what events take in memory beside what they say."""
+    page_count_max: int = 500
+    page_bytes_max: int = 256 << 10
+    """How much of what is kept goes in one message."""
+    recall_count_max: int = 100
+    """How many subscriptions of a node read history at a time."""
+    recalled_count_max: int = 100_000
+    recalled_bytes_max: int = 128 << 20
+    """How much one of them reads, with what comes for it meanwhile."""
+
     @property
     def seen_us(self) -> int:
         """How long an event is remembered, so that no copy of it is delivered again.

@@ -26,11 +26,20 @@ from smartpubsub.protocols.wire_sizes import (
     of_text,
 )
 
+_WITH_EVENT = (parts.Notify, parts.Raise, parts.Record)
+
 
 def wire_bytes(bundle: Bundle) -> int:
     """The length of a bundle in protobuf, with the varint before it that frames it."""
     size = sum([field_bytes(_part(part)) for part in bundle.parts])
     return size + varint_bytes(size)
+
+
+def event_bytes_in(part: Part) -> int:
+    """How many bytes of events a part brings."""
+    if isinstance(part, parts.Recalled):
+        return sum([event.wire_bytes for event in part.events])
+    return part.event.wire_bytes if isinstance(part, _WITH_EVENT) else 0
 
 
 def entry_bytes(entry: Any) -> int:
@@ -205,6 +214,27 @@ def _pulled_own(part: parts.PulledOwn) -> int:
     return sum(field_bytes(of_text(name) + _children(children)) for name, children in part.trees)
 
 
+def _recall(part: parts.Recall) -> int:
+    return (
+        of_text(part.attribute)
+        + of_number(part.number)
+        + of_predicate(part.predicate)
+        + of_number(part.since_us)
+        + sum([_id(id) for id in (part.after, part.about) if id is not None])
+        + of_number(part.newest)
+    )
+
+
+def _recalled(part: parts.Recalled) -> int:
+    return (
+        of_text(part.attribute)
+        + of_number(part.number)
+        + sum([field_bytes(event.wire_bytes) for event in part.events])
+        + of_flag(part.has_more)
+        + of_number(part.oldest_us)
+    )
+
+
 def _piece(part: parts.Piece) -> int:
     numbers = of_number(part.number) + of_number(part.place) + of_number(part.pieces)
     return numbers + field_bytes(_part(part.part))
@@ -235,6 +265,8 @@ _SIZES: dict[type, Callable[[Any], int]] = {
     parts.Offer: _offer,
     parts.Want: _about_event,
     parts.Elsewhere: _elsewhere,
+    parts.Recall: _recall,
+    parts.Recalled: _recalled,
 }
 
 _WITH_LONG_TAG = frozenset(
@@ -248,6 +280,8 @@ _WITH_LONG_TAG = frozenset(
         parts.Want,
         parts.Elsewhere,
         parts.Piece,
+        parts.Recall,
+        parts.Recalled,
     }
 )
 """Those whose number in a bundle is beyond 15."""

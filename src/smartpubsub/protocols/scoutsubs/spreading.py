@@ -113,7 +113,7 @@ class Spreading:
         office = self._office
         own, children = tree.interested(event.predicate)
         if self._delivered.add((event.id, tree.attribute), office.now) and own:
-            office.deliver(Delivery(event, own, hops))
+            office.recalling.deliver(Delivery(event, own, hops))
         targets = {
             peer: Target(tree.children[peer].backups) for peer in children if peer != excluded
         }

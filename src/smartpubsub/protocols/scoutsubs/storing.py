@@ -1,7 +1,8 @@
 """What a node keeps through crashes, so that it comes back with everything it has acknowledged.
 
 Others have copies of all of it, but all may be killed at once, or there may be no others. Stored
-are the events in a node's care and those that it keeps as a backup, and what its children want.
+are the events in a node's care and those that it keeps as a backup, and what its children want. An
+event that is done and stays for those who subscribe later is not stored again, but marked.
 Where somebody else knows better after a restart, what was stored does not count.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey
@@ -22,6 +24,7 @@ from smartpubsub.seam import Load, Peer, Store
 
 STORED = b"scout/"
 _RECORD = STORED + b"record/"
+_DONE = STORED + b"done/"
 _CHILD = STORED + b"child/"
 _CHILD_BYTES_MAX = 4 << 20
 """A child that wants more than this is not stored; its copies have to do."""
@@ -58,12 +61,26 @@ class Storing:
         """Store an event, in whose care it is, and when it was published."""
         began_us = self._office.now - record.age_ms * MS
         content = encode(Bundle((record._replace(age_ms=0),)))
-        key = _record_key((record.event.id, record.attribute))
-        self._put(key, _counted(owner) + _SINCE.pack(began_us) + content)
+        name = _named((record.event.id, record.attribute))
+        self._put(_RECORD + name, _counted(owner) + _SINCE.pack(began_us) + content)
+        self._drop(_DONE + name)
 
     def drop_record(self, key: EventKey) -> None:
-        """Everybody has an event."""
-        self._drop(_record_key(key))
+        """Everybody has an event, and nobody will ask for it."""
+        name = _named(key)
+        self._drop(_RECORD + name)
+        self._drop(_DONE + name)
+
+    def mark_done(self, key: EventKey) -> None:
+        """Everybody has an event, which stays for those who will ask for it."""
+        name = _named(key)
+        if _RECORD + name in self._sizes:
+            self._put(_DONE + name, b"")
+
+    def drop_done(self, key: EventKey) -> None:
+        """An event does not stay any longer, unless somebody has not got it yet."""
+        if _DONE + _named(key) in self._sizes:
+            self.drop_record(key)
 
     def keep_child(self, tree: Tree, peer: Peer) -> None:
         """Store what a child wants, or that it wants nothing any more."""
@@ -102,14 +119,30 @@ class Storing:
     def on_loaded(self, values: Iterable[tuple[bytes, bytes]]) -> None:
         """Take note of what was stored."""
         self._read_us = self._office.now
+        done: dict[bytes, None] = {}
+        past: list[tuple[Publication, str]] = []
         for key, value in values:
             self._sizes[key] = len(key) + len(value)
             self.bytes_held += self._sizes[key]
+            if key.startswith(_DONE):
+                done[key.removeprefix(_DONE)] = None
+                continue
             try:
                 self._read(key, value)
             except (WireError, IndexError, ValueError, struct.error):
                 self._office.refusals["stored"] += 1
                 self._drop(key)
+        records, self._records = self._records, []
+        for owner, record in records:
+            name = _named((record.event.id, record.attribute))
+            if name in done:
+                del done[name]
+                past.append((record.event, record.attribute))
+            else:
+                self._records.append((owner, record))
+        for name in done:  # Of what was not stored whole.
+            self._drop(_DONE + name)
+        self._office.history.restore(past)
 
     def _read(self, key: bytes, value: bytes) -> None:
         if key.startswith(_RECORD):
@@ -172,9 +205,9 @@ def _counted(peer: Peer) -> bytes:
     return bytes([len(peer)]) + peer
 
 
-def _record_key(key: EventKey) -> bytes:
+def _named(key: EventKey) -> bytes:
     (publisher, incarnation, number), attribute = key
-    return _RECORD + _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
+    return _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
 
 
 def _part(kind: type[AnyPart], content: bytes) -> AnyPart:

@@ -89,6 +89,8 @@ _WRITE: dict[str, Write] = {
     "part": lambda part: {PART_NAMES[type(part).__name__]: _written(part)},
     "id": _written,
     "event": event_bytes,
+    "events": lambda events: [event_bytes(event) for event in events],
+    **dict.fromkeys(("after", "about"), lambda id: _written(id) if id else None),
     "base": lambda base: base + 1,
     "predicate": str,
     **dict.fromkeys(("added", "removed", "filters", "others"), _predicates_written),
@@ -149,16 +151,18 @@ def _tree(buffer: Any, taken: Taken) -> tuple[str, tuple[ChildCopy, ...]]:
 
 _NUMBERS = (
     *("incarnation", "version", "in_force", "previous", "number"),
-    *("age_ms", "root_ms", "place", "pieces"),
+    *("age_ms", "root_ms", "place", "pieces", "since_us", "oldest_us", "newest"),
 )
 _FLAGS = (
     *("is_retry", "wants_whole", "wants_all", "is_resend"),
-    *("is_root", "is_whole", "was_root", "is_full"),
+    *("is_root", "is_whole", "was_root", "is_full", "has_more"),
 )
 
 _READ: dict[str, Read] = {
     "id": _id,
     "event": fields.event,
+    "events": each(fields.event),
+    **dict.fromkeys(("after", "about"), if_any(_id)),
     "attribute": fields.attribute,
     "predicate": fields.predicate,
     "refusal": fields.text,

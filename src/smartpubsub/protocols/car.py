@@ -8,8 +8,9 @@ from typing import BinaryIO, NamedTuple
 from multiformats import varint
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.protocols.pulsarcast.blocks import (
+from smartpubsub.protocols.blocks import (
     CID_BYTES,
+    BlockError,
     Cid,
     cid_of,
     cid_of_link,
@@ -18,7 +19,6 @@ from smartpubsub.protocols.pulsarcast.blocks import (
     encode,
     link,
 )
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 
 SECTION_BYTES_MAX = 4 << 20
 _VARINT_BYTES_MAX = 9
@@ -68,7 +68,7 @@ def read_sections(file: BinaryIO) -> tuple[list[Cid], Iterator[Section]]:
         if fields["version"] != 1:
             raise CarError("a CAR file of another version; version 1 is read")
         roots = [cid_of_link(root) for root in fields["roots"]]
-    except (RefusalError, KeyError, TypeError):
+    except (BlockError, KeyError, TypeError):
         raise CarError("no CAR file of dag-cbor blocks") from None
     return roots, _sections(file)
 

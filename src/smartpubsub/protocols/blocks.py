@@ -14,7 +14,6 @@ import dag_cbor
 from multiformats import CID, multibase
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 
 Cid: TypeAlias = bytes
 """A content id."""
@@ -25,6 +24,10 @@ CID_BYTES = len(_HEAD) + hashlib.sha256().digest_size
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+class BlockError(SmartPubSubError):
+    """Bytes that are no block, or something in a block that is not what it should be."""
 
 
 class CidError(SmartPubSubError):
@@ -48,7 +51,7 @@ def decode(block: bytes) -> Any:
         return dag_cbor.decode(block)
     except (dag_cbor.decoding.err.CBORDecodingError, RecursionError, ValueError) as error:
         problem = str(error).partition("\n")[0] or type(error).__name__
-        raise RefusalError(Reason.MALFORMED, f"no dag-cbor: {problem}") from None
+        raise BlockError(f"no dag-cbor: {problem}") from None
 
 
 def cid_of(block: bytes) -> Cid:
@@ -70,7 +73,7 @@ def cid_of_link(value: object) -> Cid:
     """What a link in a block points to."""
     cid = bytes(value) if isinstance(value, CID) else b""
     if not is_cid(cid):
-        raise RefusalError(Reason.MALFORMED, "something that is no link to a block of dag-cbor")
+        raise BlockError("something that is no link to a block of dag-cbor")
     return cid
 
 
@@ -117,5 +120,5 @@ def time_from_text(text: object) -> int:
     except (TypeError, ValueError):
         read = None
     if read is None or read.tzinfo is None:
-        raise RefusalError(Reason.MALFORMED, "a time that is not ISO 8601 with a zone")
+        raise BlockError("a time that is not ISO 8601 with a zone")
     return (read - _EPOCH) // _MICROSECOND

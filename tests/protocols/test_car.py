@@ -4,8 +4,8 @@ from io import BytesIO
 
 import pytest
 
-from smartpubsub.protocols.pulsarcast.blocks import cid_of, encode
-from smartpubsub.protocols.pulsarcast.car import CarError, read_car, write_car
+from smartpubsub.protocols.blocks import cid_of, encode
+from smartpubsub.protocols.car import CarError, read_car, write_car
 
 BLOCKS = [encode({}), encode([1, 2, 3]), encode({"payload": bytes(1_000)})]
 ROOT = cid_of(BLOCKS[0])
