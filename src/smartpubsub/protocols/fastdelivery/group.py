@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from smartpubsub.matching import Index
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import Book
 from smartpubsub.protocols.fastdelivery.parts import Request
+from smartpubsub.protocols.fastdelivery.wants import Wants
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 
@@ -60,25 +60,4 @@ class Group:
     advertised_us: int = 0
     last_delegation: int = 0
     last_region: int = 0
-    _index: Index = field(default_factory=Index)
-    _keys: dict[Peer, tuple[int, ...]] = field(default_factory=dict)
-    _peers: dict[int, Peer] = field(default_factory=dict)
-    _last_key: int = 0
-
-    def interested(self, event: Predicate) -> dict[Peer, None]:
-        """The members that want an event."""
-        return dict.fromkeys(self._peers[key] for key in sorted(self._index.match(event)))
-
-    def file(self, peer: Peer, predicates: tuple[Predicate, ...]) -> None:
-        """Take note of what a member wants, which is nothing if it has left."""
-        for key in self._keys.pop(peer, ()):
-            self._index.remove(key)
-            del self._peers[key]
-        keys = []
-        for predicate in predicates:
-            self._last_key += 1
-            self._index.add(self._last_key, predicate)
-            self._peers[self._last_key] = peer
-            keys.append(self._last_key)
-        if keys:
-            self._keys[peer] = tuple(keys)
+    wants: Wants = field(default_factory=Wants)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.matching import Index
 from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.parts import (
     Agreed,
@@ -27,6 +26,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Release,
     Working,
 )
+from smartpubsub.protocols.fastdelivery.wants import Wants
 from smartpubsub.seam import Peer
 
 FINISHED_COUNT_MAX = 1_000
@@ -43,10 +43,7 @@ class Post:
     charges: dict[Peer, Charge] = field(default_factory=dict)
     _versions: dict[Peer, int] = field(default_factory=dict)
     """Which delegation spoke last of somebody, whether or not it is still in care."""
-    _index: Index = field(default_factory=Index)
-    _keys: dict[Peer, list[int]] = field(default_factory=dict)
-    _peers: dict[int, Peer] = field(default_factory=dict)
-    _last_key: int = 0
+    _wants: Wants = field(default_factory=Wants)
 
     def apply(self, part: Delegate) -> bool:
         """Take what an owner says of its members; False if it is more than was granted."""
@@ -69,30 +66,19 @@ class Post:
 
     def interested(self, relay: Relay) -> list[Peer]:
         """Those in care who want an event."""
-        wanting = dict.fromkeys(
-            self._peers[k] for k in sorted(self._index.match(relay.event.predicate))
-        )
+        wanting = self._wants.of(relay.event.predicate)
         if relay.only:
             asked = dict.fromkeys(relay.only)
             return [peer for peer in wanting if peer in asked]
         return list(wanting)
 
     def _file(self, charge: Charge) -> None:
-        peer = charge.contact.peer
-        self._unfile(peer)
-        self.charges[peer] = charge
-        self._keys[peer] = []
-        for predicate in charge.predicates:
-            self._last_key += 1
-            self._index.add(self._last_key, predicate)
-            self._peers[self._last_key] = peer
-            self._keys[peer].append(self._last_key)
+        self.charges[charge.contact.peer] = charge
+        self._wants.put(charge.contact.peer, charge.predicates)
 
     def _unfile(self, peer: Peer) -> None:
         self.charges.pop(peer, None)
-        for key in self._keys.pop(peer, ()):
-            self._index.remove(key)
-            del self._peers[key]
+        self._wants.put(peer, ())
 
 
 @dataclass(slots=True)

@@ -179,7 +179,7 @@ class Owning:
         group.renewed_us[peer] = office.now
         if known is None or _told_apart(known) != _told_apart(request):
             office.records.put_member(group, request)
-            group.file(peer, request.predicates)
+            group.wants.put(peer, request.predicates)
         if request.region:
             self._place(group, request, request.region)
         else:
@@ -212,7 +212,7 @@ class Owning:
             return
         group.renewed_us.pop(peer, None)
         group.questions.pop(peer, None)
-        group.file(peer, ())
+        group.wants.put(peer, ())
         self._office.records.drop_member(group, peer)
         self._forget_silence(group, peer)
         group.book.remove(peer)

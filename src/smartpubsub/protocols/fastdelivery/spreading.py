@@ -68,7 +68,7 @@ class Spreading:
             self._spread(record)
 
     def _spread(self, record: Record) -> None:
-        record.waiting = record.group.interested(record.event.predicate)
+        record.waiting = record.group.wants.of(record.event.predicate)
         self._send(record, list(record.waiting), is_first=True)
         self._check(record)
 
