@@ -206,7 +206,7 @@ def test_a_node_that_is_blocked_loses_nothing(tmp_path: Path) -> None:
 def test_a_subscription_can_be_left_while_another_blocks_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smartpubsub.node.subscribing.LEAVE_S_MAX", 0.05)
+    monkeypatch.setattr("smartpubsub.node.engine.LEAVE_S_MAX", 0.05)
 
     async def main() -> None:
         async with node_in(tmp_path) as node, node.subscribe("a", buffer_count_max=1) as full:

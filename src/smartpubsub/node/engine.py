@@ -36,12 +36,14 @@ from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.seam import Effect
 from smartpubsub.sim.stacks import STACKS
 
 _log = logging.getLogger(__name__)
 
 JOIN_S_MAX = 30.0
 """How long a node waits until it has its place."""
+LEAVE_S_MAX = 5.0
 FREE_SHARE = 16
 """The part of the storage that subscriptions leave free: one in so many."""
 
@@ -99,6 +101,16 @@ class Engine:
                 f"the storage has no room for {size:,} bytes more;"
                 " end subscriptions, or allow more with stored_bytes_max"
             )
+
+    async def have_ended(self, end: Callable[[int], list[Effect]]) -> None:
+        """Have the core told that something is over, if it runs.
+
+        If a subscription holds the node up, that is done when this is over, and not waited for.
+        """
+        with trio.move_on_after(LEAVE_S_MAX) as limit, suppress(HostStoppedError):
+            limit.shield = True
+            if self._host is not None:
+                await self._host.do(end)
 
     @asynccontextmanager
     async def running(self, on_end: Callable[[], None]) -> AsyncIterator[trio.Nursery]:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import trio
-
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.contacts import contact_of, text_of
@@ -32,8 +30,6 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pubsub import SubscriptionState
 from smartpubsub.seam import Effect
-
-LEAVE_S_MAX = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -241,17 +237,8 @@ class Groups:
             return
         self._subscribing.unregister(number)
         subscription.finish()
-        if not self._engine.is_running:
-            return
         self._engine.calls.forget("subscribe", number)
-        fast = self._engine.fast
-
-        def leave(now: int) -> list[Effect]:
-            return fast.unsubscribe(number, now)
-
-        with trio.move_on_after(LEAVE_S_MAX) as limit:
-            limit.shield = True
-            await self._engine.host.do(leave)
+        await self._engine.have_ended(lambda now: self._engine.fast.unsubscribe(number, now))
 
     async def leave(self, group: Predicate, owner: str | None) -> int:
         """Leave a group however often it was joined; how often that was."""

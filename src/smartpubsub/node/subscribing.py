@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 
-import trio
-
-from smartpubsub.node.arrivals import BUFFER_COUNT_MAX, Event, Overflow, Subscription, Wish
+from smartpubsub.node.arrivals import (
+    BUFFER_COUNT_MAX,
+    Event,
+    Overflow,
+    Subscription,
+    Wish,
+    must_be_open,
+)
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NoSubscriptionError
-from smartpubsub.node.host import Host, HostStoppedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
 from smartpubsub.seam import Effect
-
-LEAVE_S_MAX = 5.0
 
 
 class Subscribing:
@@ -92,31 +93,27 @@ class Subscribing:
             return
         subscription.finish()
         self.on_room()
-        if self._engine.is_running:
-            await self._unsubscribe(self._engine.host, number)
+        await self._unsubscribe(number)
 
     async def unsubscribe(self, number: int) -> None:
         """End a subscription by its number, also one that nobody takes events of."""
-        host = self._engine.host
+        must_be_open(self._engine.is_running)
         if number not in self._engine.core.subscriptions:
             numbers = ", ".join(map(str, self._engine.core.subscriptions)) or "none"
             raise NoSubscriptionError(f"there is no subscription {number}; there are {numbers}")
         if number in self._taken:
             await self.end(self._taken[number])
         else:
-            await self._unsubscribe(host, number)
+            await self._unsubscribe(number)
 
-    async def _unsubscribe(self, host: Host, number: int) -> None:
+    async def _unsubscribe(self, number: int) -> None:
         core = self._engine.core
 
         def unsubscribe(now: int) -> list[Effect]:
             return core.unsubscribe(number, now) if number in core.subscriptions else []
 
         self._engine.calls.forget("subscribe", number)
-        # If another subscription holds the node up, this is done when that is over.
-        with trio.move_on_after(LEAVE_S_MAX) as limit, suppress(HostStoppedError):
-            limit.shield = True
-            await host.do(unsubscribe)
+        await self._engine.have_ended(unsubscribe)
         self._unclaimed.pop(number, None)
 
     def leave(self, subscription: Subscription) -> None:

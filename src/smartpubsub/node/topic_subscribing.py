@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-import trio
-
 from smartpubsub.node.arrivals import Subscription, Wish
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
@@ -21,8 +19,6 @@ from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 from smartpubsub.seam import Effect
-
-LEAVE_S_MAX = 5.0
 
 ReadHistory = Callable[[Cid, WantedHistory], Awaitable[list[Entry]]]
 
@@ -100,7 +96,7 @@ class TopicSubscribing:
         return True
 
     async def _end(self, subscription: Subscription) -> None:
-        if self._leave(subscription) and self._engine.is_running:
+        if self._leave(subscription):
             assert subscription.number is not None
             await self._unsubscribe(subscription.number)
 
@@ -111,9 +107,7 @@ class TopicSubscribing:
             is_there = number in pulsar.office.subscribing.wanted
             return pulsar.unsubscribe(number, now) if is_there else []
 
-        with trio.move_on_after(LEAVE_S_MAX) as limit, suppress(HostStoppedError):
-            limit.shield = True
-            await self._engine.host.do(unsubscribe)
+        await self._engine.have_ended(unsubscribe)
 
     # --- what is kept ---
 
