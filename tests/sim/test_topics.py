@@ -85,6 +85,7 @@ def with_crashes(workload: Workload, count: int) -> Workload:
     [
         9,  # The only one who may publish is gone for good.
         11,  # A keeper that was also a subscriber fetched what it was owed as if it were old.
+        57_812_699,  # Waiting longer for lost answers made answers seem to take longer.
     ],
 )
 def test_what_chance_has_found_once_is_found_no_more(seed: int) -> None:

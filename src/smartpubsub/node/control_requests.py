@@ -90,13 +90,18 @@ def _predicate(value: object) -> Predicate:
     return Predicate.parse(value, ATTRIBUTE_COUNT_MAX)  # The node has a limit of its own.
 
 
-def _payload(value: object) -> bytes:
+def _bytes(value: object, what: str) -> bytes:
     try:
-        payload = base64.b64decode(value, validate=True) if isinstance(value, str) else None
+        read = base64.b64decode(value, validate=True) if isinstance(value, str) else None
     except (Base64Error, ValueError):
-        payload = None
-    if payload is None:
-        raise ValueError("a payload is written in base 64")
+        read = None
+    if read is None:
+        raise ValueError(f"{what} is written in base 64")
+    return read
+
+
+def _payload(value: object) -> bytes:
+    payload = _bytes(value, "a payload")
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise ValueError(too_long())
     return payload
@@ -135,7 +140,7 @@ def _links(value: object) -> dict[str, str | None]:
 def _blocks(value: object) -> list[bytes]:
     if not isinstance(value, list):
         raise ValueError("blocks are a list, each written in base 64")
-    return [_payload(each) for each in value]
+    return [_bytes(each, "a block") for each in value]  # How long they are the core judges.
 
 
 def _switch(value: object) -> bool:

@@ -183,7 +183,13 @@ class Topics:
         """Keep a topic whole from now on, or not any more."""
         await self.versions(topic)
         pulsar = self._engine.pulsar
-        await self._engine.host.do(lambda now: pulsar.pin(topic, is_pinned, now))
+
+        def pin(now: int) -> list[Effect]:
+            if topic not in pulsar.office.room_of:  # The node has left its tree in this moment.
+                raise _not_found(topic)
+            return pulsar.pin(topic, is_pinned, now)
+
+        await self._engine.host.do(pin)
 
     def stock(self, topic: Cid) -> Stock:
         """What the node has of a topic that it knows."""

@@ -2,9 +2,11 @@
 
 import pytest
 
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic
 from smartpubsub.seam import Disconnected
+from smartpubsub.sim.network import NetworkOptions
 from tests.protocols.pulsarcast.village import Village
 
 
@@ -133,6 +135,16 @@ def test_a_tree_is_whole_again_within_seconds(seed: int, is_root: bool) -> None:
     village.run(1)
     for node in range(30):
         assert village.payloads(node) == ([] if node in lost else [b"x"])
+
+
+def test_answers_do_not_seem_to_take_longer_because_some_get_lost() -> None:
+    village = Village(10, network=NetworkOptions(loss=0.2))
+    topic = village.create(0)
+    village.run(20)
+    village.subscribe_all(range(10), topic)
+    village.run(300)
+
+    assert max(village.core(node).office.answer_us for node in range(10)) < SECOND // 2
 
 
 def test_a_parent_whose_connection_is_lost_is_asked_at_once() -> None:

@@ -45,8 +45,9 @@ class Beating:
             office.joining.avoid(room, room.parent.peer)
             room.parent, room.silent_beats = None, 0
             return
-        if room.silent_beats == 1:
-            room.beat_sent_us = office.now
+        # Of the last try, also if what was answered is one before: so it is never measured longer
+        # than it took, or waiting longer would make answers seem to take longer.
+        room.beat_sent_us = office.now
         office.say(room.parent.peer, self.beat_of(room, wants_answer=True))
         office.set_timer(("parent", room.id), office.patience_us)
 
@@ -96,5 +97,6 @@ class Beating:
         elif part.wants_answer:
             self._office.joining.admit_or_send_on(room, contact, part.below)
         else:
+            room.avoided.pop(contact.peer, None)  # It is there.
             self._office.joining.meet_closer(room, contact)
         self._office.catching_up.compare(room, part.heads, contact.peer)

@@ -120,6 +120,11 @@ class Joining:
         room.avoided = {p: until for p, until in room.avoided.items() if until > now}
         room.avoided[peer] = now + self._office.settings.avoid_us
 
+    def hear_late(self, room: Room, peer: Peer) -> None:
+        """Somebody answers who was given up: it is there, and answers take longer than thought."""
+        if room.avoided.pop(peer, None) is not None:
+            self._office.heard_answer(self._office.now - room.beat_sent_us)
+
     def on_attach_timer(self, room: Room) -> None:
         """The node was alone when it looked for a place, or was sent to somebody who is gone."""
         self.attach(room)
@@ -134,7 +139,10 @@ class Joining:
             return
         is_parent = room.parent is not None and room.parent.peer == contact.peer
         is_asked = room.joining is not None and room.joining.peer == contact.peer
-        if not (is_parent or is_asked) or contact.key ^ room.target >= room.own_distance:
+        if not (is_parent or is_asked):
+            self.hear_late(room, contact.peer)
+            return
+        if contact.key ^ room.target >= room.own_distance:
             return
         self._office.heard_answer(self._office.now - room.beat_sent_us)
         if is_asked:
