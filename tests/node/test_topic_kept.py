@@ -66,6 +66,20 @@ def test_an_event_that_was_not_dealt_with_comes_again(tmp_path: Path) -> None:
     run(main)
 
 
+def test_what_waits_can_be_had_although_nobody_else_is_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path / "a") as a:
+            topic = await a.create_topic("news")
+            async with node_in(tmp_path / "b", a) as b:
+                await taken(b.topic(topic.id), 0)
+                await published(topic, b"1", b"2")
+                await eventually(lambda: waiting(b) == [2])
+        async with node_in(tmp_path / "b") as b:
+            assert await taken(b.topic(topic.id), 2) == [b"1", b"2"]
+
+    run(main)
+
+
 def test_a_kept_subscription_goes_on_after_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path / "a") as a:

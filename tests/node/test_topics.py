@@ -143,6 +143,18 @@ def test_a_topic_goes_through_a_file_to_a_node_that_never_met_it(tmp_path: Path)
     run(read_again)
 
 
+def test_what_is_refused_of_a_file_is_counted_by_reason(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, (await node.create_topic("x")).subscribe():
+            assert await node.import_blocks([b"no block", b"nor this"]) == 0
+            text = node.metrics().decode()
+        assert 'libp2p_pubsub_reject_reason_total{reason="malformed"} 2.0' in text
+        assert 'smartpubsub_held{what="pulsarcast: topics"} 1.0' in text
+        assert 'smartpubsub_subscriptions{state="in force"} 1.0' in text
+
+    run(main)
+
+
 def test_a_node_that_was_away_has_its_topics_back(tmp_path: Path) -> None:
     ids = []
 

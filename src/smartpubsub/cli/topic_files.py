@@ -81,6 +81,7 @@ def import_(context: click.Context, /, *, file: Path, data: str | None, as_json:
         click.echo(f"{good:,} of {count:,} blocks are kept")
     if good < count:
         click.echo(
-            f"{count - good:,} blocks were refused; smartpubsub node info tells why", err=True
+            f"{count - good:,} blocks were refused; smartpubsub node info --metrics counts why",
+            err=True,
         )
         context.exit(FAILURE)

@@ -26,8 +26,8 @@ def _number(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 def unsub(number: int, data: str | None, as_json: bool) -> None:
     """End a subscription.
 
-    ID is the number that sub --keep has printed; node info lists them. A sub that is still waiting
-    for its events ends too.
+    ID is the number that sub --keep or topic subscribe --keep has printed; node info lists them. A
+    command that is still waiting for its events ends too.
 
     \b
     Examples:

@@ -35,6 +35,7 @@ from smartpubsub.node.storage import SqliteStorage, StorageLimits
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
+from smartpubsub.protocols.pubsub import Tally
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.seam import Effect
 from smartpubsub.sim.stacks import STACKS
@@ -84,6 +85,20 @@ class Engine:
     def is_reliable(self) -> bool:
         """Whether the protocol of the node's subscriptions promises that nothing is lost."""
         return STACKS[self.config.protocol].is_reliable(stack_options(self.config))
+
+    @property
+    def tally(self) -> Tally:
+        """What all the node's protocols have counted; what has limits in those for groups and
+        topics goes by their names.
+        """
+        pubsub = self.core.pubsub
+        bounds, refused = [*pubsub.tally().bounds], Counter(pubsub.tally().refused)
+        for core in (self.fast, self.pulsar):
+            if core is not pubsub:
+                tally = core.tally()
+                bounds += [b._replace(what=f"{core.name}: {b.what}") for b in tally.bounds]
+                refused.update(tally.refused)
+        return Tally(tuple(bounds), refused)
 
     @property
     def stored_bytes(self) -> int:

@@ -129,7 +129,7 @@ class NodeMetrics(Collector):
             "libp2p_pubsub_reject_reason",
             "What peers have sent and was refused.",
             "reason",
-            {**reasons, **core.pubsub.tally().refused},
+            {**reasons, **self._engine.tally.refused},
         )
         yield CounterMetricFamily(
             "smartpubsub_delayed", "Messages that came too fast and had to wait.", counts.delayed
@@ -177,11 +177,16 @@ class NodeMetrics(Collector):
 
     def _states(self) -> list[SubscriptionState]:
         core, now = self._engine.core, self._engine.host.clock.now()
-        return [core.state_of(number, now) for number in core.subscriptions]
+        pulsar = self._engine.pulsar
+        topics = pulsar.office.subscribing.wanted
+        return [
+            *(core.state_of(number, now) for number in core.subscriptions),
+            *(pulsar.state_of(n, now) for n in topics if n not in core.subscriptions),
+        ]
 
     def _kept(self) -> Iterator[Metric]:
         engine = self._engine
-        bounds = engine.core.pubsub.tally().bounds
+        bounds = engine.tally.bounds
         yield _labelled(
             "smartpubsub_held",
             "How much is kept of what has limits.",
