@@ -44,8 +44,6 @@ class FastNodes:
     ) -> None:
         self.told: list[tuple[int, int, object]] = []
         """When whom, and what."""
-        self.sent: list[tuple[int, int, int, Packet]] = []
-        """When who sent whom a packet with an event."""
         self._settings = settings or FastSettings(region="here")
         self._capacities, self._regions, self._seed = capacities, regions, seed
         self.world = World(

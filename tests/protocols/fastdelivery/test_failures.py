@@ -5,9 +5,11 @@ from dataclasses import replace
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.group import Group
 from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.parts import Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
 from smartpubsub.sim.faults import Partition
+from smartpubsub.sim.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
 HERE = FastSettings(region="here", capacity=3)
@@ -46,6 +48,30 @@ def test_half_of_the_helpers_crash_in_mid_event() -> None:
     assert [number for number in nodes.got(event) if number in alive] == alive
     assert len(nodes.got(event)) == len(set(nodes.got(event)))
     assert nodes.items(Published, OWNER) == [Published(event)]
+
+
+def test_those_who_get_another_helper_get_what_they_missed_in_one_message() -> None:
+    nodes = FastNodes(30, HERE, capacities=[0, 40, 30, *[0] * 27])
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, 30), "surf")
+    nodes.run(2)
+    (helper,) = nodes.at(group, Place.HELPER)
+    id = nodes.publish("surf")
+    nodes.crash(helper)
+    relayed: list[Relay] = []
+    transmit = nodes.world._transmit
+
+    def noting(host: Host, peer: bytes, message: object, event: object) -> None:
+        is_other = peer != nodes.contacts[helper].peer
+        if is_other and isinstance(message, Packet) and isinstance(message.part, Relay):
+            relayed.append(message.part)
+        transmit(host, peer, message, event)  # type: ignore[arg-type]
+
+    nodes.world._transmit = noting  # type: ignore[method-assign]
+    nodes.run(10)
+    assert nodes.got(id) == [number for number in range(1, 30) if number != helper]
+    assert len(relayed) == 1
+    assert len(relayed[0].only) > 20
 
 
 def test_limits_hold_while_helpers_fail_one_after_another() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
@@ -230,16 +231,23 @@ class Owning:
         """Do what a group's book wants done."""
         group.book.now = self._office.now
         while orders := group.book.taken():
-            for order in orders:
-                self._carry_out(group, order)
+            for is_serving, some in groupby(orders, lambda order: isinstance(order, Serve)):
+                if is_serving:
+                    self._serve(group, [order.peer for order in some if isinstance(order, Serve)])
+                else:
+                    for order in some:
+                        self._carry_out(group, order)
+
+    def _serve(self, group: Group, peers: Sequence[Peer]) -> None:
+        """Members have their places: they are told, and get all together what they have missed."""
+        for peer in peers:
+            self._forget_silence(group, peer)
+            self._answer(group, peer, "")
+        self._office.spreading.on_served(group, peers)
 
     def _carry_out(self, group: Group, order: Order) -> None:
         office = self._office
         match order:
-            case Serve(peer):
-                self._forget_silence(group, peer)
-                self._answer(group, peer, "")
-                office.spreading.on_served(group, peer)
             case TurnAway(peer):
                 self._answer(group, peer, "the group has no place left")
                 office.refusals["members"] += 1

@@ -230,12 +230,13 @@ class Spreading:
 
     # --- what happens to members ---
 
-    def on_served(self, group: Group, peer: Peer) -> None:
-        """A member has a place: it gets what it has missed."""
-        self._release([peer])
+    def on_served(self, group: Group, peers: Sequence[Peer]) -> None:
+        """Members have a place: they get what they have missed."""
+        self._release(peers)
         for record in list(group.records.values()):
-            if peer in record.waiting:
-                self._send(record, [peer], is_resend=True)
+            missing = [peer for peer in peers if peer in record.waiting]
+            if missing:
+                self._send(record, missing, is_resend=True)
 
     def on_silent(self, group: Group, peer: Peer) -> None:
         """A member does not answer: events are kept for it, and not waited for otherwise."""
