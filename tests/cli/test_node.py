@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -59,7 +60,10 @@ def test_an_event_goes_from_one_node_to_another(
     assert Receipt.read(json.loads(receipt)).verify()
     code, output, _ = sub.ended()
     assert code == 0
-    assert json.loads(output) == {
+    event = json.loads(output)
+    assert event.pop("cid").startswith("bafyrei")
+    assert datetime.fromisoformat(event.pop("created")) <= datetime.now(UTC)
+    assert event == {
         "id": json.loads(receipt)["id"],
         "publisher": b.peer_id,
         "event": "rain/mm=2",
@@ -225,7 +229,9 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["pub", "a", "b", "--wait", "long"], "'long' is not one of"),
         (["sub", "a["], "PREDICATE, column 3"),
         (["sub", "a", "--limit", "-1"], "-1 is not in the range"),
-        (["sub", "a", "--since", "2026-01-01"], "--since is not built yet"),
+        (["sub", "a", "--since", "yesterday"], "'yesterday' is neither an event's id, which sub"),
+        (["sub", "a", "--since", "2026-01-01", "--last", "1"], "--since and --last say two things"),
+        (["sub", "a", "--last", "0"], "0 is not in the range"),
         (["unsub", "surf"], "'surf' is no id of a subscription; that is a number such as 7, which"),
         (["unsub", "--", "-1"], "'-1' is no id of a subscription"),
         (["node", "run", "--data", __file__], "--data: expected the path of a folder, which is"),

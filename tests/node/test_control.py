@@ -10,6 +10,7 @@ import stat
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,10 @@ def test_events_come_until_the_limit(tmp_path: Path) -> None:
 
         receipt = lines[2, "id", "ok"]["ok"]
         assert receipt["waited_for"] == "all"
-        assert lines[1, "id", "event", "dropped"]["event"] == {
+        event = lines[1, "id", "event", "dropped"]["event"]
+        assert event.pop("cid").startswith("bafyrei")
+        assert datetime.fromisoformat(event.pop("created")) <= datetime.now(UTC)
+        assert event == {
             "id": receipt["id"],
             "publisher": node.peer_id,
             "event": "surf/price=2",

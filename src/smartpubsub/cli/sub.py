@@ -11,14 +11,17 @@ import click
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node_options import attributes_max, data_option, print_json_line, running_node
 from smartpubsub.cli.output import counted, json_option
+from smartpubsub.cli.past_options import last_option, past_fields, since_option
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import event_id_from_text
 
 
 @click.command()
 @click.argument("predicate_text", metavar="PREDICATE")
 @data_option
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
-@click.option("--since", metavar="WHEN", help="Earlier events too; this is not built yet.")
+@since_option(event_id_from_text, "id", "sub")
+@last_option
 @click.option("--keep", is_flag=True, help="Leave the subscription when the command ends.")
 @json_option
 def sub(
@@ -26,12 +29,16 @@ def sub(
     data: str | None,
     limit: int | None,
     since: str | None,
+    last: int | None,
     keep: bool,
     as_json: bool,
 ) -> None:
     """Subscribe, and print events as they come.
 
-    With --json each event is a document in a line of its own. The subscription ends with the
+    With --since or --last those that were published before come first, in the order of their times,
+    as far as they are kept; each event comes once. An event's cid is the content id of a block that
+    anybody can verify. With --json each event is a document in a line of its own. The subscription
+    ends with the
     command, unless it is to be kept: then its number is printed first, it goes on when the node is
     started again, its events wait for the next sub with the same predicate, up to a thousand of
     them, and unsub ends it.
@@ -41,15 +48,18 @@ def sub(
       smartpubsub sub 'portugal/weather/temp[20,30]'
       smartpubsub sub 'surf/price[,20]' --limit 1 --json
       smartpubsub sub 'surf' --keep --limit 0
+      smartpubsub sub 'surf' --since 2026-01-31T12:00Z
+      smartpubsub sub 'surf/price[,20]' --last 10 --limit 10 --json
     """
-    if since is not None:
-        raise click.UsageError("--since is not built yet: only events to come can be had")
+    past = past_fields(since, last)
     predicate = read("PREDICATE", predicate_text, Predicate.parse, attributes_max(data))
     with running_node(data) as node:
-        number, events = node.subscribe(str(predicate), keep=keep, limit=limit)
+        begun, events = node.subscribe(str(predicate), keep=keep, limit=limit, past=past)
         if keep:
-            tell_number(number, as_json)
+            tell_number(begun["subscription"], as_json)
         click.echo(f"subscribed to {predicate}", err=True)
+        if past:
+            tell_history(begun["history"])
         show_all(events, as_json)
 
 
@@ -61,6 +71,15 @@ def show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
             tell_dropped(line["dropped"] - dropped)
             dropped = line["dropped"]
         show(line["event"], as_json)
+
+
+def tell_history(history: dict[str, Any]) -> None:
+    """Say how many events of before there are, and how far back any are kept."""
+    if history["kept_since"] is None:
+        click.echo("no earlier events of it are kept", err=True)
+    else:
+        earlier = counted(history["events"], "earlier event")
+        click.echo(f"{earlier}; history reaches back to {history['kept_since']}", err=True)
 
 
 def tell_dropped(missed: int) -> None:
@@ -81,7 +100,9 @@ def show(event: dict[str, Any], as_json: bool) -> None:
     """Print an event."""
     payload = base64.b64decode(event["payload"])
     if as_json:
-        shown = {name: event[name] for name in ("id", "publisher", "event", "hops")}
+        shown = {
+            name: event[name] for name in ("id", "cid", "created", "publisher", "event", "hops")
+        }
         print_json_line(shown | json_payload(payload))
     else:
         click.echo(f"{event['event']}  {printable(payload)}".rstrip())

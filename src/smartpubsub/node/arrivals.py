@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from types import TracebackType
 from typing import Protocol
 
 import trio
 
-from smartpubsub.node.errors import NodeClosedError, OverflowedError
+from smartpubsub.node.errors import NodeClosedError, NodeError, OverflowedError
 from smartpubsub.node.identity import peer_text
+from smartpubsub.node.signing import is_signature
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import cid_of, cid_text
+from smartpubsub.protocols.event_blocks import event_block, read_event_block
+from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
+from smartpubsub.protocols.rpc_wire import signing_bytes
+from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
 
 BUFFER_COUNT_MAX = 1_000
 SEEN_COUNT_MAX = 100_000
 """How many events are remembered of a subscription to which they come by two protocols."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Overflow(Enum):
@@ -40,6 +50,9 @@ class Event:
     predicate: Predicate
     payload: bytes
     hops: int
+    created: datetime | None = field(default=None, kw_only=True)
+    """When it was published, by its publisher's clock; None if that is not said."""
+    _signed: Publication | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @classmethod
     def of(cls, delivery: Delivery) -> Event:
@@ -51,7 +64,35 @@ class Event:
             event.predicate,
             event.payload,
             delivery.hops,
+            created=time_of(event.created_us) if event.created_us else None,
+            _signed=event,
         )
+
+    @classmethod
+    def from_block(cls, block: bytes) -> Event:
+        """The event that a block is of, if its publisher has signed it."""
+        event = read_event_block(block)
+        id, predicate, payload, signature, _, created_us = event
+        signed = signing_bytes(id, predicate, payload, created_us)
+        if not is_signature(id.publisher, signed, signature):
+            raise NodeError("the block's event is not signed by its publisher")
+        return cls.of(Delivery(event, (), 0))
+
+    def to_block(self) -> bytes:
+        """All of it as a block of dag-cbor, which anybody can verify: `Event.from_block`."""
+        if self._signed is None or self.created is None:
+            raise NodeError("an event that does not say when it was published is no block")
+        return event_block(self._signed)
+
+    @property
+    def cid(self) -> str | None:
+        """The content id of that block; None for an event that says no time."""
+        return None if self.created is None else cid_text(cid_of(self.to_block()))
+
+
+def time_of(at_us: int) -> datetime:
+    """A time that is given in microseconds."""
+    return _EPOCH + timedelta(microseconds=at_us)
 
 
 class Desk(Protocol):
@@ -87,8 +128,15 @@ class Subscription:
         *,
         buffer_count_max: int,
         overflow: Overflow,
+        past: Past | None = None,
     ) -> None:
         self.predicate = predicate
+        self.past = past
+        """Which events of before it begins with, if any."""
+        self.recalled = 0
+        """How many of them there were."""
+        self.kept_since: datetime | None = None
+        """Of when the oldest event is that anybody keeps of those it asked; None if nobody does."""
         self.dropped = 0
         """How many events were dropped because nobody took them."""
         self.number: int | None = None
@@ -100,6 +148,9 @@ class Subscription:
         self._has_ended = False
         self._has_overflowed = False
         self._seen: OrderedDict[str, None] | None = None
+        self._past: deque[Event] = deque()
+        """History, which has been read and so takes its room whether or not it waits here."""
+        self._is_catching_up = past is not None
 
     def share(self) -> None:
         """Events come by more than one protocol from now on; each is to be taken once."""
@@ -122,6 +173,8 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
+        if self._past:
+            return self._past.popleft()
         while not self._buffer:
             if self._has_overflowed:
                 raise OverflowedError(
@@ -152,6 +205,9 @@ class Subscription:
         """An event has come."""
         if self._has_ended or self._has_overflowed or self._is_known(event):
             return
+        if self._is_catching_up:
+            self._past.append(event)
+            return
         if len(self._buffer) >= self._buffer_count_max:
             if self._overflow is Overflow.ERROR:
                 self._has_overflowed = True
@@ -173,6 +229,15 @@ class Subscription:
             self._seen.popitem(last=False)
         return is_known
 
+    def caught_up(self, told: CaughtUp, waiting: Iterable[Event]) -> None:
+        """It has been given the past, and goes on with what waited for it, each event once."""
+        self._seen = OrderedDict.fromkeys(event.id for event in self._past)
+        self._is_catching_up = False
+        self.recalled = told.given
+        self.kept_since = time_of(told.oldest_us) if told.oldest_us else None
+        for event in waiting:
+            self.put(event)
+
     def finish(self) -> None:
         """Nothing more will come."""
         self._has_ended = True
@@ -180,7 +245,8 @@ class Subscription:
 
     def leave(self) -> list[Event]:
         """Give nothing more to anybody; what has come and was not taken."""
-        left = [*self._buffer]
+        left = [*self._past, *self._buffer]
+        self._past.clear()
         self._buffer.clear()
         self.finish()
         return left

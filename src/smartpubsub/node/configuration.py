@@ -44,6 +44,9 @@ SCOUTSUBS_SHARE = 2
 """The part that events and filters in ScoutSubs may take."""
 TOPICS_SHARE = 8
 """The part that events of topics may take."""
+HISTORY_SHARE = 8
+"""The part that events may take which are kept for those who subscribe later."""
+DAY_S = 24 * 60 * 60
 ATTRIBUTE_COUNT_MAX = 1_000
 """The most that a predicate's attributes can be limited to."""
 
@@ -100,6 +103,14 @@ class NodeLimits:
     """Likewise."""
     topic_age_s_max: int = _setting(0, whole(0, 1_000_000_000))
     """Likewise; 0 if events may be of any age."""
+    history_s_max: int = _setting(DAY_S, whole(0, 1_000_000_000))
+    """How long events in ScoutSubs are kept for those who subscribe later; 0 for not at all."""
+    history_event_count_max: int = _setting(
+        ScoutSettings.history_count_max, whole(1, 1_000_000_000)
+    )
+    """Of one attribute; the oldest go first."""
+    history_bytes_max: int = _setting(ScoutSettings.history_bytes_max, whole(1, 1 << 50))
+    """Of all attributes together; an eighth of what is stored at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +172,11 @@ def stack_options(config: NodeConfig) -> StackOptions:
         overrides={
             **{name: getattr(config, name) for name in limits},
             "stored_bytes_max": config.stored_bytes_max // SCOUTSUBS_SHARE,
+            "history_us_max": config.history_s_max * SECOND,
+            "history_count_max": config.history_event_count_max,
+            "history_bytes_max": min(
+                config.history_bytes_max, config.stored_bytes_max // HISTORY_SHARE
+            ),
         },
         fast={"region": config.region, "capacity": config.capacity},
         pulsar={

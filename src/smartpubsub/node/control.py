@@ -17,7 +17,9 @@ are in node/control_requests.py. A join, and what subscribes to a topic or reads
 answered as a subscribe is. Events of a subscription to a topic that is to be kept come again if the
 client has not said with "topic-take" which was the last that it has dealt with.
 
-"payload" is in base 64; it, "wait", "keep" and "limit" may be left out. The answer has "ok" or
+"payload" is in base 64; it, "wait", "keep" and "limit" may be left out. A subscribe may have
+"since", an event's id or a time, or "last", a number: then it begins with events of before, and the
+answer says in "history" how many there are, and since when any are kept. The answer has "ok" or
 "error". After that of a subscribe come lines with "event", and one with "end" if no more will come.
 A subscription ends with its connection, unless it is to be kept: then its events wait, the last of
 them, for the next subscribe to the same predicate. Events that a client does not take in time are
@@ -50,6 +52,7 @@ from smartpubsub.node.control_requests import Request, RequestError, RequestId, 
 from smartpubsub.node.control_socket import LINE_BYTES_MAX
 from smartpubsub.node.control_topics import TopicRequests
 from smartpubsub.node.node import Node
+from smartpubsub.node.past import event_or_time
 from smartpubsub.sim.stacks import STACKS
 
 CLIENT_COUNT_MAX = 64
@@ -212,12 +215,16 @@ class _Client:
 
     async def _subscribe(self, request: Request) -> None:
         limit = request.fields["limit"]
+        since = request.fields["since"]
         subscription = self.node.subscribe(
-            request.fields["predicate"], overflow=Overflow.DROP_OLDEST
+            request.fields["predicate"],
+            since=None if since is None else event_or_time(since),
+            last=request.fields["last"],
+            overflow=Overflow.DROP_OLDEST,
         )
         async with subscription as events:
             try:
-                await self._say(request.id, ok={"subscription": events.number})
+                await self._say(request.id, ok=_begun(events))
                 await self._send_events(request, events, limit)
             finally:
                 if request.fields["keep"]:
@@ -231,9 +238,20 @@ class _Client:
             sent += 1
 
 
+def _begun(events: Subscription) -> dict[str, Any]:
+    begun: dict[str, Any] = {"subscription": events.number}
+    if events.past is not None:
+        since = events.kept_since
+        kept_since = None if since is None else since.isoformat()
+        begun["history"] = {"events": events.recalled, "kept_since": kept_since}
+    return begun
+
+
 def _event(event: Event) -> dict[str, Any]:
     return {
         "id": event.id,
+        "cid": event.cid,
+        "created": None if event.created is None else event.created.isoformat(),
         "publisher": event.publisher,
         "event": str(event.predicate),
         "payload": base64.b64encode(event.payload).decode(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -43,24 +43,35 @@ class ControlClient:
         return self._answer(self._send(do, fields))["ok"]
 
     def subscribe(
-        self, predicate: str, *, keep: bool = False, limit: int | None = None
-    ) -> tuple[int, Iterator[dict[str, Any]]]:
-        """Subscribe; the subscription's number, and its events as they come.
+        self,
+        predicate: str,
+        *,
+        keep: bool = False,
+        limit: int | None = None,
+        past: Mapping[str, object] | None = None,
+    ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+        """Subscribe; what the node answers, the number among it, and events as they come.
 
         Each event is as the node sends it: "event", and in "dropped" how many were not taken in
-        time so far.
+        time so far. The past that it begins with is given as the node takes it.
         """
-        fields: dict[str, object] = {"predicate": predicate, "keep": keep}
+        fields: dict[str, object] = {"predicate": predicate, "keep": keep, **(past or {})}
         if limit is not None:
             fields["limit"] = limit
-        return self.stream("subscribe", fields)
+        return self._begin("subscribe", fields)
 
     def stream(self, do: str, fields: dict[str, object]) -> tuple[int, Iterator[dict[str, Any]]]:
-        """The same for any request that events come for."""
+        """The number of a subscription and its events, for any request that events come for."""
+        begun, events = self._begin(do, fields)
+        return int(begun["subscription"]), events
+
+    def _begin(
+        self, do: str, fields: dict[str, object]
+    ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
         self._socket.settimeout(ANSWER_S_MAX)
         id = self._send(do, fields)
-        number = int(self._answer(id)["ok"]["subscription"])
-        return number, self._events(id)
+        begun: dict[str, Any] = self._answer(id)["ok"]
+        return begun, self._events(id)
 
     @contextmanager
     def taking(

@@ -178,6 +178,8 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "predicate": _Field(_predicate),
         "keep": _Field(_switch, False),
         "limit": _Field(_count, None),
+        "since": _Field(_text, None),
+        "last": _Field(_count, None),
     },
     "unsubscribe": {"subscription": _Field(_count)},
     "group-create": {

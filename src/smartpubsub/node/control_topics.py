@@ -12,6 +12,7 @@ from smartpubsub.node.contacts import contact_of
 from smartpubsub.node.control_requests import Request
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.node import Node
+from smartpubsub.node.past import event_or_time
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry
 from smartpubsub.protocols.blocks import cid_text, time_text
@@ -139,11 +140,7 @@ class TopicRequests:
 
 
 def _since(wanted: dict[str, Any]) -> str | datetime | None:
-    since: str | None = wanted["since"]
-    try:
-        return None if since is None else datetime.fromisoformat(since)
-    except ValueError:
-        return since
+    return None if wanted["since"] is None else event_or_time(wanted["since"])
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

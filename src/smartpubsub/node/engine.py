@@ -37,6 +37,7 @@ from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pubsub import Tally
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.seam import Effect
 from smartpubsub.sim.stacks import STACKS
 
@@ -99,6 +100,12 @@ class Engine:
                 bounds += [b._replace(what=f"{core.name}: {b.what}") for b in tally.bounds]
                 refused.update(tally.refused)
         return Tally(tuple(bounds), refused)
+
+    @property
+    def scouts(self) -> ScoutSubs:
+        """The protocol of the node's subscriptions, where that is ScoutSubs."""
+        assert isinstance(self.core.pubsub, ScoutSubs)
+        return self.core.pubsub
 
     @property
     def stored_bytes(self) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from types import TracebackType
 
 import trio
@@ -35,6 +36,7 @@ from smartpubsub.node.groups import FoundGroup, Groups
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.metrics import NodeMetrics
 from smartpubsub.node.metrics_server import MetricsServer
+from smartpubsub.node.past import wanted_past
 from smartpubsub.node.publishing import Publishing, as_payload
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
@@ -123,12 +125,22 @@ class Node:
         self,
         predicate: Predicate | str,
         *,
+        since: str | datetime | None = None,
+        last: int | None = None,
         buffer_count_max: int = BUFFER_COUNT_MAX,
         overflow: Overflow = Overflow.BLOCK,
     ) -> Subscription:
-        """A subscription, which begins when it is entered as a context manager."""
-        wanted = self._read(predicate)
-        return self._subscribing.new(wanted, buffer_count_max=buffer_count_max, overflow=overflow)
+        """A subscription, which begins when it is entered as a context manager.
+
+        If that is wanted it begins with events of before: since an event, by its id, or a time, or
+        the last so many, in the order of their times. Each event comes once.
+        """
+        return self._subscribing.new(
+            self._read(predicate),
+            buffer_count_max=buffer_count_max,
+            overflow=overflow,
+            past=wanted_past(since, last),
+        )
 
     def on(self, predicate: Predicate | str) -> Callable[[Handler], Handler]:
         """Have a function called for every event that matches, one after the other."""

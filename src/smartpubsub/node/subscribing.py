@@ -14,10 +14,15 @@ from smartpubsub.node.arrivals import (
 )
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NoSubscriptionError
+from smartpubsub.node.errors import NoSubscriptionError, NotPromisedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
 from smartpubsub.seam import Effect
+
+HISTORY_S_MAX = 60.0
+"""How long it may take until those have answered who keep what was published before."""
 
 
 class Subscribing:
@@ -31,10 +36,17 @@ class Subscribing:
         engine.on_deliver.append(self._on_deliver)
 
     def new(
-        self, predicate: Predicate, *, buffer_count_max: int, overflow: Overflow
+        self,
+        predicate: Predicate,
+        *,
+        buffer_count_max: int,
+        overflow: Overflow,
+        past: Past | None = None,
     ) -> Subscription:
         """A subscription, which begins when it is entered as a context manager."""
-        return Subscription(self, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
+        return Subscription(
+            self, predicate, buffer_count_max=buffer_count_max, overflow=overflow, past=past
+        )
 
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force.
@@ -42,9 +54,11 @@ class Subscribing:
         One with the same predicate that nobody has taken since the node started again is gone on
         with: nothing that has come for it meanwhile is lost.
         """
-        host, core = self._engine.host, self._engine.core
+        host, core, past = self._engine.host, self._engine.core, subscription.past
+        if past is not None:
+            self._must_keep_history()
         self._engine.must_have_room(len(str(subscription.predicate).encode()))
-        call = Call()
+        call, history = Call(), Call()
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:  # The node was held up until nobody wanted it any more.
@@ -59,17 +73,32 @@ class Subscribing:
                 self._engine.calls.expect("subscribe", number, call)
             subscription.number = number
             self._taken[number] = subscription
-            for event in self._unclaimed.pop(number, ()):
-                subscription.put(event)
+            if past is None:
+                for event in self._unclaimed.pop(number, ()):
+                    subscription.put(event)
+            else:
+                self._engine.calls.expect("recall", number, history)
+                effects += self._engine.scouts.recall(number, past, now)
             return None, effects
 
         try:
             with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
                 await host.call(subscribe)
                 await call.done.wait()
+            if past is not None:
+                with history.limited(f"the history of {subscription.predicate}", HISTORY_S_MAX):
+                    await history.done.wait()
         except BaseException:  # Nobody will leave what was never entered.
             await self.end(subscription)
             raise
+
+    def _must_keep_history(self) -> None:
+        engine = self._engine
+        if not isinstance(engine.core.pubsub, ScoutSubs) or not engine.is_reliable:
+            raise NotPromisedError(
+                "this protocol keeps no events for those who subscribe later; subscribe without"
+                " since and last, or use scoutsubs in one of its reliable variants"
+            )
 
     def register(self, number: int, subscription: Subscription) -> None:
         """Have what comes for a number go to a subscription that another desk has made."""
@@ -113,6 +142,7 @@ class Subscribing:
             return core.unsubscribe(number, now) if number in core.subscriptions else []
 
         self._engine.calls.forget("subscribe", number)
+        self._engine.calls.forget("recall", number)
         await self._engine.have_ended(unsubscribe)
         self._unclaimed.pop(number, None)
 
@@ -168,6 +198,12 @@ class Subscribing:
                         waiting = self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX))
                         waiting.append(event)
                 self.on_room()
+            case CaughtUp(number, problem=problem):
+                if number in self._taken:
+                    self._taken[number].caught_up(item, self._unclaimed.pop(number, ()))
+                if problem:
+                    self._engine.calls.refuse("recall", number, problem)
+                self._engine.calls.acknowledge("recall", number)
             case Subscribed(subscription):
                 self._engine.calls.acknowledge("subscribe", subscription.number)
             case Unsubscribed(subscription):

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smartpubsub.node.arrivals import BUFFER_COUNT_MAX, Overflow
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
-from smartpubsub.node.errors import NodeError
+from smartpubsub.node.past import check_one, time_us
 from smartpubsub.node.publishing import as_payload
 from smartpubsub.node.topic_events import Entry, TopicReceipt
 from smartpubsub.node.topic_rules import RulesWanted
@@ -31,8 +31,6 @@ from smartpubsub.protocols.pulsarcast.reading import Wanted
 
 if TYPE_CHECKING:
     from smartpubsub.node.topics import Stock, Topics
-
-MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -159,13 +157,9 @@ def _history(since: str | datetime | None, last: int | None) -> Wanted | None:
 
 def wanted_history(since: str | datetime | None, last: int | None) -> Wanted:
     """Which part of history is meant."""
-    if since is not None and last is not None:
-        raise NodeError("history is since something, or the last so many; choose one")
+    check_one(since, last)
     if last is not None:
-        if last < 1:
-            raise NodeError("the last so many are one or more")
         return Wanted(last=last)
     if isinstance(since, datetime):
-        at = since if since.tzinfo is not None else since.replace(tzinfo=UTC)
-        return Wanted(since_us=max(0, round(at.timestamp() * MICROSECONDS)))
+        return Wanted(since_us=time_us(since))
     return Wanted(since=None if since is None else cid_from_text(since))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from smartpubsub.node.arrivals import Event
+from smartpubsub.node.arrivals import Event, time_of
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -27,11 +25,20 @@ class Entry(Event):
     """An event of a topic; its id is its content id, and the publisher who has signed it last."""
 
     author: str
-    created: datetime
+    created: datetime = field(kw_only=True)
     parents: tuple[str, ...]
     height: int
     block: bytes
     """All of it, with the signatures, as it can be verified by anyone."""
+
+    @property
+    def cid(self) -> str:
+        """Its content id, which is its id."""
+        return self.id
+
+    def to_block(self) -> bytes:
+        """Its block."""
+        return self.block
 
     @classmethod
     def of_event(cls, event: TopicEvent, hops: int = 0) -> Entry:
@@ -43,7 +50,7 @@ class Entry(Event):
             payload=event.draft.payload,
             hops=hops,
             author=peer_text(event.id.publisher),
-            created=_EPOCH + timedelta(microseconds=event.draft.created_us),
+            created=time_of(event.draft.created_us),
             parents=tuple(map(cid_text, event.parents)),
             height=event.height,
             block=event.block,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -37,13 +36,8 @@ class TopicSubscription(Subscription):
         super().__init__(desk, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
         self.topic = topic
         self.history = history
-        self._past: deque[Entry] = deque()
-        """History, which has been read and so takes its room whether or not it waits here."""
         self._held: list[Entry] | None = None if history is None else []
         """What has come while history is being read."""
-
-    async def __anext__(self) -> Event:
-        return self._past.popleft() if self._past else await super().__anext__()
 
     def put(self, event: Event) -> None:
         """What has come by all protocols' way, and comes here as an entry too."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import field_bytes, varint_bytes
 from smartpubsub.predicates import Predicate
 from smartpubsub.seam import Peer
@@ -13,6 +15,8 @@ SEQUENCE_BYTES = 8
 SIGNATURE_BYTES = 64
 PAYLOAD_BYTES_MAX = 1 << 19
 """Half of what nodes take, so that an event fits into a message with all that goes with it."""
+
+_ID = re.compile(r"((?:[0-9a-f]{2}){1,8})-([0-9]{1,10})-([0-9]{1,10})")
 
 TOPIC = "smartpubsub"
 """The one topic, as libp2p's pubsub knows topics, that all events are in."""
@@ -31,6 +35,25 @@ class EventId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.publisher[-8:].hex()}-{self.incarnation}-{self.number}"
+
+
+class EventIdError(SmartPubSubError):
+    """A text that is no event's id."""
+
+
+def event_id_from_text(text: str) -> EventId:
+    """The id that a text stands for, with the end of its publisher's id.
+
+    >>> event_id_from_text(str(EventId(b"publisher", 7, 1)))
+    EventId(publisher=b'ublisher', incarnation=7, number=1)
+    """
+    found = _ID.fullmatch(text)
+    if found is None:
+        raise EventIdError(
+            f"{text!r} is no id of an event; they are like 9f86d081884c7d65-1767225600-3"
+        )
+    publisher, incarnation, number = found.groups()
+    return EventId(bytes.fromhex(publisher), int(incarnation), int(number))
 
 
 class Publication(NamedTuple):

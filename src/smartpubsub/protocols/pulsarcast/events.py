@@ -123,8 +123,7 @@ class TopicEvent:
     def publication(self) -> Publication:
         """The event as all protocols deliver theirs; its predicate names the topic."""
         predicate = Predicate.of({cid_text(self.topic): True})
-        draft = self.draft
-        return Publication.of(self.id, predicate, draft.payload, self.signature, draft.created_us)
+        return Publication.of(self.id, predicate, self.draft.payload, self.signature)
 
 
 def sealed_draft(draft: Draft, signing: Signing) -> Draft:

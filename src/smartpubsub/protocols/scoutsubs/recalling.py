@@ -194,8 +194,9 @@ class Recalling:
 
     def _ask(self, reader: _Reader, peer: Peer) -> None:
         office, source = self._office, reader.sources[peer]
-        self._last_question += 1
-        source.question = self._last_question
+        if not source.question:  # Otherwise the same again, to which an answer may be on its way.
+            self._last_question += 1
+            source.question = self._last_question
         # Whoever has begun to tell of the newest goes on from where it is.
         is_first = source.after == reader.after
         part = Recall(
@@ -233,7 +234,7 @@ class Recalling:
                 is_one_gone = True
             else:
                 office.probing.probe(peer)
-                source.question = 0
+                self._ask(reader, peer)
         if not reader.sources and reader.lookups >= LOOKUPS_MAX:
             self._end(reader, "nobody who may keep history answers; try later")
         elif is_one_gone and reader.lookups < LOOKUPS_MAX:

@@ -1,0 +1,48 @@
+"""Options that say which part of the past is meant, for all commands that give it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import click
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.past import event_or_time
+
+Command = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def since_option(read: Callable[[str], object], named: str, printed_by: str) -> Command:
+    """An option for an event, which is read so, or a time."""
+
+    def check(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+        if text is None or isinstance(event_or_time(text), datetime):
+            return text
+        try:
+            read(text)
+        except SmartPubSubError:
+            raise click.BadParameter(
+                f"{text!r} is neither an event's {named}, which {printed_by} --json prints,"
+                " nor a time such as 2026-01-31T12:00Z"
+            ) from None
+        return text
+
+    return click.option(
+        "--since",
+        callback=check,
+        metavar="EVENT|TIME",
+        help=f"What came after an event, by its {named}, or since a time like 2026-01-31T12:00Z.",
+    )
+
+
+last_option = click.option("--last", type=click.IntRange(min=1), help="The last so many events.")
+
+
+def past_fields(since: str | None, last: int | None) -> dict[str, object]:
+    """What a request to a node says of the past."""
+    if since is not None and last is not None:
+        raise click.UsageError("--since and --last say two things; give one of them")
+    wanted: dict[str, object | None] = {"since": since, "last": last}
+    return {name: value for name, value in wanted.items() if value is not None}

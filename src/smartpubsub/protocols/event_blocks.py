@@ -1,0 +1,68 @@
+"""Events as blocks, which say all that it takes to verify them: whoever has one needs nobody else.
+
+A publisher has signed an event as libp2p's pubsub writes it; a block has the fields of that, from
+which it can be written again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smartpubsub.predicates import Predicate, PredicateError
+from smartpubsub.protocols.blocks import BlockError, decode, encode, time_from_text, time_text
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
+from smartpubsub.protocols.rpc_wire import RpcLimits
+
+VERSION = "1.0.0"
+"""Of such blocks."""
+
+_FIELDS = {"publisher": bytes, "predicate": str, "payload": bytes, "signature": bytes}
+_METADATA = {"created": str, "protocolVersion": str, "start": int, "number": int}
+_NUMBER_END = 1 << 32
+
+
+def event_block(event: Publication) -> bytes:
+    """An event that says when it was published, as a block."""
+    return encode(
+        {
+            "publisher": event.id.publisher,
+            "predicate": str(event.predicate),
+            "payload": event.payload,
+            "metadata": {
+                "created": time_text(event.created_us),
+                "protocolVersion": VERSION,
+                "start": event.id.incarnation,
+                "number": event.id.number,
+            },
+            "signature": event.signature,
+        }
+    )
+
+
+def read_event_block(block: bytes) -> Publication:
+    """The event of a block; nobody has looked at its signature yet."""
+    fields = _checked(decode(block), "an event", {**_FIELDS, "metadata": dict})
+    metadata = _checked(fields["metadata"], "an event's metadata", _METADATA)
+    id = EventId(fields["publisher"], metadata["start"], metadata["number"])
+    try:
+        predicate = Predicate.parse(fields["predicate"], attributes_max=len(fields["predicate"]))
+    except PredicateError as error:
+        raise BlockError(f"a predicate that cannot be read: {error}") from None
+    created_us = time_from_text(metadata["created"])
+    event = Publication.of(id, predicate, fields["payload"], fields["signature"], created_us)
+    is_whole = 1 <= len(id.publisher) <= RpcLimits().peer_bytes_max and created_us > 0
+    is_numbered = 0 <= id.incarnation < _NUMBER_END and 0 <= id.number < _NUMBER_END
+    is_signed = len(event.signature) == SIGNATURE_BYTES and metadata["protocolVersion"] == VERSION
+    if not (is_whole and is_numbered and is_signed) or event_block(event) != block:
+        raise BlockError("an event that is not written as events are")
+    return event
+
+
+def _checked(value: object, what: str, types: dict[str, type]) -> dict[str, Any]:
+    """A map that has these fields of these types and no others; True is no number."""
+    if not isinstance(value, dict) or value.keys() != types.keys():
+        raise BlockError(f"{what} is a map of {', '.join(sorted(types))}")
+    for name, kind in types.items():
+        if type(value[name]) is not kind:
+            raise BlockError(f"{name} is of another type")
+    return value
