@@ -193,6 +193,15 @@ def test_churn_leaves_publishers_alone(capsys: Captured, tmp_path: Path) -> None
     assert not crashed & publishers
 
 
+def test_where_everybody_publishes_churn_spares_nobody(capsys: Captured, tmp_path: Path) -> None:
+    arguments = ["--nodes", 10, "--events", 100, "--publishers", 10, "--churn", "1:0.5"]
+    document = run(capsys, *arguments, "--trace", tmp_path / "trace")
+
+    records = records_in(tmp_path / "trace")
+    assert len({record["node"] for record in records if record.get("kind") == "crash"}) > 5
+    assert 0 < document["injected"] < 100  # Who is down publishes nothing.
+
+
 def test_a_large_network_gets_a_pace_that_its_links_can_bear(capsys: Captured) -> None:
     arguments = ["--nodes", 1000, "--scenario", "event-burst", "--events", 2, "--publishers", 2]
     document = run(capsys, *arguments, "--bandwidth-bytes", 10_000_000, protocol="gossipsub")

@@ -67,7 +67,7 @@ _SIM_OPTIONS = (
         type=ChurnType(),
         help="Nodes come and go while the workload lasts: they are up for UP seconds and down for"
         " DOWN seconds in the mean. SHARE is the share of those nodes that do this, all if left"
-        " out; publishers stay.",
+        " out; publishers stay, unless all nodes publish: then who is down publishes nothing.",
     ),
     click.option(
         "--cut",

@@ -257,9 +257,10 @@ class SimOptions:
         return plan
 
     def _churning_nodes(self, churn: Churning, workload: Workload, nodes: int) -> tuple[int, ...]:
-        # Publishers stay so that every event counts, and who is to crash for good does not return.
-        busy = _nodes_that(workload, Publish, CrashNode)
-        others = [node for node in range(nodes) if node not in busy]
+        # Who is to crash for good does not return; publishers stay, so that every event counts.
+        crashing, publishing = (_nodes_that(workload, kind) for kind in (CrashNode, Publish))
+        anyone = [node for node in range(nodes) if node not in crashing]
+        others = [node for node in anyone if node not in publishing] or anyone
         chosen = stream(self.seed, "churn").sample(others, round(churn.share * len(others)))
         return tuple(sorted(chosen))
 
