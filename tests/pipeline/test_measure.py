@@ -180,6 +180,15 @@ def test_topics_are_predicates_without_their_numbers(campaign: Path) -> None:
     assert topics["ski"]["latency_ms_mean"] is None
 
 
+def test_topics_that_nodes_know_by_content_ids_have_their_names(campaign: Path) -> None:
+    runs = {row["run"] for row in rows_of("runs", campaign) if row["protocol"] == "pulsarcast"}
+
+    for table in ("by_topic", "by_event", "subscribed", "deliveries"):
+        topics = {row["topic"] for row in rows_of(table, campaign) if row["run"] in runs}
+        assert "reddit.com" in topics
+        assert not any(topic.startswith("bafy") for topic in topics)
+
+
 def test_a_later_event_finds_more_subscriptions(campaign: Path) -> None:
     for row in rows_of("by_event", campaign):
         assert row["subscriptions"] >= 4

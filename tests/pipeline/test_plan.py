@@ -165,5 +165,26 @@ def test_the_smartpubsub_plans_have_every_scenario_for_all_protocols(name: str) 
     assert "replication" in {run.options.scenario for run in scouts}
 
 
+@pytest.mark.parametrize("name", ["pulsarcast-2021", "pulsarcast-small"])
+def test_the_pulsarcast_plans_have_both_orders_over_both_links(name: str) -> None:
+    runs = read_plan(PLANS / f"{name}.toml").runs.values()
+
+    found = {
+        (run.protocol, run.options.ordered, run.options.network.jitter_us // 1000) for run in runs
+    }
+    assert found == {
+        ("pulsarcast", False, 0),
+        ("pulsarcast", True, 0),
+        ("pulsarcast", False, 300),
+        ("pulsarcast", True, 300),
+        *(
+            (protocol, False, jitter)
+            for protocol in ("floodsub", "gossipsub")
+            for jitter in (0, 300)
+        ),
+    }
+    assert {run.options.scenario for run in runs} == {"reddit"}
+
+
 def test_a_plan_has_every_option_of_a_run() -> None:
     assert {field.name for field in fields(SimOptions)} == KEYS.keys() - {"protocol", "variant"}

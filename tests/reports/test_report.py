@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from smartpubsub.pipeline.report_data import ReportData
+from smartpubsub.pipeline.run_names import named_apart
 from smartpubsub.reports.count_figures import best_compared, hop_means
+from smartpubsub.reports.latency_figures import scenarios_in
 from smartpubsub.reports.looks import COLOURS, for_page
 from smartpubsub.reports.report import write_report
 
@@ -165,27 +167,75 @@ def test_without_traces_or_a_paper_there_is_what_there_is(tmp_path: Path) -> Non
     assert "smartpubsub pipeline measure" in page
 
 
-def test_pulsarcast_s_runs_are_told_apart_by_order_and_links(tmp_path: Path) -> None:
-    runs = [
-        run(("floodsub", None), "reddit", 100, coverage_injected=0.5),
-        run(("floodsub", None), "reddit", 100, coverage_injected=0.25, link_jitter_ms=300.0),
-        run(("pulsarcast", None), "reddit", 100, coverage_injected=0.75, ordered=True),
+def pulsarcast_runs() -> list[dict[str, Any]]:
+    quick: dict[str, Any] = {"link_latency_ms": 10.0, "link_jitter_ms": 0.0, "link_loss": 0.0}
+    slow = {**quick, "link_latency_ms": 500.0, "link_jitter_ms": 300.0}
+    return named_apart(
+        [
+            run(("floodsub", None), "reddit", 100, coverage_injected=0.5, **quick),
+            run(("floodsub", None), "reddit", 100, coverage_injected=0.25, **slow),
+            run(("gossipsub", None), "reddit", 100, coverage_injected=0.625, **quick),
+            run(("pulsarcast", None), "reddit", 100, coverage_injected=0.875, **slow),
+            run(("pulsarcast", None), "reddit", 100, coverage_injected=0.75, ordered=True, **quick),
+        ]
+    )
+
+
+def test_runs_over_other_links_and_with_order_go_by_other_names() -> None:
+    names = [(row["scenario"], row["protocol"], row["variant"]) for row in pulsarcast_runs()]
+
+    assert names == [
+        ("reddit", "floodsub", None),
+        ("reddit, 500 to 800 ms", "floodsub", None),
+        ("reddit", "gossipsub", None),
+        ("reddit, 500 to 800 ms", "pulsarcast", None),
+        ("reddit", "pulsarcast", "ordered"),
     ]
-    data = ReportData(title="t", about="", paper="pulsarcast-2021", runs=runs)
+    assert scenarios_in([{"scenario": name} for name, *_ in reversed(names)]) == [
+        "reddit",
+        "reddit, 500 to 800 ms",
+    ]
+
+
+def test_pulsarcast_s_runs_are_told_apart_by_order_and_links(tmp_path: Path) -> None:
+    data = ReportData(title="t", about="", paper="pulsarcast-2021", runs=pulsarcast_runs())
 
     page = write_report(data, tmp_path).read_text(encoding="utf-8")
 
-    cells = {
-        row[0]: row[1:]
-        for row in (
-            re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr>.*?</tr>", page)
-        )
-        if len(row) == 8
+    section = page[page.index('id="coverage-table"') :]
+    rows = [
+        re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr>.*?</tr>", section)
+    ]
+    cells = {(row[0], row[1]): (row[3], row[7]) for row in rows if len(row) == 11}
+    assert cells == {
+        ("quick", "Pulsarcast"): ("99.99%", "-"),
+        ("quick", "Pulsarcast, ordered"): ("37.00%", "75.00%"),
+        ("quick", "GossipSub"): ("-", "62.50%"),
+        ("quick", "Floodsub"): ("41.00%", "50.00%"),
+        ("slow", "Pulsarcast"): ("51.00%", "87.50%"),
+        ("slow", "Pulsarcast, ordered"): ("32.00%", "-"),
+        ("slow", "GossipSub"): ("-", "-"),
+        ("slow", "Floodsub"): ("31.00%", "25.00%"),
     }
-    assert cells["Floodsub"][4] == "50.00%"
-    assert cells["Floodsub, slow links"][4] == "25.00%"
-    assert cells["Pulsarcast, ordered"][4] == "75.00%"
-    assert cells["Pulsarcast"][4] == "-"
+    assert (tmp_path / "figures" / "coverage-means.svg").exists()
+    assert "papers: 32 to 99 %" in page
+
+
+def test_what_nodes_send_is_a_table(tmp_path: Path) -> None:
+    figures = {
+        f"rpc_{way}_per_node_{name}": value
+        for way in ("sent", "received")
+        for name, value in (("mean", 200.0), ("sd", 50.0), ("p95", 300.0), ("p99", 900.0))
+    }
+    runs = [run(LABELS[3], "reddit", 10, **figures)]
+
+    page = write_report(ReportData(title="t", about="", paper=None, runs=runs), tmp_path).read_text(
+        encoding="utf-8"
+    )
+
+    row = page[page.index('id="loads-table"') :].split("<tbody>")[1]
+    shown = ["200", "50", "300", "900"]
+    assert re.findall(r"<td>([^<]*)</td>", row)[3:12] == [*shown, *shown, "4.5"]
 
 
 def test_the_same_data_give_the_same_page(report: Path, tmp_path: Path) -> None:

@@ -46,27 +46,39 @@ def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping
         made[name] = rows.sparkSession.read.schema(table.schema).parquet(path)
 
     orphan = sf.broadcast(told.orphans(rows, fault, about))
-    wanted, said = told.subscriptions(rows, fault), told.events(rows, fault, orphan)
+    names = sf.broadcast(told.topic_names(rows))
+    wanted, said = told.subscriptions(rows, fault), told.events(rows, fault, orphan, names)
     write("deliveries", pairs(said, wanted, told.deliveries(rows), fault, about))
-    write("subscribed", _subscribed(wanted))
+    write("subscribed", _subscribed(wanted, names))
     write("copies", _copies(rows))
     write("loads", _loads(rows, about, window_ms))
     write("by_event", published_metrics(said, made))
     write("by_node", node_metrics(about, made))
     write("by_topic", topic_metrics(made))
     write("by_window", window_metrics(about, made, window_ms))
-    write("runs", run_metrics(about, made))
+    write("runs", run_metrics(_with_names(about, names), made))
     return made
 
 
-def _subscribed(subscriptions: DataFrame) -> DataFrame:
+def _with_names(about: DataFrame, names: DataFrame) -> DataFrame:
+    """What kind of runs they were, with the topics that promise no order as they are called."""
+    called = (
+        about.select("run", sf.explode("unordered").alias("predicate"))
+        .join(names, ["run", "predicate"], "left")
+        .groupBy("run")
+        .agg(sf.collect_set(sf.coalesce("called", "predicate")).alias("unordered"))
+    )
+    return about.drop("unordered").join(called, "run", "left")
+
+
+def _subscribed(subscriptions: DataFrame, names: DataFrame) -> DataFrame:
     of_node = Window.partitionBy("run", "node").orderBy("called_us", "subscription")
-    return subscriptions.select(
+    return subscriptions.join(names, ["run", "predicate"], "left").select(
         "run",
         "node",
         "subscription",
         "predicate",
-        told.topic_of("predicate").alias("topic"),
+        told.topic_of("predicate", "called").alias("topic"),
         "called_us",
         sf.get("in_force", sf.lit(0)).start_us.alias("in_force_us"),
         (sf.get("in_force", sf.lit(0)).start_us - sf.col("called_us")).alias("latency_us"),

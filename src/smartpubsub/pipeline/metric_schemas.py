@@ -28,7 +28,9 @@ _GOT = ArrayType(
     )
 )
 _NODE = Column("node", _LONG, "the node's number")
-_TOPIC = Column("topic", _STRING, "what the event is about: its predicate without numbers", True)
+_TOPIC = Column(
+    "topic", _STRING, "its topic's name, or its predicate without numbers", is_nullable=True
+)
 _WINDOW = Column("window", _LONG, "which part of the run's time, from 0")
 _TRAFFIC = (
     Column("sent", _LONG, "messages sent"),
@@ -88,7 +90,7 @@ SUBSCRIBED = Table(
         _NODE,
         Column("subscription", _LONG, "its number on the node"),
         Column("predicate", _STRING, "what was wanted"),
-        Column("topic", _STRING, "the same without numbers"),
+        Column("topic", _STRING, "the topic's name, or the predicate without numbers"),
         Column("called_us", _LONG, "when subscribe was called"),
         Column("in_force_us", _LONG, "when it was first in force", is_nullable=True),
         Column("latency_us", _LONG, "how long that took", is_nullable=True),
@@ -149,7 +151,7 @@ TOPICS = Table(
     about="every topic of a run: what events are about, or subscriptions",
     columns=(
         RUN,
-        Column("topic", _STRING, "a predicate without its numbers"),
+        Column("topic", _STRING, "its name, or a predicate without its numbers"),
         Column("injected", _LONG, "events that were published"),
         Column("subscriptions", _LONG, "subscriptions that say the same"),
         Column("subscribers", _LONG, "nodes that made them"),

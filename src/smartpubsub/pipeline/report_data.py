@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from smartpubsub.pipeline.campaign import ABOUT_FILE
 from smartpubsub.pipeline.errors import PipelineError
@@ -22,6 +23,7 @@ from smartpubsub.pipeline.metric_schemas import (
     WINDOWS,
 )
 from smartpubsub.pipeline.result_schemas import RESULTS, RUNS
+from smartpubsub.pipeline.run_names import named_apart
 from smartpubsub.pipeline.schemas import Table
 from smartpubsub.pipeline.tables import read_table
 
@@ -30,6 +32,8 @@ Rows: TypeAlias = list[dict[str, Any]]
 GROUP = ("protocol", "variant", "scenario", "nodes")
 """Runs that differ in nothing else but chance are drawn as one."""
 WINDOWS_MAX = 200
+
+_NAMES = StructType([RUNS.schema[name] for name in ("run", *GROUP, "backups")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +75,13 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
         raise PipelineError(f"{path} has no table of {', '.join(missing)}; run measure again")
     table = RESULTS if has_results else RUNS
     runs = read_table(spark, f"{path}/{table.name}", table)
-    rows = _plain(runs.orderBy(*GROUP, "backups", "seed", "run"))
+    rows = named_apart(_plain(runs.orderBy(*GROUP, "backups", "seed", "run")))
     if not rows:
         raise PipelineError(f"{path} has no runs in it; run a campaign first")
     if missing or not there:
         return ReportData(**about, runs=rows, missing=missing)
-    measured = sf.broadcast(read_table(spark, f"{metrics}/runs", RUNS, ["run", *GROUP, "backups"]))
+    names = [tuple(row[key] for key in ("run", *GROUP, "backups")) for row in rows]
+    measured = sf.broadcast(spark.createDataFrame(names, _NAMES))
 
     def read(table: Table) -> DataFrame:
         return read_table(spark, f"{metrics}/{table.name}", table).join(measured, "run")

@@ -97,7 +97,16 @@ def orphans(rows: DataFrame, fault: DataFrame, about: DataFrame) -> DataFrame:
     )
 
 
-def events(rows: DataFrame, fault: DataFrame, orphan: DataFrame) -> DataFrame:
+def topic_names(rows: DataFrame) -> DataFrame:
+    """By run and predicate, what topics are called that are known by their content ids."""
+    return (
+        rows.where("what = 'create' and kind is not null")
+        .groupBy("run", sf.col("text").alias("predicate"))
+        .agg(sf.min("kind").alias("called"))
+    )
+
+
+def events(rows: DataFrame, fault: DataFrame, orphan: DataFrame, names: DataFrame) -> DataFrame:
     """Every event that was published, whether it was acknowledged, and whether it is owed."""
 
     def is_(what: str, kind: str | None = None) -> Column:
@@ -121,6 +130,7 @@ def events(rows: DataFrame, fault: DataFrame, orphan: DataFrame) -> DataFrame:
         .where("called_us is not null")
         .join(fault, ["run", "node"], "left")
         .join(orphan, ["run", "predicate"], "left")
+        .join(names, ["run", "predicate"], "left")
     )
     # The publisher stayed up from the call on.
     stayed = sf.col("crashes").isNull() | (
@@ -134,7 +144,7 @@ def events(rows: DataFrame, fault: DataFrame, orphan: DataFrame) -> DataFrame:
         "event",
         sf.col("node").alias("publisher"),
         "predicate",
-        topic_of("predicate").alias("topic"),
+        topic_of("predicate", "called").alias("topic"),
         "called_us",
         "acknowledged_us",
         "payload_bytes",
@@ -154,6 +164,9 @@ def deliveries(rows: DataFrame) -> DataFrame:
     )
 
 
-def topic_of(predicate: str) -> Column:
-    """What a predicate is about, without its numbers: `surf/price=3` is about `surf/price`."""
-    return sf.regexp_replace(predicate, r"(\[[^\]]*\]|=[^/]*)", "")
+def topic_of(predicate: str, called: str) -> Column:
+    """What a predicate is about, without its numbers: `surf/price=3` is about `surf/price`.
+
+    A topic that has a name of its own is called so.
+    """
+    return sf.coalesce(called, sf.regexp_replace(predicate, r"(\[[^\]]*\]|=[^/]*)", ""))

@@ -30,7 +30,12 @@ TRACES = Table(
         Column("what", _STRING, "what happened"),
         Column("node", _LONG, "to which node, or -1"),
         Column("peer", _LONG, "the other node", is_nullable=True),
-        Column("kind", _STRING, "the type of a message, what is acknowledged", is_nullable=True),
+        Column(
+            "kind",
+            _STRING,
+            "the type of a message, what is acknowledged, what a new topic is called",
+            is_nullable=True,
+        ),
         Column("size", _LONG, "bytes", is_nullable=True),
         Column("event", _STRING, "the id of an event", is_nullable=True),
         Column("hops", _LONG, "links that it has passed", is_nullable=True),

@@ -13,22 +13,9 @@ from smartpubsub.reports.latency_figures import Rows, labels_in, scenarios_in
 from smartpubsub.reports.looks import INK, PAPER, QUIET, colour_of, legend_below, name_of
 from smartpubsub.reports.papers import Paper
 
-TOPICS_MAX = 25
 MILLION = 1_000_000
 
 _PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}")
-
-
-def busiest(rows: Rows) -> list[dict[str, Any]]:
-    """The rows of the scenario, and number of nodes, that most is told about."""
-    if not rows:
-        return []
-    amounts: dict[tuple[str, int], int] = {}
-    for row in rows:
-        key = row["scenario"], row["nodes"]
-        amounts[key] = amounts.get(key, 0) + row.get("injected", 1)
-    best = max(amounts, key=lambda key: (amounts[key], key))
-    return [row for row in rows if (row["scenario"], row["nodes"]) == best]
 
 
 def best_compared(rows: Rows) -> int:
@@ -37,75 +24,6 @@ def best_compared(rows: Rows) -> int:
     for row in rows:
         labels.setdefault(row["nodes"], set()).add((row["protocol"], row["variant"]))
     return max(labels, key=lambda nodes: (len(labels[nodes]), -nodes))
-
-
-def topics(rows: Rows) -> tuple[Any, float, float]:
-    """Events and subscriptions of each topic."""
-    mine = busiest(rows)
-    label = labels_in(mine)[0]
-    one = [row for row in mine if (row["protocol"], row["variant"]) == label]
-    one = sorted(one, key=lambda row: (-row["injected"], -row["subscriptions"]))[:TOPICS_MAX]
-
-    def paint(figure: Figure) -> None:
-        panels = figure.subplots(1, 2, sharey=True)
-        names = [row["topic"] for row in one]
-        for panel, key, title in zip(
-            panels, ("injected", "subscriptions"), ("Events", "Subscriptions"), strict=True
-        ):
-            values = [row[key] / row["runs"] for row in one]
-            panel.barh(names, values, color=colour_of(*label), height=0.65)
-            panel.set_title(f"{title} of a topic")
-            panel.invert_yaxis()
-            panel.grid(visible=False, axis="y")
-            if max(values) > 50 * max(1, min(values)):
-                panel.set_xscale("log")
-            for name, value in zip(names, values, strict=True):
-                panel.annotate(
-                    f"{value:,.0f}",
-                    (value, name),
-                    xytext=(4, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=8,
-                )
-            panel.margins(x=0.15)
-        panels[0].tick_params(axis="y", labelcolor=INK)
-        panels[1].invert_yaxis()
-        panels[0].invert_yaxis()
-        panels[0].set_ylim(len(names) - 0.4, -0.6)
-
-    return paint, 9.5, 1.2 + 0.3 * len(one)
-
-
-def coverage(rows: Rows) -> tuple[Any, float, float]:
-    """The share of each topic's owed deliveries that came, for every protocol."""
-    mine = busiest(rows)
-    labels = labels_in(mine)
-    totals: dict[str, int] = {}
-    for row in mine:
-        totals[row["topic"]] = totals.get(row["topic"], 0) + row["expected"]
-    wanted = sorted((t for t in totals if totals[t]), key=lambda t: -totals[t])[:TOPICS_MAX]
-
-    def paint(figure: Figure) -> None:
-        panel = figure.subplots()
-        for number, label in enumerate(labels):
-            own = {r["topic"]: r for r in mine if (r["protocol"], r["variant"]) == label}
-            ys = [place + (number - (len(labels) - 1) / 2) * 0.11 for place in range(len(wanted))]
-            xs = [
-                own[t]["delivered"] / own[t]["expected"]
-                if t in own and own[t]["expected"]
-                else float("nan")
-                for t in wanted
-            ]
-            panel.plot(xs, ys, "o", color=colour_of(*label), label=name_of(*label))
-        panel.set_yticks(range(len(wanted)), wanted, color=INK)
-        panel.set_ylim(len(wanted) - 0.4, -0.6)
-        panel.set_xlim(-0.02, 1.03)
-        panel.xaxis.set_major_formatter(PercentFormatter(1.0))
-        panel.set_xlabel("delivered, of what was owed")
-        legend_below(figure, [panel])
-
-    return paint, 9.5, 1.7 + 0.36 * len(wanted)
 
 
 def messages(rows: Rows) -> tuple[Any, float, float]:

@@ -26,6 +26,7 @@ def labels_in(rows: Rows) -> list[Label]:
         "base-reliable",
         "base-unreliable",
         None,
+        "ordered",
     ]
     found = {(row["protocol"], row["variant"]): None for row in rows}
     return sorted(found, key=lambda label: (order.index(label[0]), variants.index(label[1])))
@@ -35,7 +36,12 @@ def scenarios_in(rows: Rows) -> list[str]:
     """The scenarios there are, those of the papers first."""
     known = ["normal", "sub-burst", "event-burst", "fault", "replication", "reddit", "power-law"]
     found = {row["scenario"]: None for row in rows}
-    return [name for name in known if name in found] + [name for name in found if name not in known]
+    # The same over other links stands beside it.
+    return sorted(found, key=lambda name: (_place(name.partition(",")[0], known), name))
+
+
+def _place(name: str, known: Sequence[str]) -> int:
+    return known.index(name) if name in known else len(known)
 
 
 def histograms(rows: Rows, paper: Paper | None) -> tuple[Any, float, float]:

@@ -24,8 +24,9 @@ COLOURS: dict[tuple[str, str | None], tuple[str, str]] = {
     ("scoutsubs", "base-reliable"): ("#0f766e", "#4fd1c5"),
     ("scoutsubs", "base-unreliable"): ("#59a89c", "#9be3d8"),
     ("fastdelivery", None): ("#7c3aed", "#b79bff"),
-    ("pulsarcast", None): ("#b45309", "#f3b05a"),
-    ("gossipsub", None): ("#a16207", "#e0c060"),
+    ("pulsarcast", None): ("#be185d", "#f48fb9"),
+    ("pulsarcast", "ordered"): ("#831843", "#fbcfe3"),
+    ("gossipsub", None): ("#4d7c0f", "#a8d65c"),
     ("floodsub", None): ("#8a8f98", "#a9afba"),
 }
 """By protocol and variant: the colour on a light page and on a dark one."""
@@ -96,9 +97,11 @@ def colour_of(protocol: str, variant: str | None) -> str:
 def name_of(protocol: str, variant: str | None) -> str:
     """What a protocol is called in a figure.
 
-    >>> name_of("scoutsubs", "base-reliable"), name_of("floodsub", None)
-    ('Base, reliable', 'Floodsub')
+    >>> name_of("scoutsubs", "base-reliable"), name_of("pulsarcast", "ordered")
+    ('Base, reliable', 'Pulsarcast, ordered')
     """
+    if variant is not None and protocol != "scoutsubs":
+        return f"{name_of(protocol, None)}, {variant}"
     if variant is not None:
         return variant.capitalize().replace("-", ", ")
     return {"gossipsub": "GossipSub", "fastdelivery": "FastDelivery"}.get(

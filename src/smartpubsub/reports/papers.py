@@ -26,15 +26,16 @@ class Usage(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Shares of the owed deliveries that came, and the network's traffic."""
+    """Shares of the owed deliveries that came, the network's traffic, and a node's memory."""
 
-    label: str
-    protocol: str
-    ordered: bool
-    has_latency: bool
+    label: Label
+    is_slow: bool
+    """Whether links had 500 ms of latency and 300 ms of jitter."""
     injected: float
     published: float
     network_mib: float
+    memory_gib: float
+    """Of a node, in the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,11 @@ class Paper:
     delivered: Mapping[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
     """By scenario and number of nodes, between which shares the papers' lay."""
     coverage: tuple[Coverage, ...] = ()
+
+    def coverage_of(self, label: Label, is_slow: bool) -> Coverage | None:
+        """What came in a run, if it was measured."""
+        found = (c for c in self.coverage if (c.label, c.is_slow) == (label, is_slow))
+        return next(found, None)
 
 
 _VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
@@ -134,12 +140,12 @@ PULSARCAST = Paper(
     name="Pulsarcast (2021)",
     nodes=100,
     coverage=(
-        Coverage("Pulsarcast", "pulsarcast", False, False, 0.9999, 0.9999, 2238),
-        Coverage("Pulsarcast, slow links", "pulsarcast", False, True, 0.51, 0.86, 3423),
-        Coverage("Pulsarcast, ordered", "pulsarcast", True, False, 0.37, 0.80, 1050),
-        Coverage("Pulsarcast, ordered, slow links", "pulsarcast", True, True, 0.32, 0.62, 1596),
-        Coverage("Floodsub", "floodsub", False, False, 0.41, 0.41, 6552),
-        Coverage("Floodsub, slow links", "floodsub", False, True, 0.31, 0.31, 6475),
+        Coverage(("pulsarcast", None), False, 0.9999, 0.9999, 2238, 0.319),
+        Coverage(("pulsarcast", "ordered"), False, 0.37, 0.80, 1050, 0.178),
+        Coverage(("floodsub", None), False, 0.41, 0.41, 6552, 0.21),
+        Coverage(("pulsarcast", None), True, 0.51, 0.86, 3423, 0.36),
+        Coverage(("pulsarcast", "ordered"), True, 0.32, 0.62, 1596, 0.20),
+        Coverage(("floodsub", None), True, 0.31, 0.31, 6475, 0.16),
     ),
 )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from smartpubsub.pipeline.report_data import ReportData
+from smartpubsub.pipeline.report_data import ReportData, Rows
 from smartpubsub.reports import count_figures as counts
 from smartpubsub.reports import latency_figures as times
-from smartpubsub.reports.latency_figures import labels_in, scenarios_in
-from smartpubsub.reports.looks import draw, name_of
-from smartpubsub.reports.page import Card, Section, page, table
+from smartpubsub.reports import topic_figures as topics
+from smartpubsub.reports.looks import draw
+from smartpubsub.reports.page import Card, Section, page
 from smartpubsub.reports.papers import PAPERS, Paper
+from smartpubsub.reports.result_tables import percent, result_tables
 
 PAGE = "report.html"
 FIGURES = "figures"
@@ -23,7 +24,7 @@ def write_report(data: ReportData, folder: Path) -> Path:
     """Write the page, and each figure as a file of its own; the path of the page."""
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     paper = PAPERS.get(data.paper) if data.paper else None
-    sections = [*_tables(data, paper), *_figures(data, paper, folder / FIGURES)]
+    sections = [*result_tables(data, paper), *_figures(data, paper, folder / FIGURES)]
     text = page(
         title=data.title,
         about=data.about,
@@ -43,30 +44,32 @@ def _cards(data: ReportData, paper: Paper | None) -> Iterator[Card]:
     sizes = sorted({row["nodes"] for row in runs})
     between = f"{sizes[0]:,} to {sizes[-1]:,}" if len(sizes) > 1 else f"{sizes[0]:,}"
     yield Card(value=f"{len(runs):,}", what=f"runs, of {between} nodes")
-    scouts = [row for row in runs if row["protocol"] == "scoutsubs"] or runs
-    who = "ScoutSubs" if scouts[0]["protocol"] == "scoutsubs" else "all protocols"
-    reliable = [row for row in scouts if (row["variant"] or "").endswith("-reliable")] or scouts
+    first, main = _main(runs)
+    reliable = [row for row in main if (row["variant"] or "").endswith("-reliable")] or main
     expected = sum(row["expected"] for row in reliable)
     delivered = sum(row["delivered"] for row in reliable)
     yield Card(
-        value=_percent(delivered, expected),
-        what=f"of {expected:,} owed deliveries came, {who}"
-        + (", reliable" if reliable is not scouts else ""),
-        beside="papers: 45 to 100 %" if paper and paper.delivered else "",
+        value=percent(delivered, expected),
+        what=f"of {expected:,} owed deliveries came, {first}"
+        + (", reliable" if reliable is not main else ""),
+        beside=_shares(paper),
     )
     yield Card(
-        value=f"{sum(row['app_duplicates'] for row in scouts):,}",
+        value=f"{sum(row['app_duplicates'] for row in main):,}",
         what="events came to an application twice",
         beside="papers: 5 to 17 % of all" if paper and paper.duplicates else "",
     )
-    calm = [r for r in scouts if counts.is_default(r) and r["nodes"] <= 100] or scouts
-    mean = sum(row["latency_ms_mean"] for row in calm) / len(calm)
+    calm = [r for r in main if counts.is_default(r) and r["nodes"] <= 100] or [
+        row for row in main if not topics.is_slow(row)
+    ]
+    mean = sum(row["latency_ms_mean"] for row in calm) / len(calm) if calm else 0.0
     theirs = paper.latency.get(("normal", ("scoutsubs", "redirect-reliable"))) if paper else None
-    yield Card(
-        value=f"{mean:,.0f} ms",
-        what="from publish to delivery, mean" + (", calm" if calm is not scouts else ""),
-        beside=f"paper: {theirs.mean:,.0f} ms" if theirs else "",
-    )
+    if calm:
+        yield Card(
+            value=f"{mean:,.0f} ms",
+            what="from publish to delivery, mean" + (", calm" if len(calm) < len(main) else ""),
+            beside=f"paper: {theirs.mean:,.0f} ms" if theirs else "",
+        )
     if "violations" in runs[0]:
         yield Card(
             value=f"{sum(row['violations'] for row in runs):,}",
@@ -74,141 +77,25 @@ def _cards(data: ReportData, paper: Paper | None) -> Iterator[Card]:
         )
 
 
-def _percent(part: int, whole: int) -> str:
-    if part == whole:
-        return "100 %"
-    return f"{min(part / whole, 0.9999):.2%}".replace("%", " %")
+def _main(runs: Rows) -> tuple[str, Rows]:
+    """The protocol that a report is about, and its runs; all if it is about none of ours."""
+    for protocol, name in (("scoutsubs", "ScoutSubs"), ("pulsarcast", "Pulsarcast")):
+        mine = [row for row in runs if row["protocol"] == protocol]
+        if mine:
+            return name, mine
+    return "all protocols", runs
 
 
-def _groups(data: ReportData) -> Iterator[tuple[tuple[Any, ...], list[dict[str, Any]]]]:
-    for scenario in scenarios_in(data.runs):
-        for label in labels_in(data.runs):
-            sizes = sorted({row["nodes"] for row in data.runs})
-            for nodes in sizes:
-                mine = [
-                    row
-                    for row in data.runs
-                    if (row["scenario"], row["protocol"], row["variant"], row["nodes"])
-                    == (scenario, *label, nodes)
-                ]
-                if mine:
-                    yield (scenario, label, nodes), mine
+def _shares(paper: Paper | None) -> str:
+    """Between which shares the papers' lay."""
+    if paper is None:
+        return ""
+    shares = [share for both in paper.delivered.values() for share in both]
+    shares += [one.injected for one in paper.coverage if one.label[0] == "pulsarcast"]
+    return f"papers: {int(min(shares) * 100)} to {int(max(shares) * 100)} %" if shares else ""
 
 
-def _tables(data: ReportData, paper: Paper | None) -> Iterator[Section]:
-    rows = []
-    for (scenario, label, nodes), mine in _groups(data):
-        theirs = paper.latency.get((scenario, label)) if paper and nodes == paper.nodes else None
-        shares = paper.delivered.get((scenario, nodes)) if paper and label[1] else None
-        expected = sum(row["expected"] for row in mine)
-        delivered = sum(row["delivered"] for row in mine)
-        messages = sum(row["messages"] for row in mine)
-        longest = max(row["latency_ms_max"] for row in mine)
-        rows.append(
-            (
-                scenario,
-                name_of(*label),
-                f"{nodes:,}",
-                f"{len(mine)}",
-                "-" if not shares else " to ".join(f"{s:.0%}" for s in dict.fromkeys(shares)),
-                "-" if not theirs else f"{theirs.mean:,.0f} / {theirs.max:,.0f}",
-                _percent(delivered, expected) if expected else "-",
-                f"{_mean(mine, 'latency_ms_mean'):,.0f} / {longest:,.0f}",
-                f"{_mean(mine, 'latency_ms_p99'):,.0f}",
-                f"{_mean(mine, 'hops_mean'):.2f}",
-                f"{messages / delivered:,.1f}" if delivered else "-",
-                f"{_mean(mine, 'bytes') / (1 << 20):,.2f}",
-            )
-        )
-    head = (
-        *("scenario", "protocol", "nodes", "runs", "paper: delivered", "paper: ms mean / max"),
-        *("delivered", "ms mean / max", "ms p99", "hops", "messages per delivery", "MiB sent"),
-    )
-    yield Section(
-        name="results",
-        title="All results",
-        text="Every scenario with every protocol. Delivered is the share of deliveries that nodes"
-        " were owed and got. Milliseconds are from the call of publish to the delivery to a node."
-        + (f" What {paper.name} measured stands beside it." if paper else ""),
-        body=table(*_without_empty(head, rows), paper="paper"),
-    )
-    if paper and paper.coverage:
-        yield _coverage_table(data, paper)
-    if paper and "cpu_s" in data.runs[0] and any(_usage_rows(data, paper)):
-        yield _usage_table(data, paper)
-
-
-def _without_empty(
-    head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[list[str], list[list[str]]]:
-    """The columns that have something in a row."""
-    kept = [n for n in range(len(head)) if any(row[n] != "-" for row in rows)]
-    return [head[n] for n in kept], [[row[n] for n in kept] for row in rows]
-
-
-def _mean(rows: list[dict[str, Any]], name: str) -> float:
-    return float(sum(row[name] for row in rows) / len(rows))
-
-
-def _coverage_table(data: ReportData, paper: Paper) -> Section:
-    rows = []
-    for case in paper.coverage:
-        mine = [
-            row
-            for row in data.runs
-            if row["protocol"] == case.protocol
-            and (row.get("ordered", False) or case.protocol != "pulsarcast") >= case.ordered
-            and (case.protocol != "pulsarcast" or bool(row.get("ordered")) == case.ordered)
-            and (row.get("link_jitter_ms", 0) > 0) == case.has_latency
-        ]
-        rows.append(
-            (
-                case.label,
-                f"{len(mine)}",
-                f"{case.injected:.2%}",
-                f"{case.published:.2%}",
-                f"{case.network_mib:,.0f}",
-                f"{_mean(mine, 'coverage_injected'):.2%}" if mine else "-",
-                f"{_mean(mine, 'coverage_published'):.2%}" if mine else "-",
-                f"{_mean(mine, 'bytes') / (1 << 20):,.0f}" if mine else "-",
-            )
-        )
-    head = (
-        *("run", "runs", "paper: of injected", "paper: of published", "paper: MiB"),
-        *("of injected", "of published", "MiB"),
-    )
-    return Section(
-        name="coverage-table",
-        title="What came of all that was owed",
-        text=f"Coverage in the runs of {paper.name}, and in the same runs here: of all events that"
-        " were injected, and of those that were acknowledged as published.",
-        body=table(head, rows, paper="paper"),
-    )
-
-
-def _usage_rows(data: ReportData, paper: Paper) -> Iterator[tuple[str, ...]]:
-    for (scenario, label, nodes), mine in _groups(data):
-        theirs = paper.usage.get((scenario, label))
-        if theirs is not None and nodes == paper.nodes:
-            yield (
-                scenario,
-                name_of(*label),
-                f"{theirs.memory_mb:,.1f} MB",
-                f"{theirs.cpu_s:,.2f} s",
-                f"{_mean(mine, 'cpu_s') / nodes * 1000:,.1f} ms",
-            )
-
-
-def _usage_table(data: ReportData, paper: Paper) -> Section:
-    head = ("scenario", "protocol", "paper: memory per node", "paper: CPU per node", "CPU per node")
-    return Section(
-        name="usage",
-        title="What a node takes",
-        text="The paper measured containers on a machine of 16 cores. Here all nodes of a run are"
-        " simulated in one process, so a node's share of its processor time is shown; memory of its"
-        " own it has only in a testbed.",
-        body=table(head, list(_usage_rows(data, paper)), paper="paper"),
-    )
+Drawing: TypeAlias = Callable[[str, str, str, tuple[Any, float, float]], Section]
 
 
 def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Section]:
@@ -217,8 +104,14 @@ def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Se
         body = draw(folder, name, paint, width=width, height=height)
         return Section(name=name, title=title, text=text, body=body)
 
-    beside = " Orange is what the paper measured." if paper else ""
-    if paper and paper.latency:
+    if paper is not None:
+        yield from _figures_beside(data, paper, section)
+    yield from _figures_of(data, paper, section)
+
+
+def _figures_beside(data: ReportData, paper: Paper, section: Drawing) -> Iterator[Section]:
+    """What the paper has figures of, beside ours."""
+    if paper.latency:
         yield section(
             "latency-means",
             "Latency beside the paper",
@@ -228,15 +121,15 @@ def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Se
             " factors.",
             times.against_paper(data.runs, paper),
         )
-    if data.latencies:
+    if paper.coverage:
         yield section(
-            "latency-histograms",
-            "How long events take",
-            "Each small picture shows how many deliveries took how long in one scenario with one"
-            f" protocol. The thin line is the mean.{beside}",
-            times.histograms(data.latencies, paper),
+            "coverage-means",
+            "Coverage beside the paper",
+            "The share of all deliveries that nodes were owed, whether or not the event was"
+            " acknowledged, that came. Orange is the paper's, where it has any.",
+            topics.coverage_beside(data.runs, paper),
         )
-    if paper and paper.duplicates:
+    if paper.duplicates:
         yield section(
             "duplicates",
             "Copies too many",
@@ -244,6 +137,19 @@ def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Se
             " paper they reached applications; here they are counted on the wire, and how many"
             " reached an application stands at the top.",
             counts.duplicates(data.runs, paper),
+        )
+
+
+def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iterator[Section]:
+    """What happened in the runs themselves."""
+    beside = " Orange is what the paper measured." if paper and paper.latency else ""
+    if data.latencies:
+        yield section(
+            "latency-histograms",
+            "How long events take",
+            "Each small picture shows how many deliveries took how long in one scenario with one"
+            f" protocol. The thin line is the mean.{beside}",
+            times.histograms(data.latencies, paper),
         )
     if data.stages:
         yield section(
@@ -258,18 +164,17 @@ def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Se
         yield section(
             "topics",
             "Events and subscriptions of topics",
-            "What was published about each topic, and how many subscriptions name just this"
-            " topic, in"
-            " one run. A topic is a predicate without its numbers.",
-            counts.topics(data.topics),
+            "What was published about each topic, how many subscriptions name just this topic, and"
+            " how many copies of its events came to nodes, in one run. Where topics have no names,"
+            " a topic is a predicate without its numbers.",
+            topics.topics(data.topics),
         )
         yield section(
             "coverage",
             "What came, topic by topic",
-            "The share of the owed deliveries that came. A dot at the right edge means that"
-            " nothing is"
-            " missing.",
-            counts.coverage(data.topics),
+            "How many deliveries a topic's subscribers were owed, and the share of them that came."
+            " A dot at the right edge means that nothing is missing.",
+            topics.coverage(data.topics),
         )
     if data.progress:
         yield section(

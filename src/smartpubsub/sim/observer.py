@@ -69,8 +69,8 @@ class Observer:
         elif isinstance(key, Predicate):
             self.trace.add_row(row)
         elif isinstance(key, bytes):
-            self.trace.add_row(row)
             assert topic is not None
+            self.trace.add_row(row._replace(kind=str(Predicate.of({topic.name: True}))))
             self._create(node, predicate, topic)
         else:
             self.trace.add_row(row._replace(subscription=key))

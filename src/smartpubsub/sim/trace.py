@@ -25,7 +25,8 @@ class Row(NamedTuple):
     peer: int = -1
     """The other node, or -1."""
     kind: str = ""
-    """The message's type, what was acknowledged, the sort of fault, or the timer's core."""
+    """The message's type, what was acknowledged, the sort of fault, the timer's core, or what a new
+    topic is called."""
     size: int = 0
     """Bytes on the wire, or of the payload."""
     event: str = ""

@@ -1,0 +1,50 @@
+"""What runs are drawn under: those that differ in nothing but chance go by one name."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Rows: TypeAlias = list[dict[str, Any]]
+
+ORDERED = "ordered"
+"""The variant of Pulsarcast in which topics keep one order."""
+_LINKS = ("link_latency_ms", "link_jitter_ms", "link_loss")
+
+
+def named_apart(rows: Rows) -> Rows:
+    """Rows of results, of which those of other links are another scenario, and of order a variant.
+
+    The quickest links of a scenario are not told; those of a run that says nothing count as such.
+    """
+    quickest: dict[str, tuple[float, ...]] = {}
+    for row in rows:
+        name, links = row["scenario"], _links_of(row)
+        quickest[name] = min(links, quickest.get(name, links))
+    return [
+        {
+            **row,
+            "scenario": row["scenario"] + _links_text(row, quickest[row["scenario"]]),
+            "variant": _variant_of(row),
+        }
+        for row in rows
+    ]
+
+
+def _links_of(row: dict[str, Any]) -> tuple[float, ...]:
+    return tuple(row.get(name) or 0.0 for name in _LINKS)
+
+
+def _links_text(row: dict[str, Any], quickest: tuple[float, ...]) -> str:
+    links = _links_of(row)
+    if links == quickest:
+        return ""
+    latency, jitter, loss = links
+    times = f"{latency:g} to {latency + jitter:g} ms" if jitter else f"{latency:g} ms"
+    return f", {times}" + (f", {loss:.3g} lost" if loss else "")
+
+
+def _variant_of(row: dict[str, Any]) -> str | None:
+    if row["protocol"] == "pulsarcast" and row.get("ordered"):
+        return ORDERED
+    variant: str | None = row["variant"]
+    return variant
