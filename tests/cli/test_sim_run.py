@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -244,6 +245,25 @@ def test_an_interrupt_ends_it_with_130_and_what_there_is(
     assert records_in(tmp_path / "trace")
     assert main(["sim", "run", *options[:-2]]) == 130
     assert "interrupted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_trace_that_can_be_read(
+    how: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    def send(_self: StderrProgress, world: World) -> None:
+        if len(world.hosts) == 8 and world.now > 2_000_000:
+            signal.raise_signal(how)
+
+    before = signal.getsignal(how)
+    monkeypatch.setattr(StderrProgress, "tick", send)
+    options = ["--protocol", "floodsub", "--nodes", "8", "--trace", str(tmp_path / "trace")]
+
+    assert main(["sim", "run", *options, "--json"]) == 130
+
+    assert json.loads(capsys.readouterr().out)["interrupted"] is True
+    assert records_in(tmp_path / "trace")
+    assert signal.getsignal(how) is before
 
 
 @patch.dict(STACKS)

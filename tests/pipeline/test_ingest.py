@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline.mapping import mapping_of
@@ -131,6 +132,38 @@ def test_ingesting_again_replaces_what_it_makes_and_nothing_else(
     assert set(pq.read_table(out / "_bad")["source"].to_pylist()) == {"two"}
     # The salt stays, so whoever wrote in both is still the same.
     assert len({row["author"] for row in after if row["payload"] and row["author"]}) == 2
+
+
+def test_numbers_of_events_depend_on_the_data_only(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.dumps({**COMMENT, "id": f"c{number}"}) for number in range(400)]
+    (tmp_path / "large").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "c.zst").write_bytes(compressed_with_a_long_window("\n".join(lines).encode()))
+    (tmp_path / "another").write_text(lines[0], encoding="utf-8")
+    names = ("large", "c.zst")
+    found, parts = [], []
+    for cores, more in (("1", []), ("7", ["another"])):
+        settings = {
+            "spark.sql.leafNodeDefaultParallelism": cores,  # What the number of cores would be.
+            "spark.sql.files.openCostInBytes": "1000",
+        }
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        try:
+            out = tmp_path / cores
+            ingest(capsys, *(tmp_path / name for name in (*names, *more)), "--out", out)
+            parts.append(spark.read.text(str(tmp_path / "large")).rdd.getNumPartitions())
+        finally:
+            for name in settings:
+                spark.conf.unset(name)
+        rows = pq.read_table(out).to_pylist()
+        ids = {(row["source"], row["key"]): row["event_id"] for row in rows}
+        found.append({key: id for key, id in ids.items() if key[0] in names})
+
+    assert found[0] == found[1]
+    assert len({*found[0].values()}) == len(found[0]) == 800
+    assert parts[0] == parts[1] > 7
 
 
 @pytest.mark.usefixtures("spark")

@@ -107,7 +107,7 @@ def test_an_id_follows_what_is_in_a_workload_file(tmp_path: Path) -> None:
             "seed: a value, a list, or { from = 1, to = 10 }",
         ),
         ('[[experiment]]\nprotocol = "floodsub"\nnode = 5', "experiment 1: node: no such key;"),
-        ('[[experiment]]\nprotocol = [["floodsub"]]', "protocol: ['floodsub'] is no protocol"),
+        ('[[experiment]]\nprotocol = [["floodsub"]]', "protocol: a list is no protocol"),
         (
             '[[experiment]]\nprotocol = "floodsub"\nchurn = "1:2"',
             "churn: { up_s = 30, down_s = 5 }",

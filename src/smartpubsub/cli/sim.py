@@ -1,5 +1,9 @@
 """smartpubsub sim."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
@@ -27,8 +31,19 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Have SIGTERM end a run as Ctrl-C does, with what there is so far: files are closed."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
-def sim() -> None:
+@click.pass_context
+def sim(context: click.Context) -> None:
     """Run the protocols in a simulated world.
 
     The same seed gives the same world, to the byte.
@@ -38,3 +53,4 @@ def sim() -> None:
       smartpubsub sim run --protocol gossipsub --scenario event-burst
       smartpubsub sim lookups --nodes 200 --dead 0.1
     """
+    context.with_resource(_ended_as_by_ctrl_c())

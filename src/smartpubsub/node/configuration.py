@@ -290,5 +290,6 @@ def _checked(name: str | None, value: object, place: str, *, is_option: bool = F
 
 
 def _shown(value: object) -> str:
-    text = repr(str(value) if isinstance(value, Path) else value)
+    several = value if isinstance(value, list | tuple) else [value]
+    text = ", ".join(repr(str(one) if isinstance(one, Path) else one) for one in several) or "none"
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

@@ -56,6 +56,15 @@ def check_local(path: str, what: str) -> None:
         raise InputError(empty_text(path, what))
 
 
+def local_bytes(path: str) -> int | None:
+    """How much lies at a path of this machine; None for one that is elsewhere, or many."""
+    place = Path(path)
+    if _ELSEWHERE.match(path) or not place.exists():
+        return None
+    files = place.rglob("*") if place.is_dir() else [place]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
 def has_wildcards(path: str) -> bool:
     """Whether a path may stand for many.
 

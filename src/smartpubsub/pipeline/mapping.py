@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.words import shown
 
 Format: TypeAlias = Literal["json", "csv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -94,7 +95,7 @@ def mapping_of(content: Mapping[str, object]) -> ColumnMapping:
             raise ValueError(f"unknown key {name!r}; the keys are {', '.join(known)}")
     chosen = content.get("format")
     if chosen is not None and chosen not in FORMATS:
-        raise ValueError(f"format is one of {', '.join(FORMATS)}, not {chosen!r}")
+        raise ValueError(f"format is one of {', '.join(FORMATS)}, not {shown(chosen)}")
     single = {name: _text(name, content[name]) for name in _SINGLE if name in content}
     mapping = ColumnMapping(
         topics=_texts("topics", content.get("topics", [])),
@@ -124,5 +125,5 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} is the name of a column, in quotes; found {value!r}")
+        raise ValueError(f"{name} is the name of a column, in quotes; found {shown(value)}")
     return value

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from smartpubsub.pipeline.plan_values import KEYS, PlanError, listed
+from smartpubsub.pipeline.words import shown
 from smartpubsub.sim.options import OptionsError, SimOptions
 from smartpubsub.sim.stacks import STACKS, VARIANTS
 
@@ -124,9 +125,9 @@ def _expanded(
     has_trace = given.pop("traces", False)
     place = f"experiment {number}" if name == f"experiment {number}" else f"experiment {name!r}"
     if not isinstance(name, str):
-        raise PlanError(f"experiment {number}: name: a text, found {name!r}")
+        raise PlanError(f"experiment {number}: name: a text, found {shown(name)}")
     if not isinstance(has_trace, bool):
-        raise PlanError(f"{place}: traces: true or false, found {has_trace!r}")
+        raise PlanError(f"{place}: traces: true or false, found {shown(has_trace)}")
     if "protocol" not in given:
         raise PlanError(f"{place}: protocol: say which, one or more of {', '.join(STACKS)}")
     values = {key: listed(key, value, place) for key, value in given.items()}
@@ -155,7 +156,7 @@ def _expanded(
 
 def _table(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise PlanError(f"{place}: a table of keys and values, found {value!r}")
+        raise PlanError(f"{place}: a table of keys and values, found {shown(value)}")
     there = [*_BLOCK, *KEYS]
     for key in value:
         if key not in there:
@@ -166,12 +167,12 @@ def _table(value: Any, place: str) -> dict[str, Any]:
 def _text(document: Mapping[str, Any], key: str, default: str) -> str:
     value = document.get(key, default)
     if not isinstance(value, str):
-        raise PlanError(f"{key}: a text, found {value!r}")
+        raise PlanError(f"{key}: a text, found {shown(value)}")
     return value
 
 
 def _paper(document: Mapping[str, Any]) -> str | None:
     paper = document.get("paper")
     if paper is not None and paper not in PAPERS:
-        raise PlanError(f"paper: {paper!r} is none of {', '.join(PAPERS)}; leave it out")
+        raise PlanError(f"paper: {shown(paper)} is none of {', '.join(PAPERS)}; leave it out")
     return paper

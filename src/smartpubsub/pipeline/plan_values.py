@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.pipeline.words import shown
 from smartpubsub.sim.options import Churning, Cutting
 from smartpubsub.sim.stacks import STACKS, VARIANTS
 from smartpubsub.workloads import SCENARIOS
@@ -37,10 +38,10 @@ def listed(key: str, value: Any, place: str) -> list[Any]:
         raise PlanError(f"{place}: {key}: {error}") from None
 
 
-def _numbers(value: Mapping[str, Any]) -> list[int]:
+def _numbers(value: dict[str, Any]) -> list[int]:
     first, last = value.get("from"), value.get("to")
     if value.keys() != {"from", "to"} or type(first) is not int or type(last) is not int:
-        raise PlanError(f"a value, a list, or {{ from = 1, to = 10 }}, found {dict(value)!r}")
+        raise PlanError(f"a value, a list, or {{ from = 1, to = 10 }}, found {shown(value)}")
     if not 0 <= last - first < VALUES_MAX:
         raise PlanError(f"from {first} to {last}: 1 to {VALUES_MAX:,} numbers")
     return list(range(first, last + 1))
@@ -48,14 +49,14 @@ def _numbers(value: Mapping[str, Any]) -> list[int]:
 
 def _protocol(value: Any) -> str:
     if not isinstance(value, str) or value not in STACKS:
-        raise PlanError(f"{value!r} is no protocol; there are {', '.join(STACKS)}")
+        raise PlanError(f"{shown(value)} is no protocol; there are {', '.join(STACKS)}")
     return value
 
 
 def _one_of(*names: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in names:
-            raise PlanError(f"{value!r} is none of {', '.join(names)}")
+            raise PlanError(f"{shown(value)} is none of {', '.join(names)}")
         return value
 
     return check
@@ -64,7 +65,7 @@ def _one_of(*names: str) -> Callable[[Any], str]:
 def _whole(least: int, most: int) -> Callable[[Any], int]:
     def check(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
-            raise PlanError(f"a whole number from {least:,} to {most:,}, found {value!r}")
+            raise PlanError(f"a whole number from {least:,} to {most:,}, found {shown(value)}")
         return value
 
     return check
@@ -74,7 +75,7 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
     def check(value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not isfinite(value) or not least <= value <= most:
-            raise PlanError(f"a number from {least:,} to {most:,}, found {value!r}")
+            raise PlanError(f"a number from {least:,} to {most:,}, found {shown(value)}")
         return float(value)
 
     return check
@@ -82,22 +83,22 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise PlanError(f"true or false, found {value!r}")
+        raise PlanError(f"true or false, found {shown(value)}")
     return value
 
 
 def _file(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise PlanError(f"the path of a workload file, found {value!r}")
+        raise PlanError(f"the path of a workload file, found {shown(value)}")
     return value
 
 
 def _churn(value: Any) -> Churning:
     wanted = "{ up_s = 30, down_s = 5 }, and share = 0.2 if only some nodes do it"
     if not isinstance(value, dict) or not {"up_s", "down_s"} <= value.keys():
-        raise PlanError(f"{wanted}, found {value!r}")
+        raise PlanError(f"{wanted}, found {shown(value)}")
     if value.keys() - {"up_s", "down_s", "share"}:
-        raise PlanError(f"{wanted}, found {value!r}")
+        raise PlanError(f"{wanted}, found {shown(value)}")
     seconds = _number(0.001, 1e6)
     share = _number(0, 1)(value.get("share", 1.0))
     return Churning(seconds(value["up_s"]), seconds(value["down_s"]), share)
@@ -106,9 +107,9 @@ def _churn(value: Any) -> Churning:
 def _cut(value: Any) -> Cutting:
     wanted = "{ at_s = 5, for_s = 30 }, and share = 0.2 if it is not half of the nodes"
     if not isinstance(value, dict) or not {"at_s", "for_s"} <= value.keys():
-        raise PlanError(f"{wanted}, found {value!r}")
+        raise PlanError(f"{wanted}, found {shown(value)}")
     if value.keys() - {"at_s", "for_s", "share"}:
-        raise PlanError(f"{wanted}, found {value!r}")
+        raise PlanError(f"{wanted}, found {shown(value)}")
     seconds, share = _number(0, 1e6), _number(0, 1)
     parts = seconds(value["at_s"]), seconds(value["for_s"])
     return Cutting(*parts, share(value.get("share", 0.5)))

@@ -19,6 +19,9 @@ from smartpubsub.pipeline.java import find_java, use_java
 MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
 MEMORY_SHARE = 1 / 4
 TASK_TRIES = 3
+FILE_PARTS = 64
+"""Into how many parts a file is shared out, if they have neither much less than 4 MiB nor more than
+128."""
 CONF_FOLDER = Path(__file__).parent / "conf"
 
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
@@ -91,6 +94,9 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # 200 partitions, the default, are for clusters: on two cores most of them would be empty.
         "spark.sql.shuffle.partitions": str(max(2 * cores, 4)),
+        # How a file is shared out among tasks depends on the file, not on how many cores there are:
+        # events are numbered by it.
+        "spark.sql.files.minPartitionNum": str(FILE_PARTS),
         # Times mean the same on every machine.
         "spark.sql.session.timeZone": "UTC",
         # Writing a part of a table again replaces that part and leaves the others.

@@ -1,6 +1,6 @@
 """Files of data as DataFrames that look alike, whatever their format.
 
-The columns are `source` (the file), `position` (a number within it), `line` (as it is there, if it
+The columns are `source` (the file), `position` (the place in it), `line` (as it is there, if it
 has lines), `fields` (the mapped columns as texts), and `problem` (why they could not be read).
 """
 
@@ -29,6 +29,8 @@ from smartpubsub.pipeline.zst import zst_lines
 COLUMNS = ("source", "position", "line", "fields", "problem")
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _CORRUPT = "_corrupt_record"
+_BEGINS = "_metadata.file_block_start"
+_NUMBER_IN_TASK = (1 << 33) - 1
 
 
 class Source(NamedTuple):
@@ -87,7 +89,6 @@ def read_sources(
         frames = [
             readers[source.format](spark, source, mapping)
             .withColumn("source", sf.lit(source.name))
-            .withColumn("position", sf.monotonically_increasing_id())
             .select(*COLUMNS)
             for source in sources
         ]
@@ -102,13 +103,15 @@ def _json_lines(spark: SparkSession, source: Source, mapping: ColumnMapping) -> 
         # A list of one to unfold, or Spark would read the line again for every field.
         parsed = sf.inline(sf.array(sf.from_json(line, schema, options)))
         lines = zst_lines(spark, source.path).where(sf.length(sf.trim(line)) > 0)
-        rows = lines.select(line.alias("given"), parsed)
+        rows = lines.select(line.alias("given"), _place(sf.lit(0)), parsed)
         # Text that is not UTF-8 would be mended without a word.
         corrupt = sf.when(sf.is_valid_utf8("given"), sf.col(_CORRUPT)).otherwise(sf.col("given"))
         rows = rows.withColumn(_CORRUPT, corrupt)
     else:
         rows = spark.read.options(**options).json(source.path, schema=schema)
+        rows = rows.select("*", _place(sf.col(_BEGINS)))
     return rows.select(
+        "position",
         sf.col(_CORRUPT).alias("line"),
         _fields(mapping),
         sf.when(~sf.is_valid_utf8(_CORRUPT), "not UTF-8")
@@ -129,6 +132,7 @@ def _csv(spark: SparkSession, source: Source, mapping: ColumnMapping) -> DataFra
         source.path, schema=schema
     )
     return rows.select(
+        _place(sf.col(_BEGINS)),
         sf.col(_CORRUPT).alias("line"),
         _fields(mapping),
         sf.when(
@@ -146,10 +150,22 @@ def _parquet(spark: SparkSession, source: Source, mapping: ColumnMapping) -> Dat
         nested = isinstance(rows.schema[name].dataType, ArrayType | MapType | StructType)
         texts.append((sf.to_json(column) if nested else column.cast("string")).alias(name))
     return rows.select(
+        _place(sf.lit(0), sf.col("_metadata.row_index")),
         sf.lit(None).cast("string").alias("line"),
         sf.struct(*texts).alias("fields"),
         sf.lit(None).cast("string").alias("problem"),
     )
+
+
+def _place(begins: Column, number: Column | None = None) -> Column:
+    """Where a row lies: where the part begins in which it was read, and its number in that.
+
+    Parts depend on nothing but the file, see `session.FILE_PARTS`, and each is a task's own.
+    """
+    if number is None:
+        number = sf.monotonically_increasing_id().bitwiseAND(_NUMBER_IN_TASK)
+    place = sf.struct(begins.cast("bigint").alias("begins"), number.alias("number"))
+    return place.alias("position")
 
 
 def _texts(names: Sequence[str]) -> list[StructField]:

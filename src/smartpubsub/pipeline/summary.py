@@ -44,4 +44,11 @@ class Summary:
 
 
 def _shown(value: object) -> str:
+    """A value in words.
+
+    >>> _shown({"1": 0.5, "2": 0.25}), _shown(1000)
+    ('0.5 at 1, 0.25 at 2', '1,000')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_shown(one)} at {name}" for name, one in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)
