@@ -28,6 +28,9 @@ class StandInProcess:
         await self.is_killed.wait()
         return None
 
+    def close(self) -> None:
+        self.is_killed.set()
+
 
 class SlowLauncher:
     """Takes its time to start a process."""
@@ -59,6 +62,15 @@ def run(test: Callable[[Cluster, SlowLauncher, trio.Nursery], Awaitable[None]]) 
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_processes_that_were_let_go_may_end() -> None:
+    async def test(cluster: Cluster, launcher: SlowLauncher, _: trio.Nursery) -> None:
+        cluster.close()
+        await trio.sleep(1)
+        assert launcher.running == 0
+
+    run(test)
 
 
 def test_a_node_that_is_to_return_twice_returns_once() -> None:

@@ -123,7 +123,8 @@ class Cluster:
             await member.has_ended.wait()
 
     def close(self) -> None:
-        """Let go of all processes."""
+        """Let go of all processes, which then end."""
+        self._is_ending = True
         for member in self.members:
             member.process.close()
 
