@@ -51,18 +51,18 @@ def test_a_message_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> No
 
 def test_whoever_sends_too_fast_waits_and_is_counted() -> None:
     async def main() -> None:
-        node = hosts.Node(settings=HostSettings(messages_per_s_max=20))
+        node = hosts.Node(settings=HostSettings(messages_per_s_max=2))
         async with stranger_at(node) as stranger:
             stream = await stranger.open(node.host.own.peer, KADEMLIA)
             began = trio.current_time()
-            await stream.write(QUESTION * 26)
+            await stream.write(QUESTION * 5)
             frames = FrameReader(stream, 1 << 20)
-            for _ in range(26):
+            for _ in range(5):
                 assert await frames.next() is not None
 
             # A second's worth comes at once and the rest at its time; nothing is lost.
-            assert trio.current_time() - began >= 0.2
-            assert 4 <= node.host.counts.delayed <= 6
+            assert trio.current_time() - began >= 1
+            assert 1 <= node.host.counts.delayed <= 3  # Fewer where it is slow by itself.
             assert node.host.counts.refused_kinds["kad/find_node"] == node.host.counts.delayed
             assert node.host.counts.refused_rate == 0
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from smartpubsub.node.control_socket import LINE_BYTES_MAX, ControlError, socket_in
 
-ANSWER_S_MAX = 90.0
-"""More than a node waits for others."""
+ANSWER_S_MAX = 150.0
+"""More than a node waits for others, also for a subscription and then for its past."""
 _CONNECT_S_MAX = 10.0
 
 
