@@ -288,6 +288,22 @@ def test_options_that_mean_nothing_to_a_protocol_are_named(capsys: Captured) -> 
 
 
 @pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        (["fastdelivery", "--regions", "2", "--latency-ms", "20"], "--latency-ms changes nothing"),
+        (["pulsarcast", "--events", "5"], "the topics of reddit in the place of predicates"),
+        (["floodsub", "--churn", "30:5"], "no node went down"),
+    ],
+)
+def test_what_is_otherwise_than_one_may_think_is_told(
+    capsys: Captured, arguments: list[str], note: str
+) -> None:
+    assert main(["sim", "run", "--nodes", "10", "--protocol", *arguments]) == 0
+    assert note in capsys.readouterr().err
+
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ([], "--protocol"),

@@ -10,7 +10,13 @@ from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.cli.sim_protocols import note_what_is_ignored, protocol_option, variant_option
+from smartpubsub.cli.sim_protocols import (
+    note_what_did_not_happen,
+    note_what_is_ignored,
+    note_what_is_instead,
+    protocol_option,
+    variant_option,
+)
 from smartpubsub.cli.sim_text import result_text
 from smartpubsub.cli.trace_options import trace_options
 from smartpubsub.sim import result as results
@@ -52,7 +58,9 @@ def run(
       smartpubsub sim run --protocol floodsub --scenario reddit --events 1000 --churn 30:5:0.2
     """
     note_what_is_ignored(context, protocol)
+    note_what_is_instead(protocol, options)
     result = run_one(options, protocol, variant, folder, trace_format)
+    note_what_did_not_happen(options, result)
     if as_json:
         print_json(result.document())
     else:

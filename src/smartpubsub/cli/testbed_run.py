@@ -11,7 +11,12 @@ from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim_options import sim_options
 from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.cli.sim_protocols import note_what_is_ignored, protocol_option, variant_option
+from smartpubsub.cli.sim_protocols import (
+    note_what_is_ignored,
+    note_what_is_instead,
+    protocol_option,
+    variant_option,
+)
 from smartpubsub.cli.testbed_text import result_text
 from smartpubsub.cli.trace_options import trace_options
 from smartpubsub.sim.experiment import Experiment
@@ -75,6 +80,7 @@ def run(
       smartpubsub testbed run --protocol gossipsub --workload my.jsonl --isolate --trace traces
     """
     note_what_is_ignored(context, protocol)
+    note_what_is_instead(protocol, options)
     layout = Layout(workers=workers or os.cpu_count() or 1, isolate=isolate)
     workload = options.load([protocol], peer_of)
     chosen = options.run_options(protocol, variant, workload)
