@@ -235,12 +235,16 @@ class Experiment:
 
     def _run_until_quiet(self) -> None:
         self._progress.say("waiting for the network to be quiet")
-        deadline = self.world.now + QUIET_US_MAX
-        while True:
+        deadline = self.world.now
+        delivered = -1
+        while self.world.now < deadline or len(self.journal.deliveries) > delivered:
+            if self.world.now >= deadline:  # It is slow, and not at a standstill.
+                deadline = self.world.now + QUIET_US_MAX
+                delivered = len(self.journal.deliveries)
             self._run_while(self._is_something_owed, deadline)
             self._run(self.world.now + LINGER_US)
             # Meanwhile somebody who is owed something may have come back.
-            if not self._is_something_owed() or self.world.now >= deadline:
+            if not self._is_something_owed():
                 return
 
     def _run(self, until: int) -> None:

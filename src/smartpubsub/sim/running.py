@@ -27,7 +27,7 @@ PHASE_GAP_US = 100_000
 PHASE_US_MAX = 2 * MINUTE
 """How long a phase is waited for after its last action, if something is never acknowledged."""
 QUIET_US_MAX = 3 * MINUTE
-"""How long what is missing is waited for after the last phase."""
+"""How long what is missing is waited for, after the last phase, and again as long as it comes."""
 LINGER_US = 3 * SECOND
 """How long to go on when everything has come, to see whether something comes twice."""
 

@@ -2,12 +2,13 @@
 
 import pytest
 
-from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.scoutsubs.parts import Alive, Bundle, Notify, Probe
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.sim import result
 from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.result import Result
 from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.world import Host
 from smartpubsub.workloads import ScenarioOptions, scenario
@@ -29,22 +30,37 @@ class Counting(Experiment):
             self.first += sum(not part.is_resend for part in events)
 
 
-@pytest.mark.parametrize("bandwidth", [500, 2_000])
-def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth: int) -> None:
-    """Nobody takes others for dead whose answers only wait their turn."""
-    workload = scenario("normal", keys=range(NODES), seed=1, options=ScenarioOptions(events=40))
+def with_hardly_any_bandwidth(bandwidth: int, seed: int) -> tuple[Counting, Result]:
+    workload = scenario("normal", keys=range(NODES), seed=seed, options=ScenarioOptions(events=40))
     options = RunOptions(
         protocol="scoutsubs",
         nodes=NODES,
+        seed=seed,
         network=NetworkOptions(bandwidth_bytes_per_s=bandwidth),
     )
     run = Counting(options, workload)
-    found = result.run(run, "normal")
+    return run, result.run(run, "normal")
+
+
+@pytest.mark.parametrize("bandwidth", [500, 2_000])
+def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth: int) -> None:
+    """Nobody takes others for dead whose answers only wait their turn."""
+    run, found = with_hardly_any_bandwidth(bandwidth, 1)
 
     assert found.verdict.expected > 200
     assert found.verdict.missing == 0
     assert found.violations == []
     assert run.again <= run.first
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_what_takes_many_minutes_is_waited_for(seed: int) -> None:
+    """A run is not over as long as anything comes that is owed."""
+    run, found = with_hardly_any_bandwidth(500, seed)
+
+    assert found.verdict.missing == 0
+    assert found.violations == []
+    assert run.journal.ended_us > 9 * MINUTE
 
 
 def test_whoever_answers_late_is_waited_for_longer() -> None:
