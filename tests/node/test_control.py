@@ -227,6 +227,19 @@ def test_a_subscription_ends_with_its_client_unless_it_is_kept(keep: bool, tmp_p
     run(main)
 
 
+def test_whoever_looks_into_a_kept_subscription_leaves_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as node:
+            for is_keeping in (True, False, False):
+                async with client_of(node) as client:
+                    request = {"do": "subscribe", "predicate": "surf", "keep": is_keeping}
+                    begun = (await client.ask(request))["ok"]
+                    assert begun == {"subscription": 1, "was_there": not is_keeping}
+                await eventually(lambda: [w.is_taken for w in node.subscriptions()] == [False])
+
+    run(main)
+
+
 def test_a_client_that_takes_nothing_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,10 +38,9 @@ def sub(
     With --since or --last those that were published before come first, in the order of their times,
     as far as they are kept; each event comes once. An event's cid is the content id of a block that
     anybody can verify. With --json each event is a document in a line of its own. The subscription
-    ends with the
-    command, unless it is to be kept: then its number is printed first, it goes on when the node is
-    started again, its events wait for the next sub with the same predicate, up to a thousand of
-    them, and unsub ends it.
+    ends with the command, unless it is to be kept: then its number is printed first, it goes on
+    when the node is started again, its events wait for the next sub with the same predicate, up to
+    a thousand of them, and only unsub ends it.
 
     \b
     Examples:
@@ -58,6 +57,11 @@ def sub(
         if keep:
             tell_number(begun["subscription"], as_json)
         click.echo(f"subscribed to {predicate}", err=True)
+        if begun["was_there"] and not keep:
+            number = begun["subscription"]
+            click.echo(
+                f"this is subscription {number}, which was kept; unsub {number} ends it", err=True
+            )
         if past:
             tell_history(begun["history"])
         show_all(events, as_json)

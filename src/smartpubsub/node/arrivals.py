@@ -140,6 +140,8 @@ class Subscription:
         self.dropped = 0
         """How many events were dropped because nobody took them."""
         self.number: int | None = None
+        self.was_there = False
+        """Whether it goes on with one that was kept, or that a node had before it started anew."""
         self._owner = owner
         self._buffer: deque[Event] = deque()
         self._buffer_count_max = buffer_count_max

@@ -227,8 +227,8 @@ class _Client:
                 await self._say(request.id, ok=_begun(events))
                 await self._send_events(request, events, limit)
             finally:
-                if request.fields["keep"]:
-                    self.node.leave(subscription)
+                if request.fields["keep"] or subscription.was_there:
+                    self.node.leave(subscription)  # What was kept is for `unsubscribe` to end.
         await self._say(request.id, end=True)
 
     async def _send_events(self, request: Request, events: Subscription, limit: int | None) -> None:
@@ -239,7 +239,7 @@ class _Client:
 
 
 def _begun(events: Subscription) -> dict[str, Any]:
-    begun: dict[str, Any] = {"subscription": events.number}
+    begun: dict[str, Any] = {"subscription": events.number, "was_there": events.was_there}
     if events.past is not None:
         since = events.kept_since
         kept_since = None if since is None else since.isoformat()

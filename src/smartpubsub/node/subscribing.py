@@ -64,6 +64,7 @@ class Subscribing:
             if call.is_over:  # The node was held up until nobody wanted it any more.
                 return None, []
             number = self._left_over(subscription.predicate)
+            subscription.was_there = number is not None
             effects: list[Effect] = []
             if number is None:
                 number, effects = core.subscribe(subscription.predicate, now)
