@@ -55,6 +55,12 @@ def test_a_topic_is_made_shown_published_in_and_read(
         "topic", "history", topic, "--since", entries[0]["id"], "--data", a.folder
     )
     assert after.strip().endswith("two")
+    for command in ("history", "subscribe"):
+        code, said, problem = running.run(
+            *("topic", command, topic, "--since", TOPIC, "--data", b.folder)
+        )
+        assert (code, said) == (1, "")
+        assert f"no event {TOPIC} is known in the topic {topic}" in problem
 
     file = tmp_path / "news.car"
     exported = running.output("topic", "export", topic, str(file), "--data", b.folder, "--json")

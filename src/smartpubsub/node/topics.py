@@ -207,6 +207,12 @@ class Topics:
         )
         if not isinstance(told, HistoryRead) or told.topic is None:
             raise _not_found(topic)
+        if wanted.since is not None and not told.is_since_known:
+            raise NodeError(
+                f"no event {cid_text(wanted.since)} is known in the topic {cid_text(topic)}, or it"
+                " is kept no more; take one that topic history --json prints, or say since what"
+                " time"
+            )
         return told
 
     async def _told(

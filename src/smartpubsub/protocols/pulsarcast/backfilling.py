@@ -110,20 +110,22 @@ class Backfill:
         """Somebody wants history."""
         room = self._office.rooms.get(part.room)
         found = [] if room is None else history(room, part)
-        self._office.catching_up.send_page(peer, part.room, part.number, found)
+        after = None if part.after is None else part.after.cid
+        covered = (after,) if room is not None and after is not None and after in room.log else ()
+        self._office.catching_up.send_page(peer, part.room, part.number, found, covered)
 
 
 def history(room: Room, part: Range) -> list[TopicEvent]:
-    """What a room has of what is asked for, in order."""
+    """What a room has of what is asked for, in order; nothing after an event nobody has placed."""
     if part.newest:
         return room.log.newest(part.newest)
-    events = room.log.after(_place(room, part.after))
-    return [event for event in events if event.draft.created_us >= part.since_us]
+    place = None if part.after is None else _place(room, part.after)
+    if place is not None and not place[0]:
+        return []
+    return [event for event in room.log.after(place) if event.draft.created_us >= part.since_us]
 
 
-def _place(room: Room, after: Head | None) -> Place | None:
-    """Where an event stands, also if whoever asks does not know how high that is."""
-    if after is None:
-        return None
+def _place(room: Room, after: Head) -> Place:
+    """Where an event stands, also if whoever asks does not know how high that is and says 0."""
     known = room.log.events.get(after.cid)
     return (after.height, after.cid) if known is None else known.place

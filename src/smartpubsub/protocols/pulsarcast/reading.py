@@ -46,6 +46,10 @@ class _Reader:
     tries: int = 0
     source: Peer = b""
     after: Head | None = None
+    is_placed: bool = True
+    """Whether it is known where the event stands since which history is wanted."""
+    unaware: dict[Peer, None] = field(default_factory=dict)
+    """Who has said that they do not have that event."""
     events: list[TopicEvent] = field(default_factory=list)
 
 
@@ -65,9 +69,12 @@ class Reading:
         if room is None:
             office.deliver(HistoryRead(number, None, ()))
             return
-        after = None if wanted.since is None else Head(wanted.since, 0)
-        reader = _Reader(room, wanted, number, after=after)
-        if room.has_all:
+        since = None if wanted.since is None else room.log.events.get(wanted.since)
+        reader = _Reader(room, wanted, number)
+        if wanted.since is not None:
+            reader.after = Head(wanted.since, 0 if since is None else since.height)
+            reader.is_placed = since is not None
+        if room.has_all and reader.is_placed:
             found = history(room, self._part(reader))
             office.deliver(HistoryRead(number, room.topic, tuple(found)))
             return
@@ -83,9 +90,15 @@ class Reading:
     def _ask(self, reader: _Reader) -> None:
         office, room = self._office, reader.room
         keepers = [contact.peer for contact in room.keepers]
-        sources = [peer for peer in keepers if peer != office.own.peer] or [*room.neighbours()]
+        sources = [peer for peer in keepers if peer != office.own.peer]
+        if not sources or not reader.is_placed:  # An event may have come to neighbours only.
+            sources += [peer for peer in room.neighbours() if peer not in sources]
+        sources = [peer for peer in sources if peer not in reader.unaware]
         if not keepers:
             office.keeping.find(room)
+        elif not sources and (reader.unaware or (room.has_all and not reader.is_placed)):
+            self._give_up(reader)
+            return
         if not sources:
             office.set_timer(("read", reader.number), LOOK_AGAIN_US)
             return
@@ -101,10 +114,19 @@ class Reading:
             return
         reader.tries += 1
         if reader.tries > TRIES_MAX:
-            del self._readers[number]
-            self._office.deliver(HistoryRead(number, None, ()))
+            self._give_up(reader)
         else:
             self._ask(reader)
+
+    def _give_up(self, reader: _Reader) -> None:
+        """Nobody is there who has what is wanted, or nobody of them knows since when it is."""
+        del self._readers[reader.number]
+        is_had = bool(reader.unaware) or reader.room.has_all
+        if is_had and not reader.is_placed:
+            told = HistoryRead(reader.number, reader.room.topic, (), is_since_known=False)
+        else:
+            told = HistoryRead(reader.number, None, ())
+        self._office.deliver(told)
 
     def on_page(self, peer: Peer, part: Page) -> None:
         """Some of it has come."""
@@ -112,6 +134,11 @@ class Reading:
         if reader is None or peer != reader.source or part.room != reader.room.id:
             return
         self._office.cancel_timer(("read", reader.number))
+        if not reader.is_placed and reader.wanted.since not in part.covered:
+            reader.unaware[peer] = None
+            self._ask(reader)
+            return
+        reader.is_placed = True
         events = self._read(part.blocks)
         versions = dict.fromkeys(event.topic for event in events)
         unknown = [cid for cid in versions if cid not in reader.room.versions]

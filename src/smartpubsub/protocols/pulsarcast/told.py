@@ -28,3 +28,5 @@ class HistoryRead(NamedTuple):
     number: int
     topic: Topic | None
     events: tuple[TopicEvent, ...]
+    is_since_known: bool = True
+    """Whether anybody knows the event since which history was to be read, if there is one."""

@@ -1,0 +1,68 @@
+"""History since an event: whoever knows the event is found, and if nobody does that is told."""
+
+import pytest
+
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.log import Log
+from smartpubsub.protocols.pulsarcast.reading import Wanted
+from smartpubsub.protocols.pulsarcast.told import HistoryRead
+from smartpubsub.protocols.pulsarcast.topics import Topic
+from tests.protocols.pulsarcast.village import Village
+
+AUTHOR, STRANGER = 0, 30
+
+
+def read_since(village: Village, node: int, topic: Topic, since: Cid) -> HistoryRead:
+    wanted = Wanted(since=since)
+    number, effects = village.core(node).read(topic.cid, wanted, village.world.now)
+    village.world.carry_out(village.host(node), effects)
+    village.run(20)
+    return next(t for _, t in village.told if isinstance(t, HistoryRead) and t.number == number)
+
+
+def event_of(village: Village, topic: Topic, payload: bytes) -> Cid:
+    events = village.room(AUTHOR, topic).log.events.values()
+    return next(event.cid for event in events if event.draft.payload == payload)
+
+
+def payloads(read: HistoryRead) -> list[bytes]:
+    return [bytes(event.draft.payload) for event in read.events]
+
+
+@pytest.mark.parametrize("count", [1, 8, STRANGER + 1])
+def test_an_event_that_nobody_knows_is_told(count: int) -> None:
+    village = Village(count)
+    topic = village.create(AUTHOR)
+    village.publish(AUTHOR, topic, b"one")
+    village.run(2)
+
+    for node in {AUTHOR, count - 1}:
+        read = read_since(village, node, topic, topic.cid)
+        assert (read.topic, read.events, read.is_since_known) == (topic, (), False)
+
+
+def test_who_has_nothing_of_a_topic_reads_on_from_an_event_of_it() -> None:
+    village = Village(STRANGER + 1)
+    topic = village.create(AUTHOR)
+    for payload in (b"one", b"two", b"three"):
+        village.publish(AUTHOR, topic, payload)
+        village.run(1)
+    first = event_of(village, topic, b"one")
+
+    read = read_since(village, STRANGER, topic, first)
+    assert (payloads(read), read.is_since_known) == ([b"two", b"three"], True)
+
+
+def test_an_event_that_has_not_come_yet_is_found_where_it_is() -> None:
+    village = Village(8)
+    topic = village.create(AUTHOR)
+    village.subscribe_all(range(8), topic)
+    for payload in (b"one", b"two"):
+        village.publish(AUTHOR, topic, payload)
+        village.run(1)
+    first = event_of(village, topic, b"one")
+    late = next(n for n in range(1, 8) if village.room(n, topic).has_all)
+    village.room(late, topic).log = Log()  # As if all were still on its way.
+
+    read = read_since(village, late, topic, first)
+    assert (payloads(read), read.is_since_known) == ([b"two"], True)
