@@ -161,7 +161,7 @@ def test_a_run_that_fails_is_told_and_stops_no_other(tmp_path: Path, capsys: Cap
     output = capsys.readouterr()
     command = f"smartpubsub sim run --protocol floodsub --workload {tmp_path / 'bad.jsonl'}"
     assert output.err.count("\n") == 1
-    assert "failed: WorkloadError: " in output.err
+    assert f"failed: {tmp_path / 'bad.jsonl'}:1: " in output.err
     assert output.err.endswith(f"; to repeat it: {command}\n")
     assert len(results_in(tmp_path / "out")) == 8
     assert main(command.split()[1:]) == 1

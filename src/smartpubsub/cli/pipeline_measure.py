@@ -21,9 +21,10 @@ WINDOW_MS_MAX = 86_400_000
 def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptions) -> None:
     """Make tables of metrics from traces.
 
-    TRACES are folders that sim run --trace, testbed run --trace or a campaign has written. What was
-    delivered, missing and repeated, latencies, hops and messages are counted for every run, node,
-    topic, event and part of the time. The table of runs says what the runs' own results say.
+    TRACES are folders that sim run --trace, testbed run --trace or a campaign has written, in
+    Parquet, which is what they write if not told otherwise by --trace-format. What was delivered,
+    missing and repeated, latencies, hops and messages are counted for every run, node, topic, event
+    and part of the time. The table of runs says what the runs' own results say, up to rounding.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ def trace_options(command: Command) -> Command:
         type=click.Choice([*TRACE_FORMATS]),
         default="parquet",
         show_default=True,
-        help="In which form.",
+        help="In which form; pipeline measure reads Parquet only.",
     )(command)
     return click.option(
         "--trace",

@@ -76,7 +76,7 @@ def carry_out(run: PlannedRun, folder: CampaignFolder) -> dict[str, object]:
             _carry_out(run, folder)
             state = DONE
         except Exception as error:  # Whatever a run fails with, the others go on.
-            state, problem = FAILED, f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
+            state, problem = FAILED, _told(error)[:ERROR_CHARACTERS_MAX]
     return {
         "run": run.id,
         "experiment": run.experiment,
@@ -85,6 +85,12 @@ def carry_out(run: PlannedRun, folder: CampaignFolder) -> dict[str, object]:
         "seconds": time.perf_counter() - began,
         "command": run.command,
     }
+
+
+def _told(error: Exception) -> str:
+    """What an error says; of one that was not made to be shown also its kind."""
+    is_ours = isinstance(error, SmartPubSubError)
+    return str(error) if is_ours else f"{type(error).__name__}: {error}"
 
 
 def _carry_out(run: PlannedRun, folder: CampaignFolder) -> None:
