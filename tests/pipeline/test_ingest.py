@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline.mapping import mapping_of
+from smartpubsub.pipeline.sources import find_sources, read_sources
 from smartpubsub.pipeline.zst import lines_in
 
 NAMES = ("plain", "a.gz", "b.jsonl.bz2", "c.zst")
@@ -46,7 +47,9 @@ BAD = {
     json.dumps({**COMMENT, "subreddit": "x" * 1025}): "a topic has more than 1024 bytes",
     json.dumps({"id": "x"}): "no topic, no number and no text",
 }
-CONTENT = "\n".join([*map(json.dumps, GOOD), "", *BAD, ""]).encode() + b'{"subreddit": "\xff"}\n'
+BLANK = ["", " \t"]
+NOT_UTF8 = b'{"subreddit": "\xff"}\n'
+CONTENT = "\n".join([*map(json.dumps, GOOD), *BLANK, *BAD, ""]).encode() + NOT_UTF8
 
 
 def compressed_with_a_long_window(content: bytes) -> bytes:
@@ -105,8 +108,10 @@ def test_dumps_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     bad = pq.read_table(out / "_bad").to_pylist()
     reasons = {row["reason"] for row in bad}
     assert reasons == {*BAD.values(), "not UTF-8"}
-    assert {row["line"] for row in bad} >= {"{broken", '"a text"'}
-    assert set(Counter(row["source"] for row in bad).values()) == {8}
+    for name in NAMES:
+        lines = {row["line"]: row["reason"] for row in bad if row["source"] == name}
+        assert lines == {**BAD, '{"subreddit": "\ufffd"}': "not UTF-8"}
+    assert len(bad) == 4 * 8
 
 
 @pytest.mark.usefixtures("spark")
@@ -166,6 +171,40 @@ def test_numbers_of_events_depend_on_the_data_only(
     assert parts[0] == parts[1] > 7
 
 
+def test_lines_are_judged_alike_whether_they_are_kept_or_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = [
+        *map(json.dumps, [*GOOD, {"line": 1, "position": [1.5]}, {}, [], [{}], 5]),
+        *BAD,
+        '[{"line": "1"}, { "line": 2.5, "x": 1}]',
+        ' [{"line": "1"}, 5]',
+        '[{"line": "1"}',
+        '{"line": "1"} {"line": "2"}',
+        "null",
+        "{'line': 1}",
+        '\ufeff{"line": "1"}',
+        "\ufeff",
+        "\v",
+        " ",
+        '{"line": NaN, "line": "2"}\r',
+    ]
+    (tmp_path / "a.json").write_bytes("\n".join(lines).encode() + b"\n" + NOT_UTF8)
+    rows = ["line,position", "1,2", "1", "", '"1', '"a ""b""", c ', "1,2,3", " \t", ",", "\x00"]
+    (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
+    mapping = mapping_of({"topics": ["line", "position"]})
+    for name, count in (("a.json", 26), ("a.csv", 6)):
+        sources = find_sources(spark, [str(tmp_path / name)], None)
+        quick, kept = (
+            read_sources(spark, sources, mapping, with_lines=with_lines)
+            .select("fields", "problem")
+            .collect()
+            for with_lines in (False, True)
+        )
+        assert quick == kept
+        assert len(quick) == count
+
+
 @pytest.mark.usefixtures("spark")
 def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.toml").write_text(
@@ -175,6 +214,8 @@ def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "city,tags,celsius,at,who\n"
         'lisbon,,24.5,2024-05-01T10:00:00Z,"ann, b"\n'
         "porto,too,few\n"
+        " \n"
+        'faro,"[""hot""]",  many ,2024-05-01,"ann, b"\n'
         '"são paulo","[""hot"", ""dry""]",,2024-05-01,\n'
     )
     table = pa.table(
@@ -191,7 +232,7 @@ def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     document = ingest(capsys, tmp_path / "w.csv", tmp_path / "w.parquet", *arguments)
 
-    assert (document["rows_out"], document["bad"]) == ({"records": 3}, 1)
+    assert (document["rows_out"], document["bad"]) == ({"records": 3}, 2)
     rows = {row["topics"][0]: row for row in pq.read_table(tmp_path / "out").to_pylist()}
     assert rows["lisbon"]["ranges"] == [{"name": "temp", "lo": 24.5, "hi": 24.5}]
     assert rows["lisbon"]["author"] == "ann, b"
@@ -200,9 +241,11 @@ def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert rows["oslo"]["topics"] == ["oslo", "cold"]
     assert rows["oslo"]["ranges"] == [{"name": "temp", "lo": -3.25, "hi": -3.25}]
     assert rows["oslo"]["time"] == rows["lisbon"]["time"]
-    (bad,) = pq.read_table(tmp_path / "out" / "_bad").to_pylist()
-    assert bad["line"] == "porto,too,few"
-    assert bad["reason"] == "not a row of the 5 columns of the header"
+    bad = pq.read_table(tmp_path / "out" / "_bad").to_pylist()
+    assert {row["line"]: row["reason"] for row in bad} == {
+        "porto,too,few": "not a row of the 5 columns of the header",
+        'faro,"[""hot""]",  many ,2024-05-01,"ann, b"': "celsius is not a number",
+    }
 
 
 @pytest.mark.usefixtures("spark")

@@ -29,13 +29,12 @@ from smartpubsub.bench.workloads import W2, events, subscriptions
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching import Index
 from smartpubsub.matching.native_engine import is_available
-from smartpubsub.pipeline.ingest import judged
 from smartpubsub.pipeline.ingest_folder import write_ingested
 from smartpubsub.pipeline.mapping import REDDIT
 from smartpubsub.pipeline.match import share_index
 from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH, matches_in_files
 from smartpubsub.pipeline.session import core_count, spark_session
-from smartpubsub.pipeline.sources import find_sources, read_sources
+from smartpubsub.pipeline.sources import find_sources
 from smartpubsub.workloads.subreddits import TOPICS
 
 
@@ -185,8 +184,7 @@ def _check(bench: Bench, found: DataFrame) -> None:
 
 def _ingest(bench: Bench, path: Path) -> None:
     sources = find_sources(bench.spark, [str(path)], REDDIT)
-    found = judged(read_sources(bench.spark, sources, REDDIT), REDDIT, "a salt")
-    write_ingested(found, str(bench.folder / "records"), sources)
+    write_ingested(bench.spark, sources, REDDIT, "a salt", str(bench.folder / "records"))
 
 
 def _write_comments(path: Path, count: int, seed: int) -> None:

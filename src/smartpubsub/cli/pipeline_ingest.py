@@ -44,10 +44,9 @@ def ingest(
         raise click.UsageError("--salt and --keep-authors exclude each other")
     spark.check_inputs("files of data", *sources)
     with spark.session("ingest") as session:
-        from smartpubsub.pipeline.ingest import judged
         from smartpubsub.pipeline.ingest_folder import BAD, salt_of, write_ingested
         from smartpubsub.pipeline.mapping import REDDIT, read_mapping
-        from smartpubsub.pipeline.sources import find_sources, read_sources
+        from smartpubsub.pipeline.sources import find_sources
         from smartpubsub.pipeline.summary import Summary
         from smartpubsub.pipeline.tables import check_output
 
@@ -59,8 +58,7 @@ def ingest(
         check_output(session, out, sources)
         if not keep_authors:
             salt = salt or salt_of(session, out)
-        found = read_sources(session, files, mapping or REDDIT)
-        counts = write_ingested(judged(found, mapping or REDDIT, salt), out, files)
+        counts = write_ingested(session, files, mapping or REDDIT, salt, out)
         seconds = spark.seconds()
         summary = Summary(
             stage="ingest",

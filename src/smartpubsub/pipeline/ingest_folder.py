@@ -16,8 +16,9 @@ from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.folders import Folder
-from smartpubsub.pipeline.ingest import bad_lines, records
-from smartpubsub.pipeline.sources import Source
+from smartpubsub.pipeline.ingest import bad_lines, judged, records
+from smartpubsub.pipeline.mapping import ColumnMapping
+from smartpubsub.pipeline.sources import Source, read_sources
 
 BAD = "_bad"
 SALT = "_salt"
@@ -45,17 +46,24 @@ def salt_of(spark: SparkSession, out: str) -> str:
     return file.read_text()
 
 
-def write_ingested(found: DataFrame, out: str, sources: Sequence[Source]) -> Ingested:
-    """Write judged lines: the good ones as records, the bad ones beside them.
+def write_ingested(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    mapping: ColumnMapping,
+    salt: str | None,
+    out: str,
+) -> Ingested:
+    """Write what sources say: good lines as records, the bad ones as they are beside them.
 
-    The lines are read once, and once more if there are bad ones among them.
+    The lines are read once, and once more, with care for each, if there are bad ones among them.
     """
+    found = judged(read_sources(spark, sources, mapping), mapping, salt)
     seen = Observation()
     is_bad = sf.col("reason").isNotNull()
     observed = found.observe(
         seen, sf.count(sf.lit(1)).alias("lines"), sf.count_if(is_bad).alias("bad")
     )
-    folder = Folder(found.sparkSession, out)
+    folder = Folder(spark, out)
     _write(records(observed), folder)
     counts = Ingested(int(seen.get["lines"]), int(seen.get["bad"]))
     if not counts.lines:
@@ -66,8 +74,9 @@ def write_ingested(found: DataFrame, out: str, sources: Sequence[Source]) -> Ing
         bad.below(_part(source)).delete()
     if not counts.bad:
         return counts
-    _write(bad_lines(found), bad)
-    return counts._replace(reasons=_reasons(bad, found.sparkSession, sources))
+    again = judged(read_sources(spark, sources, mapping, with_lines=True), mapping, salt)
+    _write(bad_lines(again), bad)
+    return counts._replace(reasons=_reasons(bad, spark, sources))
 
 
 def _reasons(bad: Folder, spark: SparkSession, sources: Sequence[Source]) -> dict[str, int]:

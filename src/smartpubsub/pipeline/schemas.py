@@ -107,7 +107,9 @@ BAD_LINES = Table(
     name="bad_lines",
     about="lines of data that could not be used, in the folder `_bad` beside the records",
     columns=(
-        Column("line", StringType(), "the line as it is there"),
+        Column(
+            "line", StringType(), "the line as it is there; of Parquet the mapped columns, as JSON"
+        ),
         Column("reason", StringType(), "why it could not be used"),
         Column("source", StringType(), "the file that it comes from"),
     ),

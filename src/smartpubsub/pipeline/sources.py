@@ -1,12 +1,12 @@
 """Files of data as DataFrames that look alike, whatever their format.
 
-The columns are `source` (the file), `position` (the place in it), `line` (as it is there, if it
-has lines), `fields` (the mapped columns as texts), and `problem` (why they could not be read).
+The columns are `source` (the file), `position` (the place in it), `line` (as it is there, if it is
+known), `fields` (the mapped columns as texts), and `problem` (why they could not be read).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -31,6 +31,9 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _CORRUPT = "_corrupt_record"
 _BEGINS = "_metadata.file_block_start"
 _NUMBER_IN_TASK = (1 << 33) - 1
+_MARK = "\ufeff"
+_BLANKS_OF_JSON = " \t\r\n"
+_BLANKS_OF_CSV = "".join(map(chr, range(33)))
 
 
 class Source(NamedTuple):
@@ -81,13 +84,17 @@ def _format(name: str, mapping: ColumnMapping | None) -> Format:
 
 
 def read_sources(
-    spark: SparkSession, sources: Sequence[Source], mapping: ColumnMapping
+    spark: SparkSession,
+    sources: Sequence[Source],
+    mapping: ColumnMapping,
+    *,
+    with_lines: bool = False,
 ) -> DataFrame:
-    """All sources together."""
-    readers = {"json": _json_lines, "csv": _csv, "parquet": _parquet}
+    """All sources together; with lines as they are, of which the quick readers keep only some."""
+    readers = {"json": _json, "csv": _csv, "parquet": _parquet}
     with told_plainly():
         frames = [
-            readers[source.format](spark, source, mapping)
+            readers[source.format](spark, source, mapping, with_lines)
             .withColumn("source", sf.lit(source.name))
             .select(*COLUMNS)
             for source in sources
@@ -95,32 +102,43 @@ def read_sources(
         return reduce(DataFrame.unionByName, frames)
 
 
-def _json_lines(spark: SparkSession, source: Source, mapping: ColumnMapping) -> DataFrame:
+def _json(
+    spark: SparkSession, source: Source, mapping: ColumnMapping, with_lines: bool
+) -> DataFrame:
     schema = StructType([*_texts(mapping.columns()), StructField(_CORRUPT, StringType())])
     options = {"columnNameOfCorruptRecord": _CORRUPT}
-    if source.path.endswith(".zst"):
-        line = sf.col("value").cast("string")
-        # A list of one to unfold, or Spark would read the line again for every field.
-        parsed = sf.inline(sf.array(sf.from_json(line, schema, options)))
-        lines = zst_lines(spark, source.path).where(sf.length(sf.trim(line)) > 0)
-        rows = lines.select(line.alias("given"), _place(sf.lit(0)), parsed)
+    if with_lines or source.path.endswith(".zst"):
+        objects = _lines(spark, source, _BLANKS_OF_JSON, _objects)
+        rows = _taken_apart(objects, sf.from_json("line", schema, options), mapping)
         # Text that is not UTF-8 would be mended without a word.
-        corrupt = sf.when(sf.is_valid_utf8("given"), sf.col(_CORRUPT)).otherwise(sf.col("given"))
-        rows = rows.withColumn(_CORRUPT, corrupt)
+        is_valid = sf.is_valid_utf8("line")
+        rows = rows.withColumn(
+            "corrupt", sf.when(is_valid, sf.col("corrupt")).otherwise(sf.col("line"))
+        )
     else:
-        rows = spark.read.options(**options).json(source.path, schema=schema)
-        rows = rows.select("*", _place(sf.col(_BEGINS)))
-    return rows.select(
-        "position",
-        sf.col(_CORRUPT).alias("line"),
-        _fields(mapping),
-        sf.when(~sf.is_valid_utf8(_CORRUPT), "not UTF-8")
-        .when(sf.col(_CORRUPT).isNotNull(), "not a JSON object")
-        .alias("problem"),
+        rows = _as_read(spark.read.options(**options).json(source.path, schema=schema), mapping)
+    problem = sf.when(~sf.is_valid_utf8("corrupt"), "not UTF-8").when(
+        sf.col("corrupt").isNotNull(), "not a JSON object"
     )
+    return rows.withColumn("problem", problem)
 
 
-def _csv(spark: SparkSession, source: Source, mapping: ColumnMapping) -> DataFrame:
+def _objects(line: Column) -> Column:
+    """The texts of the objects in a line: itself, or many if it is a list of objects.
+
+    Spark's reader of JSON lines takes such a list apart, and passes over a byte order mark.
+    """
+    is_marked = line.startswith(f"{_MARK}{{") | line.startswith(f"{_MARK}[")
+    line = sf.when(is_marked, sf.substr(line, sf.lit(2))).otherwise(line)
+    is_list = sf.ltrim(line, sf.lit(_BLANKS_OF_JSON)).startswith("[") & sf.is_valid_utf8(line)
+    several = sf.when(is_list, sf.from_json(line, "array<string>"))
+    are_objects = sf.forall(several, lambda one: one.startswith("{"))
+    return sf.when(are_objects, several).otherwise(sf.array(line))
+
+
+def _csv(
+    spark: SparkSession, source: Source, mapping: ColumnMapping, with_lines: bool
+) -> DataFrame:
     if source.path.endswith(".zst"):
         raise PipelineError(f"{source.name}: CSV is read plain, .gz or .bz2; decompress it first")
     separator = "\t" if ".tsv" in source.name else ","
@@ -128,20 +146,50 @@ def _csv(spark: SparkSession, source: Source, mapping: ColumnMapping) -> DataFra
     header = spark.read.options(**options).csv(source.path).columns
     _require_columns(source, header, mapping)
     schema = StructType([*_texts(header), StructField(_CORRUPT, StringType())])
-    rows = spark.read.options(columnNameOfCorruptRecord=_CORRUPT, **options).csv(
-        source.path, schema=schema
-    )
+    options["columnNameOfCorruptRecord"] = _CORRUPT
+    if with_lines:
+        is_header = (sf.col("position.begins") == 0) & (sf.col("position.number") == 0)
+        lines = _lines(spark, source, _BLANKS_OF_CSV, sf.array).where(~is_header)
+        rows = _taken_apart(lines, sf.from_csv("line", sf.lit(schema.toDDL()), options), mapping)
+    else:
+        rows = _as_read(spark.read.options(**options).csv(source.path, schema=schema), mapping)
+    problem = f"not a row of the {len(header)} columns of the header"
+    return rows.withColumn("problem", sf.when(sf.col("corrupt").isNotNull(), problem))
+
+
+def _as_read(rows: DataFrame, mapping: ColumnMapping) -> DataFrame:
+    """What a reader of Spark's gives, with the line where it is corrupt."""
+    corrupt = sf.col(_CORRUPT)
     return rows.select(
-        _place(sf.col(_BEGINS)),
-        sf.col(_CORRUPT).alias("line"),
-        _fields(mapping),
-        sf.when(
-            sf.col(_CORRUPT).isNotNull(), f"not a row of the {len(header)} columns of the header"
-        ).alias("problem"),
+        _place(sf.col(_BEGINS)), corrupt.alias("line"), corrupt.alias("corrupt"), _fields(mapping)
     )
 
 
-def _parquet(spark: SparkSession, source: Source, mapping: ColumnMapping) -> DataFrame:
+def _lines(
+    spark: SparkSession, source: Source, blanks: str, parts: Callable[[Column], Column]
+) -> DataFrame:
+    """The parts of all lines that have more than blanks, as lines, and their positions."""
+    if source.path.endswith(".zst"):
+        rows, begins = zst_lines(spark, source.path), sf.lit(0)
+    else:
+        rows, begins = spark.read.text(source.path), sf.col(_BEGINS)
+    line = sf.col("value").cast("string")
+    found = rows.select(begins.alias("begins"), sf.explode(parts(line)).alias("line"))
+    is_blank = sf.ltrim("line", sf.lit(blanks)) == ""
+    return found.where(~is_blank).select("line", _place(sf.col("begins")))
+
+
+def _taken_apart(lines: DataFrame, parsed: Column, mapping: ColumnMapping) -> DataFrame:
+    """What a parser says of lines."""
+    # A list of one to unfold, or Spark would read the line again for every field.
+    rows = lines.select("position", "line", sf.explode(sf.array(parsed)).alias("row"))
+    corrupt = sf.col(f"row.{_CORRUPT}").alias("corrupt")
+    return rows.select("position", "line", corrupt, _fields(mapping, "row."))
+
+
+def _parquet(
+    spark: SparkSession, source: Source, mapping: ColumnMapping, _with_lines: bool
+) -> DataFrame:
     rows = spark.read.parquet(source.path)
     _require_columns(source, rows.columns, mapping)
     texts = []
@@ -172,8 +220,8 @@ def _texts(names: Sequence[str]) -> list[StructField]:
     return [StructField(name, StringType()) for name in names]
 
 
-def _fields(mapping: ColumnMapping) -> Column:
-    return sf.struct(*(sf.col(f"`{name}`") for name in mapping.columns())).alias("fields")
+def _fields(mapping: ColumnMapping, within: str = "") -> Column:
+    return sf.struct(*(sf.col(f"{within}`{name}`") for name in mapping.columns())).alias("fields")
 
 
 def _require_columns(source: Source, header: Sequence[str], mapping: ColumnMapping) -> None:
