@@ -121,6 +121,36 @@ def test_without_java_it_says_what_to_install(
     assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)
 
 
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "spark_session", never)
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("workload --published reddit-2007 --to {0}/no/x", "{0}/no/x: there is no folder {0}/no;"),
+        ("workload --published reddit-2007 --to {0}", "{0} is a folder; give the name of a file"),
+        ("archive --from {0} --to {0}/no/x", "{0}/no/x: there is no folder {0}/no;"),
+        ("archive {0}/text --out {0}/out", "{0}/text: no CAR file, or a damaged one; give CAR"),
+    ],
+)
+def test_files_are_looked_at_before_spark_starts(
+    command: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text("plain text")
+
+    assert main(["pipeline", *command.format(tmp_path).split()]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said.format(tmp_path) in line
+
+
+@pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize("there", ["missing", "empty", "hidden"])
 @pytest.mark.parametrize(
     "command",
@@ -141,12 +171,7 @@ def test_inputs_are_looked_at_before_spark_starts(
     there: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(*_: object) -> None:
-        raise AssertionError("Spark was started")
-
-    monkeypatch.setattr(session, "spark_session", never)
     given = tmp_path / there
     if there == "hidden":
         (given / "_temporary").mkdir(parents=True)

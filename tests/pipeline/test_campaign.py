@@ -16,7 +16,7 @@ import pytest
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline.campaign import batches, weight
 from smartpubsub.pipeline.campaign_progress import CampaignProgress
-from smartpubsub.pipeline.one_run import CampaignFolder, result_row
+from smartpubsub.pipeline.one_run import CampaignFolder, carry_out, result_row
 from smartpubsub.pipeline.plan import read_plan
 from smartpubsub.pipeline.result_schemas import RESULTS, flattened
 from smartpubsub.sim import result as results
@@ -166,6 +166,15 @@ def test_a_run_that_fails_is_told_and_stops_no_other(tmp_path: Path, capsys: Cap
     assert len(results_in(tmp_path / "out")) == 8
     assert main(command.split()[1:]) == 1
     assert "bad.jsonl:1: " in capsys.readouterr().err
+
+
+def test_an_error_that_was_not_made_to_be_shown_tells_its_kind(tmp_path: Path) -> None:
+    plan = read_plan(plan_in(tmp_path, PLAN.replace("true", "false")))
+
+    row = carry_out(next(iter(plan.runs.values())), CampaignFolder(tmp_path / "absent"))
+
+    assert row["state"] == "failed"
+    assert str(row["error"]).startswith("FileNotFoundError: ")
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,30 @@ class TestRecords:
         assert len(published) == 7
         assert published.total() == 200
 
+    def test_what_no_subscription_could_match_is_left_out(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        texts = records(3, authors=2, seed=2)
+        for name in ("topics", "ranges"):
+            number = texts.schema.get_field_index(name)
+            nothing = pa.array([[]] * 3, texts.schema.field(number).type)
+            texts = texts.set_column(number, name, nothing)
+        table_in(folder / "texts", texts)
+        table_in(folder / "mixed", pa.concat_tables([records(4, authors=2), texts]))
+
+        run("--events", folder / "mixed", "--nodes", 2, "--out", folder / "w")
+
+        output = capsys.readouterr()
+        document = json.loads(output.out)
+        assert (document["rows_in"], document["left_out"]) == ({"records": 7}, 3)
+        assert document["rows_out"]["events"] == 4
+        assert "3 of 7 records have neither topics nor numbers and are left out" in output.err
+        arguments = ["--events", str(folder / "texts"), "--nodes", "2", "--out"]
+        assert main(["pipeline", "workload", *arguments, str(folder / "none")]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "no record has a topic or a number; give topics to texts with" in line
+        assert not (folder / "none").exists()
+
     def test_the_file_of_it_says_the_same(self, folder: Path) -> None:
         run("--events", folder / "records", "--nodes", 7, "--out", folder / "w")
         run("--events", folder / "records", "--nodes", 7, "--to", folder / "direct.jsonl")

@@ -13,7 +13,10 @@ import click
 from smartpubsub.cli.main import complain
 from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.pipeline_options import SparkOptions, needing_spark, spark_options
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.pipeline.local_inputs import check_new_file
 from smartpubsub.protocols.blocks import CidError, cid_from_text
+from smartpubsub.protocols.car import CarError, read_sections
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +68,10 @@ def archive(
     if given:
         spark.check_inputs("an archive, as pipeline archive --out writes it", given)
     spark.check_inputs(_WHAT, *sources)
+    for path in filter(spark.is_local, sources):
+        _check_car(Path(path))
+    if file and spark.is_local(file):
+        check_new_file(Path(file))
     with (
         needing_spark(),
         _exported(topics if out else (), data) as exported,
@@ -98,6 +105,19 @@ def _check_usage(
                 cid_from_text(topic)
             except CidError as error:
                 raise click.UsageError(str(error)) from None
+
+
+def _check_car(file: Path) -> None:
+    """Raise an error if a file is no CAR file; folders and patterns are looked at through Spark."""
+    if not file.is_file():
+        return
+    try:
+        with file.open("rb") as opened:
+            read_sections(opened)
+    except CarError as error:
+        raise SmartPubSubError(f"{file}: {error}; give {_WHAT}") from None
+    except OSError as error:
+        raise SmartPubSubError(f"{file}: {error.strerror}; name a file that can be read") from None
 
 
 @contextmanager

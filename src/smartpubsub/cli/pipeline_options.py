@@ -13,7 +13,12 @@ import click
 from smartpubsub.cli.main import INTERRUPTED, complain
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.pipeline.local_inputs import check_local, local_bytes, plain_paths_are_local
+from smartpubsub.pipeline.local_inputs import (
+    check_local,
+    is_elsewhere,
+    local_bytes,
+    plain_paths_are_local,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,10 +71,17 @@ class SparkOptions:
 
     def check_inputs(self, what: str, *paths: str) -> None:
         """Raise an error, before Spark starts, if an input on this machine is not there."""
-        if plain_paths_are_local(self.master, dict(self.settings)):
-            for path in paths:
+        for path in paths:
+            if self._plain_paths_are_local():
                 check_local(path, what)
                 self._sizes.append(local_bytes(path))
+
+    def is_local(self, path: str) -> bool:
+        """Whether a path is surely one of this machine."""
+        return self._plain_paths_are_local() and not is_elsewhere(path)
+
+    def _plain_paths_are_local(self) -> bool:
+        return plain_paths_are_local(self.master, dict(self.settings))
 
     def _for_little(self) -> tuple[tuple[str, str], ...]:
         """Settings with which little is done sooner.

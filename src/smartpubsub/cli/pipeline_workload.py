@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from smartpubsub.cli.main import complain
 from smartpubsub.cli.pipeline_options import SparkOptions, needing_spark, spark_options
+from smartpubsub.pipeline.local_inputs import check_new_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +66,8 @@ def workload(spark: SparkOptions, **chosen: Any) -> None:
     """Assign events to publishers and subscriptions to nodes.
 
     From data that was ingested, from a workload file or the tables of a workload, or by the name
-    of a published distribution; into tables (--out), a workload file (--to), or both.
+    of a published distribution; into tables (--out), a workload file (--to), or both. Records that
+    have neither topics nor numbers are left out: pipeline classify gives topics to texts.
 
     \b
     Examples:
@@ -75,13 +78,24 @@ def workload(spark: SparkOptions, **chosen: Any) -> None:
     """
     check_usage(**chosen)
     check_inputs(spark, chosen)
+    if chosen["file"]:
+        check_new_file(Path(chosen["file"]))
     with spark.session("workload") as session:
         from smartpubsub.pipeline.summary import Summary
 
         make = from_records if chosen["events"] else from_workload
-        rows_in, rows_out = make(session, chosen)
+        made = make(session, chosen)
         summary = Summary(
-            stage="workload", rows_in=rows_in, rows_out=rows_out, seconds=spark.seconds()
+            stage="workload",
+            rows_in=made.rows_in,
+            rows_out=made.rows_out,
+            seconds=spark.seconds(),
+            more={"left_out": made.left_out} if chosen["events"] else {},
+        )
+    if made.left_out:
+        complain(
+            f"{made.left_out:,} of {made.rows_in['records']:,} records have neither topics nor"
+            " numbers and are left out; smartpubsub pipeline classify gives topics to texts"
         )
     spark.show(summary)
 
@@ -117,10 +131,15 @@ def check_inputs(spark: SparkOptions, chosen: dict[str, Any]) -> None:
             spark.check_inputs(what, chosen[name])
 
 
-Counts = dict[str, int]
+class Made(NamedTuple):
+    """How many rows were read and written, by table, and how many records were left out."""
+
+    rows_in: dict[str, int]
+    rows_out: dict[str, int]
+    left_out: int = 0
 
 
-def from_workload(session: SparkSession, chosen: dict[str, Any]) -> tuple[Counts, Counts]:
+def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
     """Make tables or a file of a workload that is there already."""
     with needing_spark():
         from smartpubsub.pipeline import workload_folders as folders
@@ -147,18 +166,28 @@ def from_workload(session: SparkSession, chosen: dict[str, Any]) -> tuple[Counts
         "events": sum(isinstance(action, Publish) for action in actions),
         "subscriptions": sum(isinstance(action, Subscribe) for action in actions),
     }
-    return {"actions": len(actions)}, counts
+    return Made({"actions": len(actions)}, counts)
 
 
-def from_records(session: SparkSession, chosen: dict[str, Any]) -> tuple[Counts, Counts]:
+def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
     """Make tables or a file of records that were ingested."""
     from smartpubsub.pipeline import workload_folders as folders
+    from smartpubsub.pipeline.assign import publishable
+    from smartpubsub.pipeline.errors import PipelineError
     from smartpubsub.pipeline.schemas import EVENTS, NODES, RECORDS, SUBSCRIPTIONS
     from smartpubsub.pipeline.tables import read_table, write_table
     from smartpubsub.pipeline.workload_tables import workload_of
     from smartpubsub.workloads import write_workload
 
-    records = read_table(session, chosen["events"], RECORDS)
+    given = read_table(session, chosen["events"], RECORDS)
+    records = publishable(given)
+    total = given.count()
+    left_out = total - records.count()
+    if left_out and left_out == total:
+        raise PipelineError(
+            f"{chosen['events']}: no record has a topic or a number; give topics to texts with"
+            " smartpubsub pipeline classify first"
+        )
     if chosen["out"]:
         folders.check_workload_output(session, chosen["out"])
     assigned = assign(session, records, chosen)
@@ -171,7 +200,7 @@ def from_records(session: SparkSession, chosen: dict[str, Any]) -> tuple[Counts,
         tables[NODES.name] = folders.collected(assigned.nodes)
         write_workload(workload_of(tables), Path(chosen["file"]))
     counts = {table.name: frame.count() for table, frame in made}
-    return {"records": records.count()}, counts
+    return Made({"records": total}, counts, left_out)
 
 
 def assign(session: SparkSession, records: Any, chosen: dict[str, Any]) -> Assigned:

@@ -46,6 +46,11 @@ class Assigned(NamedTuple):
     nodes: DataFrame
 
 
+def publishable(records: DataFrame) -> DataFrame:
+    """The records that have a topic or a number; no subscription could match the others."""
+    return records.where((sf.size("topics") > 0) | (sf.size("ranges") > 0))
+
+
 def from_data(records: DataFrame, chosen: Assignment) -> Assigned:
     """Authors are spread over the nodes, and a node subscribes to every topic it publishes in.
 

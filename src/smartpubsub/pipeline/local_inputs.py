@@ -1,4 +1,4 @@
-"""Inputs on this machine, looked at before Spark starts: that takes seconds, and this does not.
+"""Files on this machine, looked at before Spark starts: that takes seconds, and this does not.
 
 Paths on other file systems are looked at when there is a session.
 """
@@ -18,7 +18,7 @@ _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 
 
 class InputError(SmartPubSubError):
-    """An input that is not there, or has nothing in it."""
+    """An input that is not there, or has nothing in it; or a file that cannot be written."""
 
 
 def plain_paths_are_local(
@@ -38,7 +38,7 @@ def check_local(path: str, what: str) -> None:
 
     `what` is what should be there.
     """
-    if _ELSEWHERE.match(path):
+    if is_elsewhere(path):
         return
     place = Path(path)
     if has_wildcards(path) and not place.exists():
@@ -56,13 +56,32 @@ def check_local(path: str, what: str) -> None:
         raise InputError(empty_text(path, what))
 
 
+def check_new_file(place: Path) -> None:
+    """Raise an error if a file of this machine cannot be written."""
+    if place.is_dir():
+        raise InputError(f"{place} is a folder; give the name of a file")
+    if not place.parent.is_dir():
+        raise InputError(f"{place}: there is no folder {place.parent}; make it, or choose another")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InputError(f"{place} cannot be written; choose another place")
+
+
 def local_bytes(path: str) -> int | None:
     """How much lies at a path of this machine; None for one that is elsewhere, or many."""
     place = Path(path)
-    if _ELSEWHERE.match(path) or not place.exists():
+    if is_elsewhere(path) or not place.exists():
         return None
     files = place.rglob("*") if place.is_dir() else [place]
     return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a path has a scheme, and so may be on another file system.
+
+    >>> is_elsewhere("hdfs://host/folder"), is_elsewhere("folder")
+    (True, False)
+    """
+    return _ELSEWHERE.match(path) is not None
 
 
 def has_wildcards(path: str) -> bool:
