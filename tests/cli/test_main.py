@@ -13,6 +13,7 @@ import pytest
 from smartpubsub.cli import main as cli
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 from smartpubsub.errors import SmartPubSubError
+from tests.cli.running import PROGRAM
 
 Captured = pytest.CaptureFixture[str]
 
@@ -121,7 +122,7 @@ def test_output_that_nobody_reads_any_more_is_no_failure_to_tell() -> None:
     os.close(reader)
     try:
         result = subprocess.run(
-            [sys.executable, "-c", "from smartpubsub.cli.main import main; main(['--help'])"],
+            [sys.executable, "-c", PROGRAM, "--help"],
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
@@ -129,4 +130,4 @@ def test_output_that_nobody_reads_any_more_is_no_failure_to_tell() -> None:
     finally:
         os.close(writer)
 
-    assert result.stderr == ""
+    assert (result.returncode, result.stderr) == (0, "")

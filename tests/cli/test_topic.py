@@ -47,7 +47,7 @@ def test_a_topic_is_made_shown_published_in_and_read(
     entries = [json.loads(line) for line in history.splitlines()]
     assert [entry["payload"] for entry in entries] == ["one", "two"]
     assert entries[1]["parents"] == [entries[0]["id"]]
-    assert first == f"published {entries[0]['id']}\n"
+    assert first == f"{entries[0]['id']}\n"
     receipt = json.loads(second)
     assert (receipt["id"], receipt["topic"]) == (entries[1]["id"], topic)
     assert receipt["event"] not in ("", receipt["id"])
@@ -71,6 +71,10 @@ def test_a_topic_is_made_shown_published_in_and_read(
     assert running.output("topic", "history", topic, "--last", "1", "--data", c.folder).endswith(
         "two\n"
     )
+    assert reader.process.stdout is not None
+    reader.process.stdout.close()  # As head does when it has enough.
+    running.output("topic", "publish", topic, "three", "--data", b.folder)
+    assert reader.ended() == (0, "", f"subscribed to {topic}\n")
 
 
 def test_a_topic_is_shown_in_words(running: Commands, two: tuple[RunningNode, RunningNode]) -> None:
@@ -140,10 +144,14 @@ def test_rules_and_versions_are_said_by_options(
     )
     refused = running.run("topic", "publish", first, "x", "--data", a.folder)
     assert (refused[0], "does not allow this node to publish" in refused[2]) == (1, True)
+    assert f"publishing in the topic {first} was refused" in refused[2]
     root = running.output(
         "topic", "publish", first, "root", "--parent", "none", "--data", b.folder, "--json"
     )
     root_id = json.loads(root)["id"]
+    for command in (["publish", root_id, "x"], ["history", root_id], ["subscribe", root_id]):
+        code, _, problem = running.run("topic", *command, "--data", b.folder)
+        assert (code, f"is an event; name the topic that it is in, {first}" in problem) == (1, True)
     made = json.loads(
         running.output(
             *("topic", "update", first, "--request", a.peer_id, "--no-sub-topic", "surf"),
@@ -164,10 +172,12 @@ def test_rules_and_versions_are_said_by_options(
     assert f"\n                1 {first} " in text
     assert f"waves {surf}" in text
     assert f"surf {surf}" not in text.replace(f"waves {surf}", "")
-    assert running.run("topic", "pin", first, "--data", b.folder) == (0, "", "")
+    pin = running.run("topic", "pin", first, "--data", b.folder)
+    assert pin == (0, f"all of {first} is kept from now on\n", "")
     pinned = json.loads(running.output("topic", "show", first, "--data", b.folder, "--json"))
     assert pinned["kept"]["is_pinned"]
-    assert running.run("topic", "unpin", first, "--data", b.folder) == (0, "", "")
+    unpin = running.run("topic", "unpin", first, "--data", b.folder)
+    assert unpin == (0, f"no more is kept of {first} than of other topics\n", "")
     other = running.run("topic", "update", surf, "--allow", "self", "--data", a.folder)
     assert (other[0], f"'surf' is of {b.peer_id}" in other[2]) == (1, True)
 

@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from smartpubsub import Node
-from smartpubsub.node.errors import EventRefusedError, NodeError, NotOwnerError
+from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError, NotOwnerError
 from smartpubsub.node.groups import JoinRequest
-from tests.node.hosts import LOOPBACK, run
+from smartpubsub.protocols.pubsub import SubscriptionState
+from tests.node.hosts import LOOPBACK, eventually, run
 
 
 def node_in(folder: Path, *bootstrap: Node) -> Node:
@@ -160,5 +161,41 @@ def test_groups_and_members_are_there_again_after_a_restart(tmp_path: Path) -> N
                     await a.group("apple").publish("apple", b"again", wait="all")
                     assert (await anext(events)).payload == b"again"
             await events.__aexit__(None, None, None)
+
+    run(main)
+
+
+def test_nobody_is_in_a_group_whose_owner_does_not_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path / "b") as b:
+            async with node_in(tmp_path / "a") as a:
+                owner = a.addresses[0]
+                with pytest.raises(NodeError, match="apple is not private"):
+                    (await a.group("apple").create()).invite(b.peer_id)
+            membership = b.group("apple", owner).join(deadline_s=0.5)
+            with pytest.raises(NotInTimeError, match=r"owner of the group apple has not answered"):
+                await membership.__aenter__()
+
+    run(main)
+
+
+def test_a_member_waits_for_an_owner_that_comes_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path / "b") as b:
+            async with node_in(tmp_path / "a") as a:
+                owner = a.addresses[0]
+                await a.group("apple").create()
+            membership = b.group("apple", owner).join()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(membership.__aenter__)
+                await eventually(lambda: membership.number is not None)
+                assert membership.state is SubscriptionState.PENDING
+                listen = owner.partition("/p2p/")[0]
+                again = Node(data=tmp_path / "a", listen=[listen], bootstrap=b.addresses)
+                async with again as a:
+                    await eventually(lambda: membership.state is SubscriptionState.IN_FORCE)
+                    await a.group("apple").publish("apple", b"fresh")
+                    assert (await anext(membership)).payload == b"fresh"
+                    await membership.__aexit__(None, None, None)
 
     run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from smartpubsub import Node, Predicate
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.calls import Wait
+from smartpubsub.node.errors import NotInTimeError
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.receipts import Receipt, ReceiptError
 from smartpubsub.node.signing import Ed25519Signing
@@ -139,6 +141,29 @@ def test_between_real_nodes_what_is_forged_has_no_effect(tmp_path: Path) -> None
             assert len(scouts.office.trees[name].children[stranger.peer].filters) == 1
 
     run(main)
+
+
+def test_who_waits_for_all_learns_that_an_event_is_published_although_somebody_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("surf") as events:
+            monkeypatch.setattr(node._engine.calls, "acknowledge", but_for_all(node))
+            with pytest.raises(NotInTimeError) as caught:
+                await node.publish("surf", wait=Wait.ALL, deadline_s=0.5)
+            id = (await anext(events)).id
+            assert str(caught.value) == (
+                f"the event surf is published as {id} and kept for those who are away, but not all"
+                " who want it have confirmed it within 0.5 seconds; do not publish it again"
+            )
+
+    run(main)
+
+
+def but_for_all(node: Node) -> Callable[[str, Hashable], None]:
+    """Acknowledges as a node does to which somebody is away who wants its events."""
+    acknowledge = node._engine.calls.acknowledge
+    return lambda what, about: None if what == Wait.ALL.value else acknowledge(what, about)
 
 
 def host_received(node: Node) -> int:

@@ -92,7 +92,8 @@ def join(
     """Be in a group, and print events as they come.
 
     With --json each event is a document in a line of its own. The membership ends with the command,
-    or by group leave. If the owner refuses it, that is an error.
+    or by group leave. If the owner refuses it, or does not answer within 60 seconds, that is an
+    error.
 
     \b
     Examples:
@@ -111,6 +112,7 @@ def join(
         fields["owner"] = owner or the_one_owner(
             node.ask("group-search", predicate=str(group)), group
         )
+        click.echo(f"waiting for the owner of {group}", err=True)
         _, events = node.stream("group-join", fields)
         click.echo(f"in the group {group}", err=True)
         show_all(events, as_json)

@@ -74,9 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         complain("there is not enough memory for this; ask for less, say fewer nodes or events")
         return FAILURE
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # Of the one Click makes the other; nothing else does.
+        # Whoever has read the output has what it wanted.
         discard_further_output()
-        return FAILURE
+        return 0
     except OSError as error:
         discard_further_output()
         complain(f"{error.filename or 'output'}: {error.strerror}")

@@ -36,7 +36,7 @@ def _events(
 )
 @click.option(
     "--wait",
-    type=click.Choice(WAITS),
+    type=click.Choice(WAITS[:2]),
     default="rendezvous",
     show_default=True,
     help="Until the event is stored, or for nothing.",
@@ -66,5 +66,7 @@ def publish(
         done = node.ask("topic-publish", **fields)
     if as_json:
         print_json(done)
+    elif done["id"] is None:
+        click.echo("on its way; its content id is not known yet", err=True)
     else:
-        click.echo(f"published {done['id'] or 'an event whose content id is not known yet'}")
+        click.echo(done["id"])

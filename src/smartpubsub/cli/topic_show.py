@@ -100,3 +100,7 @@ def _pin(topic: str, pinned: bool, data: str | None, as_json: bool) -> None:
         done = node.ask("topic-pin", topic=topic, pinned=pinned)
     if as_json:
         print_json(done)
+    elif pinned:
+        click.echo(f"all of {topic} is kept from now on")
+    else:
+        click.echo(f"no more is kept of {topic} than of other topics")

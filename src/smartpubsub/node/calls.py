@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
@@ -33,8 +33,13 @@ class Call:
         """Whether nobody waits for it any more; what has not begun by then is not to begin."""
 
     @contextmanager
-    def limited(self, what: str, seconds: float) -> Iterator[None]:
-        """Asks and waits within a time; an error if it is refused, or not done by then."""
+    def limited(
+        self, what: str, seconds: float, late: Callable[[], str] = lambda: ""
+    ) -> Iterator[None]:
+        """Asks and waits within a time; an error if it is refused, or not done by then.
+
+        What the error then says can be given, if more is known than that.
+        """
         try:
             with trio.move_on_after(seconds) as limit:
                 yield
@@ -43,7 +48,8 @@ class Call:
         if self.refusal is not None:
             raise EventRefusedError(f"{what} was refused: {self.refusal}")
         if limit.cancelled_caught:
-            raise NotInTimeError(f"{what} was not acknowledged within {seconds:g} seconds")
+            problem = f"{what} was not acknowledged within {seconds:g} seconds"
+            raise NotInTimeError(late() or problem)
 
 
 class Calls:

@@ -38,6 +38,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import metadata
 from typing import Any
 
@@ -52,7 +53,8 @@ from smartpubsub.node.control_requests import Request, RequestError, RequestId, 
 from smartpubsub.node.control_socket import LINE_BYTES_MAX
 from smartpubsub.node.control_topics import TopicRequests
 from smartpubsub.node.node import Node
-from smartpubsub.node.past import event_or_time
+from smartpubsub.node.past import event_or_time, time_us
+from smartpubsub.protocols.blocks import time_text
 from smartpubsub.sim.stacks import STACKS
 
 CLIENT_COUNT_MAX = 64
@@ -241,9 +243,7 @@ class _Client:
 def _begun(events: Subscription) -> dict[str, Any]:
     begun: dict[str, Any] = {"subscription": events.number, "was_there": events.was_there}
     if events.past is not None:
-        since = events.kept_since
-        kept_since = None if since is None else since.isoformat()
-        begun["history"] = {"events": events.recalled, "kept_since": kept_since}
+        begun["history"] = {"events": events.recalled, "kept_since": _time(events.kept_since)}
     return begun
 
 
@@ -251,12 +251,16 @@ def _event(event: Event) -> dict[str, Any]:
     return {
         "id": event.id,
         "cid": event.cid,
-        "created": None if event.created is None else event.created.isoformat(),
+        "created": _time(event.created),
         "publisher": event.publisher,
         "event": str(event.predicate),
         "payload": base64.b64encode(event.payload).decode(),
         "hops": event.hops,
     }
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else time_text(time_us(at))
 
 
 def _wish(wish: Wish) -> dict[str, Any]:

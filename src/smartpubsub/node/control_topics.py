@@ -12,7 +12,7 @@ from smartpubsub.node.contacts import contact_of
 from smartpubsub.node.control_requests import Request
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.node import Node
-from smartpubsub.node.past import event_or_time
+from smartpubsub.node.past import event_or_time, time_us
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry
 from smartpubsub.protocols.blocks import cid_text, time_text
@@ -148,7 +148,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "id": entry.id,
         "author": entry.author,
         "publisher": entry.publisher,
-        "created": entry.created.isoformat(),
+        "created": time_text(time_us(entry.created)),
         "parents": list(entry.parents),
         "height": entry.height,
         "payload": base64.b64encode(entry.payload).decode(),

@@ -94,11 +94,13 @@ class Group:
         *,
         invitation: bytes = b"",
         beside: Subscription | None = None,
+        deadline_s: float = ACKNOWLEDGE_S_MAX,
         buffer_count_max: int = BUFFER_COUNT_MAX,
         overflow: Overflow = Overflow.BLOCK,
     ) -> Membership:
         """Be in it while this is entered as a context manager, for the events that are wanted.
 
+        It is entered when the owner has answered, which has to be in time.
         With another subscription beside it, events go there, and each event comes once although it
         may come by both.
         """
@@ -112,6 +114,7 @@ class Group:
             self.predicate if wanted is None else self._read(wanted),
             invitation=invitation,
             beside=beside,
+            deadline_s=deadline_s,
             buffer_count_max=buffer_count_max,
             overflow=overflow,
         )

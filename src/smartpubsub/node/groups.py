@@ -82,6 +82,7 @@ class Membership(Subscription):
         *,
         invitation: bytes,
         beside: Subscription | None,
+        deadline_s: float,
         buffer_count_max: int,
         overflow: Overflow,
     ) -> None:
@@ -90,6 +91,8 @@ class Membership(Subscription):
         self.owner = owner
         self.invitation = invitation
         self.beside = beside
+        self.deadline_s = deadline_s
+        """How long the owner's answer is waited for."""
 
     def put(self, event: Event) -> None:
         """An event has come; if another subscription is to have it, that takes it, once."""
@@ -151,8 +154,14 @@ class Groups:
 
     def invite(self, predicate: Predicate, peer: str) -> bytes:
         """An invitation for a peer to a private group of this node's."""
-        if predicate not in self._engine.fast.office.owning.groups:
+        group = self._engine.fast.office.owning.groups.get(predicate)
+        if group is None:
             raise NotOwnerError(f"this node owns no group {predicate}; only its owner invites")
+        if not group.is_private:
+            raise NodeError(
+                f"the group {predicate} is not private: whoever knows its owner joins it without"
+                " an invitation; to choose who may, create one that is private"
+            )
         return self._engine.fast.invite(predicate, contact_of(peer).peer)
 
     async def publish(
@@ -220,10 +229,18 @@ class Groups:
             group, invitation = membership.group.predicate, membership.invitation
             return None, fast.join_group(wanted, owner, group, now, invitation)
 
+        def late() -> str:
+            return (
+                f"the owner of the group {membership.group.predicate} has not answered within"
+                f" {membership.deadline_s:g} seconds; does its node run, and is it to be reached"
+                f" at {membership.owner}?"
+            )
+
         if membership.beside is not None:
             membership.beside.share()
         try:
-            with call.limited(f"joining {membership.group.predicate}", ACKNOWLEDGE_S_MAX):
+            what = f"joining {membership.group.predicate}"
+            with call.limited(what, membership.deadline_s, late):
                 await self._engine.host.call(join)
                 await call.done.wait()
         except BaseException:  # Nobody will leave what was never entered.

@@ -23,8 +23,8 @@ class Publishing:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._held: dict[EventId, tuple[Held, ...]] = {}
-        """Who keeps the events that are waited for."""
+        self._held: dict[EventId, tuple[Held, ...] | None] = {}
+        """Who keeps the events that are waited for; None for those that are not published yet."""
         engine.on_deliver.append(self._on_deliver)
 
     async def publish(
@@ -43,9 +43,18 @@ class Publishing:
         return await self.send(event, payload, wait, deadline_s, send)
 
     async def send(
-        self, event: Predicate, payload: bytes, wait: Wait, deadline_s: float, send: SendEvent
+        self,
+        event: Predicate,
+        payload: bytes,
+        wait: Wait,
+        deadline_s: float,
+        send: SendEvent,
+        what: str = "",
     ) -> Receipt:
-        """Have an event sent, and wait until as much is known of it as is wanted."""
+        """Have an event sent, and wait until as much is known of it as is wanted.
+
+        What errors say of it can be given, if the event has no name of its own.
+        """
         engine, host = self._engine, self._engine.host
         must_fit(payload, engine.config.message_bytes_max)
         call = Call()
@@ -58,15 +67,24 @@ class Publishing:
             ids.append(id)
             if wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, id, call)
-                self._held[id] = ()
+                self._held[id] = None
             return None, effects
 
+        def late() -> str:
+            if wait is not Wait.ALL or not ids or self._held[ids[0]] is None:
+                return ""
+            return (
+                f"the event {event} is published as {ids[0]} and kept for those who are away, but"
+                f" not all who want it have confirmed it within {deadline_s:g} seconds; do not"
+                " publish it again"
+            )
+
         try:
-            with call.limited(f"the event {event}", deadline_s):
+            with call.limited(what or f"the event {event}", deadline_s, late):
                 await host.call(publish)
                 if wait is not Wait.NOTHING:
                     await call.done.wait()
-            return Receipt(ids[0], wait, self._held.get(ids[0], ()))
+            return Receipt(ids[0], wait, self._held.get(ids[0]) or ())
         finally:
             for id in ids:
                 engine.calls.forget(wait.value, id)

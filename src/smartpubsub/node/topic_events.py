@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from smartpubsub.node.arrivals import Event, time_of
+from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.receipts import Receipt
-from smartpubsub.protocols.blocks import cid_text
+from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.room import Room
 
 
 @dataclass(frozen=True)
@@ -55,3 +58,12 @@ class Entry(Event):
             height=event.height,
             block=event.block,
         )
+
+
+def must_be_topic(cid: Cid, rooms: Iterable[Room]) -> None:
+    """Complain if it is known here that something is an event, before a topic is looked for."""
+    for room in rooms:
+        event = room.log.events.get(cid)
+        if event is not None:
+            topic = cid_text(event.topic)
+            raise NodeError(f"{cid_text(cid)} is an event; name the topic that it is in, {topic}")

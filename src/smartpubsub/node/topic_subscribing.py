@@ -10,7 +10,7 @@ from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.host import HostStoppedError
 from smartpubsub.node.subscribing import Subscribing
-from smartpubsub.node.topic_events import Entry
+from smartpubsub.node.topic_events import Entry, must_be_topic
 from smartpubsub.node.topic_subscription import TopicSubscription
 from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
@@ -41,6 +41,7 @@ class TopicSubscribing:
         """
         assert isinstance(subscription, TopicSubscription)
         core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
+        must_be_topic(subscription.topic, pulsar.office.rooms.values())
         left_over: list[int] = []
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:

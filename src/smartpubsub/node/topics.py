@@ -10,12 +10,12 @@ import trio
 
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError
+from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPromisedError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry, TopicReceipt
+from smartpubsub.node.topic_events import Entry, TopicReceipt, must_be_topic
 from smartpubsub.node.topic_rules import RulesWanted, subtopics_of
 from smartpubsub.node.topic_subscribing import TopicSubscribing
 from smartpubsub.predicates import Predicate
@@ -122,6 +122,9 @@ class Topics:
         deadline_s: float,
     ) -> TopicReceipt:
         """Publish in a topic, or have somebody publish who may."""
+        if wait is Wait.ALL:
+            raise NotPromisedError("topics do not tell when everybody has an event; wait for less")
+        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
         core, pulsar = self._engine.core, self._engine.pulsar
         predicate = Predicate.of({cid_text(topic): True})
 
@@ -130,7 +133,8 @@ class Topics:
             return publication.id, pulsar.publish_in(topic, publication, now, parents)
 
         began_us = self._engine.host.clock.now()
-        receipt = await self._publishing.send(predicate, payload, wait, deadline_s, send)
+        what = f"publishing in the topic {cid_text(topic)}"
+        receipt = await self._publishing.send(predicate, payload, wait, deadline_s, send, what)
         id = receipt.event_id
         cid = self._known(topic, id)
         if cid is None and wait is not Wait.NOTHING:  # Somebody else has published it.
@@ -171,6 +175,7 @@ class Topics:
 
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
+        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
         pulsar = self._engine.pulsar
         told = await self._told(
             f"the topic {cid_text(topic)}", lambda now: pulsar.describe(topic, now)
@@ -201,6 +206,7 @@ class Topics:
         return Stock(events, log.bytes, room.is_pinned, room.has_all)
 
     async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
+        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
         pulsar = self._engine.pulsar
         told = await self._told(
             f"the history of {cid_text(topic)}", lambda now: pulsar.read(topic, wanted, now)

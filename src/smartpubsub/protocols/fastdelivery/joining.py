@@ -189,6 +189,7 @@ class Joining:
 
     def _on_owner_silent(self, membership: Membership) -> None:
         # It is tried again now and then; and an owner that starts again asks the boards who waits.
+        # By its search a subscription is in force without it, but not one for this group alone.
         membership.question = None
         self._conclude(membership, "")
 
@@ -198,6 +199,9 @@ class Joining:
             then(refusal)
 
     def _on_taken(self, wish: Wish, membership: Membership, refusal: str) -> None:
+        if wish.group is not None and not membership.is_answered and not wish.has_ended:
+            membership.waiting.append(partial(self._on_taken, wish, membership))
+            return
         wish.waiting.pop(membership.id, None)
         if refusal and not wish.has_ended:
             self._office.deliver(JoinRefused(wish.subscription, membership.id, refusal))
