@@ -44,6 +44,10 @@ def test_a_group_is_made_found_joined_published_in_and_left(
     for price, said in (("0.9", "dear"), ("0.4", "cheap")):
         event = f"apple/price={price}"
         running.output("group", "publish", group, event, said, "--wait", "all", "--data", a.folder)
+    listed = json.loads(running.output("group", "list", "--data", a.folder, "--json"))
+    assert [(g["group"], g["is_own"], g["members"]) for g in listed] == [(group, True, 1)]
+    joined = running.output("group", "list", "--data", b.folder)
+    assert joined == f"{group}  {a.peer_id}  (joined)\n"
     shown = json.loads(join.line())
     assert (shown["event"], shown["payload"], shown["hops"]) == ("apple/price=0.4", "cheap", 1)
     assert running.output("group", "leave", group, "--data", b.folder) == f"left {group}\n"

@@ -62,6 +62,12 @@ def test_a_topic_is_made_shown_published_in_and_read(
         assert (code, said) == (1, "")
         assert f"no event {TOPIC} is known in the topic {topic}" in problem
 
+    listed = json.loads(running.output("topic", "list", "--data", b.folder, "--json"))
+    of_others = [t for t in listed if t["topic"] == topic]
+    assert [(t["name"], t["is_own"], t["subscriptions"]) for t in of_others] == [("news", False, 1)]
+    own = running.output("topic", "list", "--data", a.folder).splitlines()
+    assert any(line.startswith(f"{topic}  2 events    news  (own") for line in own)
+
     file = tmp_path / "news.car"
     exported = running.output("topic", "export", topic, str(file), "--data", b.folder, "--json")
     assert json.loads(exported)["blocks"] == 5

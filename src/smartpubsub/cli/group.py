@@ -6,6 +6,9 @@ from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "create": LazyCommand("smartpubsub.cli.group_own:create", "Own a group to publish in."),
+    "list": LazyCommand(
+        "smartpubsub.cli.group_own:list_", "List the groups that the node owns or is in."
+    ),
     "advertise": LazyCommand(
         "smartpubsub.cli.group_own:advertise", "Let a group be found by searches."
     ),

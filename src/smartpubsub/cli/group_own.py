@@ -1,4 +1,4 @@
-"""smartpubsub group create, advertise, invite and publish: what the owner of a group does."""
+"""smartpubsub group create, list, advertise, invite and publish: what the owner of a group does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node_options import attributes_max, data_option, node_packages, running_node
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.output import counted, json_option, print_json
 from smartpubsub.cli.pub import WAITS, payload_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
@@ -61,6 +61,32 @@ def create(
     with running_node(data) as node:
         made = node.ask("group-create", group=str(group), private=private, advertised=is_advertised)
     show_group(made, as_json)
+
+
+@click.command("list")
+@data_option
+@json_option
+def list_(data: str | None, as_json: bool) -> None:
+    """List the groups that the node owns or is in.
+
+    Of its own groups it tells how many members they have.
+
+    \b
+    Example:
+      smartpubsub group list --json
+    """
+    with running_node(data) as node:
+        groups = node.ask("group-list")
+    if as_json:
+        print_json(groups)
+        return
+    for group in groups:
+        words = [counted(group["members"], "member")] if group["is_own"] else ["joined"]
+        words += ["private"] if group["is_private"] else []
+        words += ["advertised"] if group["is_advertised"] else []
+        click.echo(f"{group['group']}  {group['owner']}  ({', '.join(words)})")
+    if not groups:
+        click.echo("no groups; find some with group search, or create one", err=True)
 
 
 @click.command()

@@ -6,6 +6,9 @@ from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "create": LazyCommand("smartpubsub.cli.topic_make:create", "Make a topic."),
+    "list": LazyCommand(
+        "smartpubsub.cli.topic_show:list_", "List the topics that the node has to do with."
+    ),
     "update": LazyCommand("smartpubsub.cli.topic_make:update", "Make a new version of a topic."),
     "show": LazyCommand(
         "smartpubsub.cli.topic_show:show", "Show whose a topic is, its rules, and its versions."

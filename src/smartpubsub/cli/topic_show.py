@@ -1,4 +1,4 @@
-"""smartpubsub topic show, pin and unpin."""
+"""smartpubsub topic list, show, pin and unpin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from smartpubsub.cli.node_options import data_option, running_node
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.output import counted, json_option, print_json
+from smartpubsub.cli.sub import printable
 from smartpubsub.cli.topic_rules import topic_argument
 
 
@@ -31,6 +32,44 @@ def show(topic: str, data: str | None, as_json: bool) -> None:
         return
     for name, value in _described(shown):
         click.echo(f"{name:<14}  {value}".rstrip())
+
+
+@click.command("list")
+@data_option
+@json_option
+def list_(data: str | None, as_json: bool) -> None:
+    """List the topics that the node has to do with.
+
+    That is those that it has made, subscribes to, has pinned or keeps for others, and those that it
+    has just read. Each has its content id, how many events of it are kept here, and its name.
+
+    \b
+    Example:
+      smartpubsub topic list --json
+    """
+    with running_node(data) as node:
+        topics = node.ask("topic-list")
+    if as_json:
+        print_json(topics)
+        return
+    for topic in topics:
+        events = counted(topic["kept"]["events"], "event")
+        name = printable(topic["name"].encode())
+        click.echo(f"{topic['topic']}  {events:<10}  {name}  {_reasons(topic)}".rstrip())
+    if not topics:
+        click.echo("no topics; make one with: smartpubsub topic create NAME", err=True)
+
+
+def _reasons(topic: dict[str, Any]) -> str:
+    """Why a node has to do with a topic."""
+    reasons = {
+        "own": topic["is_own"],
+        "subscribed": topic["subscriptions"],
+        "pinned": topic["kept"]["is_pinned"],
+        "kept for others": topic["kept"]["for_others"],
+    }
+    held = ", ".join(reason for reason, is_so in reasons.items() if is_so)
+    return f"({held})" if held else ""
 
 
 def _described(shown: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -10,12 +10,13 @@ and a "do":
 
     {"id": 5, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
 
-and "group-create", "group-advertise", "group-invite", "group-search", "group-publish" and
-"group-leave"; "topic-create", "topic-update", "topic-show", "topic-pin", "topic-publish",
-"topic-subscribe", "topic-take", "topic-history", "topic-export" and "topic-import": their fields
-are in node/control_requests.py. A join, and what subscribes to a topic or reads its history, is
-answered as a subscribe is. Events of a subscription to a topic that is to be kept come again if the
-client has not said with "topic-take" which was the last that it has dealt with.
+and "group-create", "group-list", "group-advertise", "group-invite", "group-search", "group-publish"
+and "group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
+"topic-publish", "topic-subscribe", "topic-take", "topic-history", "topic-export" and
+"topic-import": their fields are in node/control_requests.py. A join, and what subscribes to a topic
+or reads its history, is answered as a subscribe is. Events of a subscription to a topic that is to
+be kept come again if the client has not said with "topic-take" which was the last that it has dealt
+with.
 
 "payload" is in base 64; it, "wait", "keep" and "limit" may be left out. A subscribe may have
 "since", an event's id or a time, or "last", a number: then it begins with events of before, and the

@@ -29,6 +29,7 @@ class GroupRequests:
         """What to do about each request."""
         return {
             "group-create": self._create,
+            "group-list": self._list,
             "group-advertise": self._advertise,
             "group-invite": self._invite,
             "group-search": self._search,
@@ -42,6 +43,20 @@ class GroupRequests:
         group = self._node.group(wanted["group"])
         await group.create(advertised=wanted["advertised"], private=wanted["private"])
         await self._say(request.id, ok=self._named(str(group.predicate)))
+
+    async def _list(self, request: Request) -> None:
+        groups = [
+            {
+                "group": str(known.predicate),
+                "owner": known.owner,
+                "is_own": known.is_own,
+                "is_private": known.is_private if known.is_own else None,
+                "is_advertised": known.is_advertised if known.is_own else None,
+                "members": known.member_count if known.is_own else None,
+            }
+            for known in self._node.groups()
+        ]
+        await self._say(request.id, ok=groups)
 
     async def _advertise(self, request: Request) -> None:
         group = self._node.group(request.fields["group"])

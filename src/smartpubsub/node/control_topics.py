@@ -15,6 +15,7 @@ from smartpubsub.node.node import Node
 from smartpubsub.node.past import event_or_time, time_us
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_events import Entry
+from smartpubsub.node.topics import Stock
 from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
@@ -34,6 +35,7 @@ class TopicRequests:
         """What to do about each request."""
         return {
             "topic-create": self._create,
+            "topic-list": self._list,
             "topic-update": self._update,
             "topic-show": self._show,
             "topic-pin": self._pin,
@@ -49,6 +51,20 @@ class TopicRequests:
         wanted = request.fields
         topic = await self._node.create_topic(wanted["name"], **_rules(wanted))
         await self._say(request.id, ok=await self._described(topic))
+
+    async def _list(self, request: Request) -> None:
+        topics = [
+            {
+                "topic": cid_text(known.topic.cid),
+                "name": known.topic.name,
+                "author": peer_text(known.topic.author),
+                "is_own": known.is_own,
+                "subscriptions": known.subscription_count,
+                "kept": {"for_others": known.is_kept_for_others, **_stock(known.stock)},
+            }
+            for known in self._node.topics()
+        ]
+        await self._say(request.id, ok=topics)
 
     async def _update(self, request: Request) -> None:
         topic = self._node.topic(request.fields["topic"])
@@ -71,12 +87,7 @@ class TopicRequests:
                 {"topic": cid_text(v.cid), "version": v.version, "created": time_text(v.created_us)}
                 for v in versions
             ],
-            "kept": {
-                "events": stock.event_count,
-                "bytes": stock.byte_count,
-                "is_pinned": stock.is_pinned,
-                "is_whole": stock.is_whole,
-            },
+            "kept": _stock(stock),
         }
 
     async def _pin(self, request: Request) -> None:
@@ -141,6 +152,15 @@ class TopicRequests:
 
 def _since(wanted: dict[str, Any]) -> str | datetime | None:
     return None if wanted["since"] is None else event_or_time(wanted["since"])
+
+
+def _stock(stock: Stock) -> dict[str, Any]:
+    return {
+        "events": stock.event_count,
+        "bytes": stock.byte_count,
+        "is_pinned": stock.is_pinned,
+        "is_whole": stock.is_whole,
+    }
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

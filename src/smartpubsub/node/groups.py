@@ -70,6 +70,19 @@ class FoundGroup:
         return cls(text_of(contact.peer, *contact.addresses[:1]), notice.predicate)
 
 
+@dataclass(frozen=True)
+class KnownGroup:
+    """A group that a node owns, or is in."""
+
+    predicate: Predicate
+    owner: str
+    is_own: bool
+    is_private: bool = False
+    is_advertised: bool = False
+    member_count: int = 0
+    """The last three are known to the owner only."""
+
+
 class Membership(Subscription):
     """A subscription by way of one group."""
 
@@ -186,6 +199,25 @@ class Groups:
             return publication.id, effects
 
         return await self._publishing.send(event, payload, wait, deadline_s, send)
+
+    def known(self) -> list[KnownGroup]:
+        """The groups that the node owns, and those that it is in, each once."""
+        own = peer_text(self._engine.host.own.peer)
+        owned = [
+            KnownGroup(
+                group.predicate,
+                own,
+                is_own=True,
+                is_private=group.is_private,
+                is_advertised=group.is_advertised,
+                member_count=len(group.requests),
+            )
+            for group in self._engine.fast.office.owning.groups.values()
+        ]
+        joined = dict.fromkeys(membership.group for membership in self._memberships.values())
+        return owned + [
+            KnownGroup(group.predicate, peer_text(group.owner), is_own=False) for group in joined
+        ]
 
     # --- searching ---
 

@@ -32,7 +32,7 @@ from smartpubsub.node.contacts import text_of
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError
 from smartpubsub.node.group import Group
-from smartpubsub.node.groups import FoundGroup, Groups
+from smartpubsub.node.groups import FoundGroup, Groups, KnownGroup
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.metrics import NodeMetrics
 from smartpubsub.node.metrics_server import MetricsServer
@@ -42,7 +42,7 @@ from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
 from smartpubsub.node.topic_rules import RulesWanted
-from smartpubsub.node.topics import Topics
+from smartpubsub.node.topics import KnownTopic, Topics
 from smartpubsub.predicates import Predicate, as_predicate
 from smartpubsub.protocols.blocks import cid_from_text
 
@@ -200,6 +200,11 @@ class Node:
         """A group of this node's, or of another whose address or peer id is given."""
         return Group(self._groups, self._read, self._read(predicate), owner)
 
+    def groups(self) -> list[KnownGroup]:
+        """The groups that this node owns, and those that it is in."""
+        must_be_open(self._engine.is_running)
+        return self._groups.known()
+
     async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
         """The groups that are advertised and have every attribute that is searched for."""
         return await self._groups.search(self._read(predicate))
@@ -227,6 +232,11 @@ class Node:
             ordered=ordered, publishers=publishers, requesters=requesters, linking=linking
         )
         return await self._topics.create(name, wanted, subtopics or {})
+
+    def topics(self) -> list[KnownTopic]:
+        """The topics that this node has made, subscribes to, keeps, or has just read."""
+        must_be_open(self._engine.is_running)
+        return self._topics.known()
 
     def topic(self, id: str) -> Topic:
         """A topic by its content id, whoever has made it."""

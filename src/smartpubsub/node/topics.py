@@ -43,6 +43,19 @@ class Stock:
     """Whether also what was published before the node's time is there, but for what was let go."""
 
 
+@dataclass(frozen=True)
+class KnownTopic:
+    """A topic that a node has to do with, and why."""
+
+    topic: descriptors.Topic
+    """The newest version that it knows."""
+    stock: Stock
+    is_own: bool
+    subscription_count: int
+    is_kept_for_others: bool
+    """Whether the node is one of those closest to it, who keep it for everybody."""
+
+
 class Topics:
     """The topics of a node, its own and others'."""
 
@@ -195,6 +208,22 @@ class Topics:
             return pulsar.pin(topic, is_pinned, now)
 
         await self._engine.host.do(pin)
+
+    def known(self) -> list[KnownTopic]:
+        """The topics that the node has to do with, by name."""
+        engine = self._engine
+        now = engine.host.clock.now()
+        found = [
+            KnownTopic(
+                room.topic,
+                self.stock(room.topic.cid),
+                room.is_own,
+                len(room.subscriptions),
+                room.keeper_until_us > now,
+            )
+            for room in engine.pulsar.office.rooms.values()
+        ]
+        return sorted(found, key=lambda known: (known.topic.name, known.topic.cid))
 
     def stock(self, topic: Cid) -> Stock:
         """What the node has of a topic that it knows."""
