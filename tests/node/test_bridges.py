@@ -155,6 +155,10 @@ def test_a_script_uses_groups(tmp_path: Path) -> None:
         with group.join("apple/price[0,0.5]") as events:
             one.group("apple/price[0,1]").publish("apple/price=0.4", b"cheap")
             assert events.get(timeout_s=10).payload == b"cheap"
+            assert [(known.is_own, known.owner) for known in other.groups()] == [
+                (False, one.peer_id)
+            ]
+            assert [known.member_count for known in one.groups()] == [1]
             assert group.leave() == 1
 
 
@@ -175,6 +179,8 @@ def test_asyncio_programs_use_topics_and_groups(tmp_path: Path) -> None:
             assert got == [b"%d" % number for number in range(40)]
             assert [wish.waiting for wish in await other.subscriptions()] == [0]
             assert len(await theirs.history()) == 40
+            (known,) = await other.topics()
+            assert (known.topic.name, known.is_own, known.subscription_count) == ("news", False, 1)
             await topic.update(requesters="nobody")
             assert (await theirs.show()).version == 2
 

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 from smartpubsub.node.arrivals import Wish
 from smartpubsub.node.asyncio_rooms import AsyncioGroup, AsyncioTopic
 from smartpubsub.node.asyncio_subscription import AsyncioSubscription
-from smartpubsub.node.groups import FoundGroup
+from smartpubsub.node.groups import FoundGroup, KnownGroup
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.threads import NodeThread
+from smartpubsub.node.topics import KnownTopic
 from smartpubsub.predicates import Predicate
 
 T = TypeVar("T")
@@ -75,6 +76,10 @@ class AsyncioNode:
         """A group of this node's, or of another whose address or peer id is given."""
         return AsyncioGroup(self._thread, self._thread.node.group(predicate, owner))
 
+    async def groups(self) -> list[KnownGroup]:
+        """The groups that the node owns, and those that it is in."""
+        return await asyncio.to_thread(self._thread.look, self._thread.node.groups)
+
     async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
         """The groups that are advertised and have every attribute that is searched for."""
         return await self._do(partial(self._thread.node.search_groups, predicate))
@@ -83,6 +88,10 @@ class AsyncioNode:
         """Make a topic of this node's, as `Node.create_topic` does."""
         made = await self._do(partial(self._thread.node.create_topic, name, **options))
         return AsyncioTopic(self._thread, made)
+
+    async def topics(self) -> list[KnownTopic]:
+        """The topics that the node has to do with, as `Node.topics` lists them."""
+        return await asyncio.to_thread(self._thread.look, self._thread.node.topics)
 
     def topic(self, id: str) -> AsyncioTopic:
         """A topic by its content id, whoever has made it."""

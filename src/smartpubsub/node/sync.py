@@ -14,11 +14,12 @@ from types import TracebackType
 from typing import Any
 
 from smartpubsub.node.arrivals import Wish
-from smartpubsub.node.groups import FoundGroup
+from smartpubsub.node.groups import FoundGroup, KnownGroup
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.sync_rooms import SyncGroup, SyncTopic
 from smartpubsub.node.sync_subscription import SyncSubscription
 from smartpubsub.node.threads import NodeThread
+from smartpubsub.node.topics import KnownTopic
 from smartpubsub.predicates import Predicate
 
 
@@ -70,6 +71,10 @@ class SyncNode:
         """A group of this node's, or of another whose address or peer id is given."""
         return SyncGroup(self._thread, self._thread.node.group(predicate, owner))
 
+    def groups(self) -> list[KnownGroup]:
+        """The groups that the node owns, and those that it is in."""
+        return self._thread.look(self._thread.node.groups)
+
     def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
         """The groups that are advertised and have every attribute that is searched for."""
         return self._thread.call(self._thread.node.search_groups, predicate)
@@ -78,6 +83,10 @@ class SyncNode:
         """Make a topic of this node's, as `Node.create_topic` does."""
         made = self._thread.call(partial(self._thread.node.create_topic, name, **options))
         return SyncTopic(self._thread, made)
+
+    def topics(self) -> list[KnownTopic]:
+        """The topics that the node has to do with, as `Node.topics` lists them."""
+        return self._thread.look(self._thread.node.topics)
 
     def topic(self, id: str) -> SyncTopic:
         """A topic by its content id, whoever has made it."""
