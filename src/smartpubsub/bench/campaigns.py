@@ -17,7 +17,7 @@ from smartpubsub.pipeline.plan import Plan, PlannedRun
 from smartpubsub.sim.options import SimOptions
 from smartpubsub.sim.stacks import VARIANTS
 
-NODE_COUNT = 42
+NODE_COUNT = 40
 """With so many a run of ScoutSubs takes 100 to 200 ms."""
 RATIO_MAX = 1.3
 

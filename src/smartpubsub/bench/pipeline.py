@@ -97,7 +97,7 @@ def measure_matching(bench: Bench) -> None:
     found = matches_in_files(bench.spark, few, index_name)
     found.write.format("noop").mode("overwrite").save()
     found = matches_in_files(bench.spark, published, index_name)
-    seconds = best_seconds(lambda: found.write.format("noop").mode("overwrite").save(), tries=3)
+    seconds = best_seconds(lambda: found.write.format("noop").mode("overwrite").save(), tries=4)
     report.add("match to nowhere", sizes.events / seconds, "events/s")
     written = sizes.events / best_seconds(lambda: _to_parquet(bench, found, "matches"), tries=1)
     report.add("match", written, "events/s")
@@ -125,7 +125,7 @@ def measure_ingest(bench: Bench) -> None:
     _write_comments(path, bench.sizes.lines, bench.seed)
     bench.progress("ingest")
     # A dump is long, and Spark gets faster for a while, as what it runs is compiled.
-    rate = bench.sizes.lines / best_seconds(lambda: _ingest(bench, path), tries=6)
+    rate = bench.sizes.lines / best_seconds(lambda: _ingest(bench, path), tries=8)
     bench.report.add("ingest", rate, "lines/s")
     bench.report.ratios.append(Ratio("ingest lines/s", rate, at_least=100_000))
 

@@ -19,9 +19,9 @@ from smartpubsub.pipeline.java import find_java, use_java
 MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
 MEMORY_SHARE = 1 / 4
 TASK_TRIES = 3
-FILE_PARTS = 64
+FILE_PARTS = 8
 """Into how many parts a file is shared out, if they have neither much less than 4 MiB nor more than
-128."""
+128. Every part of a table that is written is a file, which costs as much as some thousand rows."""
 CONF_FOLDER = Path(__file__).parent / "conf"
 
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
