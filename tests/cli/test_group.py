@@ -97,6 +97,29 @@ def test_what_cannot_be_is_refused(running: Commands, two: tuple[RunningNode, Ru
     assert (code, "GROUP" in said) == (2, True)
 
 
+def test_a_join_beyond_the_limit_says_what_to_do(
+    running: Commands, two: tuple[RunningNode, RunningNode], tmp_path: Path
+) -> None:
+    a, _ = two
+    (tmp_path / "config.toml").write_text("group_count_max = 1\n")
+    c = running.node(tmp_path, "--bootstrap", a.address)
+    for name in ("fig", "date"):
+        running.output("group", "create", name, "--data", a.folder)
+    join = running.start("group", "join", "fig", "--owner", a.address, "--data", c.folder)
+    join.wait_for_error("in the group fig")
+    for more in ((), ("--and-sub",)):
+        arguments = ("group", "join", "date", "--owner", a.address, "--data", c.folder, *more)
+        code, out, problem = running.run(*arguments)
+        assert (code, out) == (1, "")
+        assert "leave one, or raise its group_count_max" in problem.splitlines()[-1]
+    running.output("group", "leave", "fig", "--data", c.folder)
+    arguments = ("group", "join", "date", "--owner", a.address, "--data", c.folder)
+    join = running.start(*arguments, "--and-sub", "--limit", "1")
+    join.wait_for_error("in the group date")
+    running.output("group", "publish", "date", "date", "ripe", "--everywhere", "--data", a.folder)
+    assert join.ended()[:2] == (0, "date  ripe\n")
+
+
 def test_a_private_group_stays_private(
     running: Commands, two: tuple[RunningNode, RunningNode]
 ) -> None:

@@ -10,7 +10,13 @@ import pytest
 import trio
 
 from smartpubsub import Node
-from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError, NotOwnerError
+from smartpubsub.node.errors import (
+    EventRefusedError,
+    LimitError,
+    NodeError,
+    NotInTimeError,
+    NotOwnerError,
+)
 from smartpubsub.node.groups import JoinRequest
 from smartpubsub.protocols.pubsub import SubscriptionState
 from tests.node.hosts import LOOPBACK, eventually, run
@@ -161,6 +167,69 @@ def test_groups_and_members_are_there_again_after_a_restart(tmp_path: Path) -> N
                     await a.group("apple").publish("apple", b"again", wait="all")
                     assert (await anext(events)).payload == b"again"
             await events.__aexit__(None, None, None)
+
+    run(main)
+
+
+def test_a_join_beyond_the_limit_is_an_error_that_names_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            node_in(tmp_path / "a") as a,
+            Node(
+                data=tmp_path / "b", listen=[LOOPBACK], bootstrap=a.addresses, group_count_max=1
+            ) as b,
+        ):
+            for name in ("apple", "pear"):
+                await a.group(name).create()
+            async with b.group("apple", a.peer_id).join():
+                with pytest.raises(LimitError, match=r"in 1 groups.*group_count_max") as told:
+                    async with b.group("pear", a.peer_id).join():
+                        pass
+                assert "joining pear was refused" in str(told.value)
+            async with b.group("pear", a.peer_id).join():
+                assert [str(known.predicate) for known in b.groups()] == ["pear"]
+            await b.group("plum").create()
+            with pytest.raises(EventRefusedError, match=r"has 1 groups.*group_count_max"):
+                await b.group("cherry").create()
+
+    run(main)
+
+
+def test_a_member_that_is_not_wanted_any_more_gets_an_error(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with three_nodes(tmp_path) as (a, b, _):
+            group = await a.group("apple").create()
+            async with b.group("apple", a.peer_id).join() as events:
+                await group.publish("apple", b"first", wait="all")
+                await group.create(accept=lambda _: "closed")
+                with pytest.raises(EventRefusedError, match="closed"):
+                    async with b.group("apple", a.peer_id).join("apple/red"):
+                        pass
+                assert (await anext(events)).payload == b"first"
+                with pytest.raises(EventRefusedError, match="ended the membership: closed"):
+                    await anext(events)
+                assert events.state is SubscriptionState.REFUSED
+
+    run(main)
+
+
+def test_who_searches_is_not_stopped_by_an_owner_that_refuses(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            three_nodes(tmp_path) as (a, b, _),
+            Node(
+                data=tmp_path / "d",
+                listen=[LOOPBACK],
+                bootstrap=a.addresses,
+                protocol="fastdelivery",
+            ) as d,
+        ):
+            await a.group("apple").create(accept=lambda _: False)
+            willing = await b.group("apple").create()
+            async with d.subscribe("apple") as events:
+                assert events.state is SubscriptionState.IN_PART
+                await willing.publish("apple", b"from b", wait="all")
+                assert (await anext(events)).payload == b"from b"
 
     run(main)
 

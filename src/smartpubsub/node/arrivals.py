@@ -148,7 +148,8 @@ class Subscription:
         self._overflow = overflow
         self._changed = trio.Event()
         self._has_ended = False
-        self._has_overflowed = False
+        self._problem: NodeError | None = None
+        """Why nothing more comes, if that is an error."""
         self._seen: OrderedDict[str, None] | None = None
         self._past: deque[Event] = deque()
         """History, which has been read and so takes its room whether or not it waits here."""
@@ -178,11 +179,8 @@ class Subscription:
         if self._past:
             return self._past.popleft()
         while not self._buffer:
-            if self._has_overflowed:
-                raise OverflowedError(
-                    f"more than {self._buffer_count_max} events waited for {self.predicate};"
-                    " take them faster, or let more wait"
-                )
+            if self._problem is not None:
+                raise self._problem
             if self._has_ended:
                 raise StopAsyncIteration
             self._changed = trio.Event()
@@ -205,15 +203,19 @@ class Subscription:
 
     def put(self, event: Event) -> None:
         """An event has come."""
-        if self._has_ended or self._has_overflowed or self._is_known(event):
+        if self._has_ended or self._problem is not None or self._is_known(event):
             return
         if self._is_catching_up:
             self._past.append(event)
             return
         if len(self._buffer) >= self._buffer_count_max:
             if self._overflow is Overflow.ERROR:
-                self._has_overflowed = True
-                self._changed.set()
+                self.fail(
+                    OverflowedError(
+                        f"more than {self._buffer_count_max} events waited for {self.predicate};"
+                        " take them faster, or let more wait"
+                    )
+                )
                 return
             if self._overflow is Overflow.DROP_OLDEST:
                 self._buffer.popleft()
@@ -239,6 +241,11 @@ class Subscription:
         self.kept_since = time_of(told.oldest_us) if told.oldest_us else None
         for event in waiting:
             self.put(event)
+
+    def fail(self, problem: NodeError) -> None:
+        """Nothing more will come, and whoever reads it gets an error after what is there."""
+        self._problem = problem
+        self._changed.set()
 
     def finish(self) -> None:
         """Nothing more will come."""

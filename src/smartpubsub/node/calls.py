@@ -8,7 +8,7 @@ from enum import Enum
 
 import trio
 
-from smartpubsub.node.errors import EventRefusedError, NotInTimeError
+from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError
 
 ACKNOWLEDGE_S_MAX = 60.0
 
@@ -29,6 +29,7 @@ class Call:
     def __init__(self) -> None:
         self.done = trio.Event()
         self.refusal: str | None = None
+        self.refusal_kind: type[NodeError] = EventRefusedError
         self.is_over = False
         """Whether nobody waits for it any more; what has not begun by then is not to begin."""
 
@@ -46,7 +47,7 @@ class Call:
         finally:
             self.is_over = True
         if self.refusal is not None:
-            raise EventRefusedError(f"{what} was refused: {self.refusal}")
+            raise self.refusal_kind(f"{what} was refused: {self.refusal}")
         if limit.cancelled_caught:
             problem = f"{what} was not acknowledged within {seconds:g} seconds"
             raise NotInTimeError(late() or problem)
@@ -68,11 +69,17 @@ class Calls:
         if call is not None:
             call.done.set()
 
-    def refuse(self, what: str, about: Hashable, reason: str) -> None:
+    def refuse(
+        self,
+        what: str,
+        about: Hashable,
+        reason: str,
+        kind: type[NodeError] = EventRefusedError,
+    ) -> None:
         """It will not come to pass."""
         call = self._waiting.get((what, about))
         if call is not None:
-            call.refusal = reason
+            call.refusal, call.refusal_kind = reason, kind
         self.acknowledge(what, about)
 
     def forget(self, what: str, about: Hashable) -> None:

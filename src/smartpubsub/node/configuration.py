@@ -29,6 +29,7 @@ from smartpubsub.node.config_values import (
 from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.stacks import STACKS, VARIANTS, StackOptions
@@ -94,6 +95,8 @@ class NodeLimits:
         ScoutSettings.attribute_count_per_peer_max, whole(1, 1_000_000)
     )
     """That one peer has filters under, in ScoutSubs."""
+    group_count_max: int = _setting(FastSettings.group_count_max, whole(1, 1_000_000))
+    """That the node owns, and that it is in."""
     attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
     """Of a predicate."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
@@ -178,7 +181,7 @@ def stack_options(config: NodeConfig) -> StackOptions:
                 config.history_bytes_max, config.stored_bytes_max // HISTORY_SHARE
             ),
         },
-        fast={"region": config.region, "capacity": config.capacity},
+        fast={name: getattr(config, name) for name in ("region", "capacity", "group_count_max")},
         pulsar={
             "retention": Retention(
                 age_us_max=config.topic_age_s_max * SECOND or None,

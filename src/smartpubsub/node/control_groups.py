@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import trio
+
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.arrivals import Overflow, Subscription
 from smartpubsub.node.control_requests import Request
 from smartpubsub.node.node import Node
@@ -81,18 +84,17 @@ class GroupRequests:
         wanted = request.fields
         group = self._node.group(wanted["group"], wanted["owner"])
         interest = wanted["wanted"] or group.predicate
+        beside: Subscription | None = None
+        if wanted["subscribe"]:
+            beside = self._node.subscribe(interest, overflow=Overflow.DROP_OLDEST)
+        membership = group.join(
+            interest,
+            invitation=wanted["invitation"],
+            beside=beside,
+            overflow=Overflow.DROP_OLDEST,
+        )
         async with AsyncExitStack() as stack:
-            beside: Subscription | None = None
-            if wanted["subscribe"]:
-                other = self._node.subscribe(interest, overflow=Overflow.DROP_OLDEST)
-                beside = await stack.enter_async_context(other)
-            membership = group.join(
-                interest,
-                invitation=wanted["invitation"],
-                beside=beside,
-                overflow=Overflow.DROP_OLDEST,
-            )
-            await stack.enter_async_context(membership)
+            await _enter_at_once(stack, [membership] if beside is None else [membership, beside])
             await self._say(request.id, ok={"subscription": membership.number})
             await self._send_events(request, beside or membership, wanted["limit"])
         await self._say(request.id, end=True)
@@ -110,3 +112,18 @@ class GroupRequests:
     async def _leave(self, request: Request) -> None:
         group = self._node.group(request.fields["group"], request.fields["owner"])
         await self._say(request.id, ok={"left": await group.leave()})
+
+
+async def _enter_at_once(stack: AsyncExitStack, subscriptions: Sequence[Subscription]) -> None:
+    """Begin several subscriptions, which takes no longer than one; all or none."""
+    try:
+        async with trio.open_nursery() as nursery:
+            for subscription in subscriptions:
+                nursery.start_soon(stack.enter_async_context, subscription)
+    except BaseExceptionGroup as group:
+        problems, others = group.split(SmartPubSubError)
+        if problems is None or others is not None:
+            raise
+        while isinstance(problem := problems.exceptions[0], BaseExceptionGroup):
+            problems = problem
+        raise problem from None

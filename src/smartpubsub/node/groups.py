@@ -11,7 +11,7 @@ from smartpubsub.node.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.contacts import contact_of, text_of
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NodeError, NotOwnerError
+from smartpubsub.node.errors import EventRefusedError, LimitError, NodeError, NotOwnerError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.receipts import Receipt
@@ -23,6 +23,8 @@ from smartpubsub.protocols.fastdelivery.told import (
     GroupOpened,
     GroupRefused,
     JoinRefused,
+    NotAdvertised,
+    NotInForce,
     Overloaded,
     SearchResult,
 )
@@ -318,16 +320,37 @@ class Groups:
                 calls.acknowledge("group", group.predicate)
             case GroupRefused(group, reason):
                 calls.refuse("group", group.predicate, reason)
-            case SearchResult(number, notices):
+                told = {"group": group.predicate, "reason": reason}
+                _log.warning("group refused", extra={"fields": told})
+            case NotAdvertised(group, reason):
+                calls.refuse("group", group.predicate, reason)
+                told = {"group": group.predicate, "reason": reason}
+                _log.warning("group not advertised", extra={"fields": told})
+            case SearchResult(number, notices, problem):
                 self._found[number] = notices
+                if problem:
+                    calls.refuse("search", number, problem)
                 calls.acknowledge("search", number)
+            case NotInForce(subscription, reason):
+                calls.refuse("subscribe", subscription.number, reason, LimitError)
+                told = {"subscription": subscription.predicate, "reason": reason}
+                _log.warning("subscription not in force", extra={"fields": told})
             case JoinRefused(subscription, group, reason):
-                calls.refuse("subscribe", subscription.number, reason)
+                self._on_join_refused(subscription.number, group, reason)
                 told = {"group": group.predicate, "reason": reason}
                 _log.warning("join refused", extra={"fields": told})
             case Overloaded(group, region, served):
                 told = {"group": group.predicate, "region": region, "served": served}
                 _log.warning("nobody in a region can help", extra={"fields": told})
+
+    def _on_join_refused(self, number: int, group: GroupId, reason: str) -> None:
+        """An owner refuses; whoever searches for all groups like it goes on without this one."""
+        membership = self._memberships.get(number)
+        if membership is not None:
+            # Who is in the group already is told when it looks for the next event.
+            problem = f"the owner of the group {group.predicate} has ended the membership: {reason}"
+            membership.fail(EventRefusedError(problem))
+            self._engine.calls.refuse("subscribe", number, reason)
 
 
 def _contract(accept: Accept) -> Contract:

@@ -68,7 +68,7 @@ class Subscribing:
             effects: list[Effect] = []
             if number is None:
                 number, effects = core.subscribe(subscription.predicate, now)
-            if core.state_of(number, now) is SubscriptionState.IN_FORCE:
+            if core.state_of(number, now).is_in_force:
                 call.done.set()
             else:
                 self._engine.calls.expect("subscribe", number, call)

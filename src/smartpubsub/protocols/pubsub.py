@@ -24,8 +24,17 @@ class SubscriptionState(Enum):
     PENDING = "pending"
     """Not, or not any more, known to be in force; the node is working on it."""
     IN_FORCE = "in force"
+    IN_PART = "in force in part"
+    """In force, but for publishers that do not want it, as the application was told."""
+    REFUSED = "refused"
+    """The one publisher that it is for does not want it."""
     LAPSED = "lapsed"
     """Not known to be in force for so long that others have forgotten it."""
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether events come for it, be it from some only."""
+        return self in (SubscriptionState.IN_FORCE, SubscriptionState.IN_PART)
 
 
 class Subscribed(NamedTuple):

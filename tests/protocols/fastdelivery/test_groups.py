@@ -256,7 +256,7 @@ def test_who_finds_no_place_is_told(fan_out_max: int) -> None:
     assert len(served) == fan_out_max
     refused = nodes.items(JoinRefused)
     assert len(refused) == 9 - fan_out_max
-    assert {told.reason for told in refused} == {"the group has no place left"}
+    assert {told.reason for told in refused} == {"the group has no place left; try again later"}
 
 
 def test_unreasonable_settings_are_refused() -> None:

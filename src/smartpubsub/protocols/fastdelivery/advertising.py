@@ -10,6 +10,7 @@ from smartpubsub.protocols.fastdelivery.group import Group
 from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.parts import Advertise, Answer, Notice, Watchers
 from smartpubsub.protocols.fastdelivery.signatures import signed_notice
+from smartpubsub.protocols.fastdelivery.told import NotAdvertised
 from smartpubsub.seam import Peer
 
 
@@ -21,6 +22,20 @@ class _Round:
     notice: Notice
     told: dict[str, dict[Peer, bool]] = field(default_factory=dict)
     """Once its keepers are found; and whether each has answered."""
+    refused: dict[str, dict[Peer, str]] = field(default_factory=dict)
+    """Who would not have it on the board, and why."""
+
+    @property
+    def problem(self) -> str:
+        """Why a search may not find the group: nobody who keeps a board has it there."""
+        for attribute, refused in self.refused.items():
+            if len(refused) == len(self.told[attribute]):
+                reason = next(iter(refused.values()))
+                return (
+                    f"it is not on the board of {attribute!r}: {reason}; it can be joined by those"
+                    " who know its owner, and is advertised again before long"
+                )
+        return ""
 
     @property
     def is_complete(self) -> bool:
@@ -74,6 +89,8 @@ class Advertising:
     def _on_watchers(self, turn: _Round, attribute: str, keeper: Peer, part: Answer) -> None:
         if not isinstance(part, Watchers):
             return
+        if part.refusal:
+            turn.refused.setdefault(attribute, {})[keeper] = part.refusal
         self._office.owning.take_watchers(turn.group, turn.notice, part.requests)
         if part.is_more and part.requests:
             self._ask(turn, attribute, keeper, part.requests[-1].contact.peer)
@@ -84,8 +101,11 @@ class Advertising:
     def _on_silence(self, turn: _Round, attribute: str, keeper: Peer) -> None:
         self._office.suspect(keeper)
         del turn.told[attribute][keeper]
+        turn.refused.get(attribute, {}).pop(keeper, None)
         self._find(turn, attribute)  # Somebody else keeps the board in its place.
 
     def _check(self, turn: _Round) -> None:
         if turn.is_complete:
+            if problem := turn.problem:
+                self._office.deliver(NotAdvertised(self._office.owning.id_of(turn.group), problem))
             self._office.owning.open(turn.group)

@@ -41,6 +41,9 @@ from smartpubsub.seam import Peer
 K = TypeVar("K")
 T = TypeVar("T")
 
+NO_ROOM = "it has no room left"
+"""What is said of a board that is full, or that a node has too many others to keep."""
+
 
 class Boards:
     """The boards that this node keeps."""
@@ -61,14 +64,12 @@ class Boards:
             board.early.append(partial(self.on_advertise, contact, number, part))
             return
         notice = part.notice
-        if board is None or notice.contact.peer != contact.peer:
+        if notice.contact.peer != contact.peer or not is_notice_signed(office, notice):
             office.refusals["notices"] += 1
             return
-        is_known = notice.id in board.notices
-        if not self._has_room(board.notices, is_known=is_known) or not is_notice_signed(
-            office, notice
-        ):
+        if board is None or not self._has_room(board.notices, is_known=notice.id in board.notices):
             office.refusals["notices"] += 1
+            office.answer(contact.peer, number, Watchers((), False, (), NO_ROOM))
             return
         board.post(notice, office.now + 2 * office.settings.renew_us)
         waiting = sorted(
@@ -94,11 +95,16 @@ class Boards:
         if board is not None and board.pulling:
             board.early.append(partial(self.on_search, contact, number, part))
             return
-        if board is None or (
-            part.watch is not None and not self._watch(board, contact.peer, part.watch)
-        ):
+        if board is None:
             office.refusals["searches"] += 1
+            office.answer(contact.peer, number, Listed((), False, (), NO_ROOM))
             return
+        refusal = ""
+        if part.watch is not None and not self._watch(board, contact.peer, part.watch):
+            office.refusals["searches"] += 1
+            if self._has_room(board.watches):
+                return  # There is something wrong with it.
+            refusal = NO_ROOM
         listing = board.listing(part.predicate)
         is_known = part.after_group is None and part.known == listing.digest
         count = 0 if is_known else office.settings.page_count
@@ -106,7 +112,8 @@ class Boards:
         is_more = is_more and not is_known
         if page and len(self._listed) < office.settings.listed_count_max:
             self._listed[key] = office.now + office.settings.listed_us
-        office.answer(contact.peer, number, Listed(page, is_more, self._closer(part.attribute)))
+        closer = self._closer(part.attribute)
+        office.answer(contact.peer, number, Listed(page, is_more, closer, refusal))
 
     def on_unwatch(self, contact: Contact, number: int, part: Unwatch) -> None:
         """A search that lasted is over."""
@@ -135,7 +142,9 @@ class Boards:
             peer = request.contact.peer
             before = len(board.watches)
             is_taken = self._watch(board, peer, request, self._until(life_s))
-            if is_taken and len(board.watches) > before:
+            if not is_taken:
+                office.refusals["searches"] += 1
+            elif len(board.watches) > before:
                 self._introduce(unknown, [(peer, request.predicates[0])])
         office.answer(contact.peer, number, Done())
 
@@ -229,7 +238,7 @@ class Boards:
         else:
             self._copy(part.attribute, board, contact.peer, end)
 
-    def _has_room(self, entries: dict[K, T], *, is_known: bool) -> bool:
+    def _has_room(self, entries: dict[K, T], *, is_known: bool = False) -> bool:
         return is_known or len(entries) < self._office.settings.notice_count_max
 
     # --- upkeep ---

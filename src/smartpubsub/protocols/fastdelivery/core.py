@@ -220,9 +220,7 @@ class FastDelivery:
         if group is None and is_new:
             group = owning.create(predicate)
         if group is None:
-            reason = (
-                "there are too many groups" if is_new else "only the owner publishes in a group"
-            )
+            reason = owning.too_many if is_new else "only the owner publishes in a group"
             self.office.deliver(Refused(event.id, reason))
         else:
             self.office.spreading.publish(event, group, wants_all=wants_all)

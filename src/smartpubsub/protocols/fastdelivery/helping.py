@@ -123,6 +123,8 @@ class Helping:
         free = office.settings.capacity - self.granted
         granted = max(held, min(part.wanted, held + free))
         may = post is not None or len(self.posts) < office.settings.post_count_max
+        if not may:
+            office.refusals["groups to help in"] += 1
         if granted <= held or not may or not office.joining.is_member(id):
             office.answer(contact.peer, number, Agreed(held))
             return

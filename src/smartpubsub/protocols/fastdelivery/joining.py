@@ -29,7 +29,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
 from smartpubsub.protocols.fastdelivery.searching import Inquiry
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.fastdelivery.signatures import is_notice_signed, signed_request
-from smartpubsub.protocols.fastdelivery.told import JoinRefused
+from smartpubsub.protocols.fastdelivery.told import JoinRefused, NotInForce
 from smartpubsub.protocols.pubsub import (
     Subscribed,
     Subscription,
@@ -48,10 +48,18 @@ class Wish:
     subscription: Subscription
     group: GroupId | None
     """The one group that it is for; any that is found if there is none."""
+    owner: Contact | None = None
+    invitation: bytes = b""
     inquiry: Inquiry | None = None
     is_found: bool = False
     waiting: dict[GroupId, None] = field(default_factory=dict)
     is_in_force: bool = False
+    lacks_room: bool = False
+    """Whether a limit keeps it from being in force, and it is to be tried again."""
+    problem: str = ""
+    """Which limit that was, as it was last told."""
+    refusal: str = ""
+    """Why an owner last did not want it."""
     searched_us: int = 0
     has_ended: bool = False
 
@@ -69,7 +77,7 @@ class Membership:
     question: int | None = None
     is_answered: bool = False
     asked_us: int = 0
-    waiting: list[Callable[[str], None]] = field(default_factory=list)
+    waiting: list[Callable[[], None]] = field(default_factory=list)
     """What to do when the owner has answered, or does not."""
 
     @property
@@ -99,7 +107,8 @@ class Joining:
     ) -> None:
         """Join one group, of which the owner and the predicate are known."""
         id = GroupId(owner.peer, group)
-        wish = self.wishes[subscription.number] = Wish(subscription, id, is_found=True)
+        wish = Wish(subscription, id, owner, invitation, is_found=True)
+        self.wishes[subscription.number] = wish
         self._join(wish, owner, group, invitation)
         self._check(wish)
 
@@ -108,6 +117,7 @@ class Joining:
         if wish.inquiry is not None:
             wish.inquiry.has_ended = True
         wish.searched_us = self._office.now
+        wish.refusal = ""  # Who has refused it before is asked again.
         wish.inquiry = self._office.searching.inquire(
             predicate,
             partial(self._on_notice, wish),
@@ -115,7 +125,10 @@ class Joining:
             lambda: signed_request(self._office, (predicate,), self._next_version()),
         )
 
-    def _on_found(self, wish: Wish) -> None:
+    def _on_found(self, wish: Wish, problem: str) -> None:
+        if problem:
+            self._lack_room(wish, problem)
+            return
         wish.is_found = True
         self._check(wish)
 
@@ -145,8 +158,14 @@ class Joining:
             return  # What the node publishes itself it delivers itself.
         membership = self.memberships.get(id)
         if membership is None:
-            if len(self.memberships) >= office.settings.group_count_max:
+            if not self._make_room():
                 office.refusals["memberships"] += 1
+                limit = office.settings.group_count_max
+                self._lack_room(
+                    wish,
+                    f"this node is in {limit} groups, as many as it may be, and not in {group};"
+                    " leave one, or raise its group_count_max",
+                )
                 return
             membership = self.memberships[id] = Membership(owner, group)
         membership.contact = owner
@@ -158,7 +177,41 @@ class Joining:
         wish.waiting[id] = None
         self._tell(membership, partial(self._on_taken, wish, membership))
 
-    def _tell(self, membership: Membership, then: Callable[[str], None] | None = None) -> None:
+    def _make_room(self) -> bool:
+        """Whether there is room for another group, perhaps in the place of one that is being left.
+
+        If its owner has not heard that, it does when its next event is not wanted.
+        """
+        if len(self.memberships) < self._office.settings.group_count_max:
+            return True
+        left = next((m for m in self.memberships.values() if not m.wanted), None)
+        if left is None:
+            return False
+        del self.memberships[left.id]
+        if left.question is not None:
+            self._office.forget_question(left.question)
+        self._conclude(left)
+        return True
+
+    def _lack_room(self, wish: Wish, problem: str) -> None:
+        """A limit keeps a subscription from being in force, or from being so any longer."""
+        wish.is_in_force = False
+        wish.lacks_room = True
+        if wish.problem != problem and not wish.has_ended:
+            wish.problem = problem
+            self._office.deliver(NotInForce(wish.subscription, problem))
+
+    def _try_again(self, wish: Wish) -> None:
+        """There may be room now for a subscription that there was none for."""
+        wish.lacks_room = False
+        if wish.owner is None or wish.group is None:
+            wish.is_found = False
+            self._search(wish)
+        else:
+            self._join(wish, wish.owner, wish.group.predicate, wish.invitation)
+            self._check(wish)
+
+    def _tell(self, membership: Membership, then: Callable[[], None] | None = None) -> None:
         """Tell an owner all that is wanted of its group."""
         office = self._office
         if then is not None:
@@ -185,40 +238,55 @@ class Joining:
         membership.is_answered = True
         if not membership.wanted or part.refusal:
             self.memberships.pop(membership.id, None)
-        self._conclude(membership, part.refusal)
+        if part.refusal:
+            for number in membership.wanted:
+                self._refuse(self.wishes[number], membership.id, part.refusal)
+        self._conclude(membership)
+
+    def _refuse(self, wish: Wish, group: GroupId, reason: str) -> None:
+        """An owner does not want a subscription, or not any longer."""
+        wish.refusal = reason
+        wish.waiting.pop(group, None)
+        if wish.group is not None:
+            wish.is_in_force = False  # There is nothing else that it could be in force by.
+        self._office.deliver(JoinRefused(wish.subscription, group, reason))
 
     def _on_owner_silent(self, membership: Membership) -> None:
         # It is tried again now and then; and an owner that starts again asks the boards who waits.
         # By its search a subscription is in force without it, but not one for this group alone.
         membership.question = None
-        self._conclude(membership, "")
+        self._conclude(membership)
 
-    def _conclude(self, membership: Membership, refusal: str) -> None:
+    def _conclude(self, membership: Membership) -> None:
         waiting, membership.waiting = membership.waiting, []
         for then in waiting:
-            then(refusal)
+            then()
 
-    def _on_taken(self, wish: Wish, membership: Membership, refusal: str) -> None:
+    def _on_taken(self, wish: Wish, membership: Membership) -> None:
         if wish.group is not None and not membership.is_answered and not wish.has_ended:
             membership.waiting.append(partial(self._on_taken, wish, membership))
             return
         wish.waiting.pop(membership.id, None)
-        if refusal and not wish.has_ended:
-            self._office.deliver(JoinRefused(wish.subscription, membership.id, refusal))
-            if wish.group is not None:
-                return  # There is nothing else that it could be in force by.
         self._check(wish)
 
     def _check(self, wish: Wish) -> None:
-        if wish.is_found and not wish.waiting and not wish.is_in_force and not wish.has_ended:
+        is_refused = wish.group is not None and bool(wish.refusal)
+        if wish.is_in_force or wish.has_ended or wish.lacks_room or is_refused:
+            return
+        if wish.is_found and not wish.waiting:
             wish.is_in_force = True
+            wish.problem = ""
             self._office.deliver(Subscribed(wish.subscription))
 
     def state_of(self, number: int) -> SubscriptionState:
         """How far a subscription has come."""
         wish = self.wishes.get(number)
-        is_in_force = wish is not None and wish.is_in_force
-        return SubscriptionState.IN_FORCE if is_in_force else SubscriptionState.PENDING
+        if wish is None:
+            return SubscriptionState.PENDING
+        if wish.is_in_force:
+            return SubscriptionState.IN_PART if wish.refusal else SubscriptionState.IN_FORCE
+        is_refused = wish.group is not None and bool(wish.refusal)
+        return SubscriptionState.REFUSED if is_refused else SubscriptionState.PENDING
 
     # --- unsubscribing ---
 
@@ -273,7 +341,9 @@ class Joining:
         office = self._office
         due_us = office.now - office.settings.renew_us
         for wish in self.wishes.values():
-            if wish.group is None and wish.searched_us <= due_us:
+            if wish.lacks_room and self._make_room():
+                self._try_again(wish)
+            elif wish.group is None and wish.searched_us <= due_us:
                 self._search(wish)
         for membership in list(self.memberships.values()):
             is_due = membership.asked_us <= due_us or not membership.is_answered

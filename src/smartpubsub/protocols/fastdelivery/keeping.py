@@ -14,7 +14,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.group import Record
 from smartpubsub.protocols.fastdelivery.office import Office
-from smartpubsub.protocols.fastdelivery.parts import Answer, Done, Keep, Notify
+from smartpubsub.protocols.fastdelivery.parts import Answer, Done, Keep, NotHelping, Notify
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 
@@ -25,6 +25,7 @@ class _Safekeeping:
 
     record: Record
     open_count: int = 0
+    """How many answers are waited for, and how many have yet to be found a place for."""
 
 
 class Keeping:
@@ -35,6 +36,8 @@ class Keeping:
         self.kept: dict[Peer, dict[EventId, tuple[Predicate, Publication, int]]] = {}
         """By whom it is for, with its group and the time until which it is kept."""
         self.kept_count = 0
+        self._unkept: list[tuple[_Safekeeping, Peer]] = []
+        """What others had no room for, and whom it is for: it is not published yet."""
 
     # --- for an owner ---
 
@@ -54,12 +57,14 @@ class Keeping:
         part = Keep(peer, care.record.group.predicate, care.record.event)
         for keeper in others[: office.settings.backups]:
             care.open_count += 1
-            office.ask(
-                keeper, part, partial(self._on_given, care), partial(self._on_given, care, None)
-            )
-        self._on_given(care, None)
+            on_given = partial(self._on_given, care, peer)
+            office.ask(keeper, part, on_given, on_given)
+        self._on_given(care, peer)
 
-    def _on_given(self, care: _Safekeeping, _: Answer | None) -> None:
+    def _on_given(self, care: _Safekeeping, peer: Peer, part: Answer | None = None) -> None:
+        if isinstance(part, NotHelping):
+            self._unkept.append((care, peer))
+            return
         care.open_count -= 1
         if not care.open_count:
             self._office.spreading.on_kept(care.record)
@@ -74,6 +79,7 @@ class Keeping:
             return
         if self.kept_count >= office.settings.kept_count_max:
             office.refusals["events to keep"] += 1
+            office.answer(contact.peer, number, NotHelping())
             return
         events = self.kept.setdefault(part.peer, {})
         self.kept_count += part.event.id not in events
@@ -84,6 +90,12 @@ class Keeping:
     def tick(self) -> None:
         """Forget what was kept long enough, and see who is back."""
         now = self._office.now
+        unkept, self._unkept = self._unkept, []
+        for care, peer in unkept:
+            if peer in care.record.waiting:
+                self._office.finding.find(peer, partial(self._give, care, peer))
+            else:
+                self._on_given(care, peer)
         for peer in list(self.kept):
             events = {id: entry for id, entry in self.kept[peer].items() if now < entry[2]}
             self.kept_count -= len(self.kept[peer]) - len(events)

@@ -9,7 +9,7 @@ from itertools import groupby
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import Book
-from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may
+from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may, nobody_may_yet
 from smartpubsub.protocols.fastdelivery.members import Place
 from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.orders import (
@@ -82,7 +82,7 @@ class Owning:
         if len(self.groups) >= office.settings.group_count_max:
             office.refusals["groups"] += 1
             told = GroupId(office.own.peer, predicate)
-            office.deliver(GroupRefused(told, "this node has as many groups as it may"))
+            office.deliver(GroupRefused(told, self.too_many))
             return None
         book = Book(office.settings, office.incarnation << TERM_BITS)
         group = Group(
@@ -95,6 +95,12 @@ class Owning:
         else:
             self.open(group)
         return group
+
+    @property
+    def too_many(self) -> str:
+        """Why there can be no further group."""
+        limit = self._office.settings.group_count_max
+        return f"this node has {limit} groups, as many as it may; raise its group_count_max"
 
     def open(self, group: Group) -> None:
         """All who waited for such a group are known: events can go out."""
@@ -123,9 +129,12 @@ class Owning:
                 if all(predicate in known.predicates for predicate in wanted):
                     continue
                 wanted = tuple(dict.fromkeys((*known.predicates, *wanted)))
-            if group.is_private or self._refusal(group, request, b""):
+            if group.is_private:
                 continue
+            # Who may not join is told so when it asks.
             office.ask(peer, Invite(notice), lambda _: None, tries_max=office.settings.tries_max)
+            if self._refusal(group, request, b""):
+                continue
             version = known.version if known is not None else 0
             self._take(group, request._replace(predicates=wanted, version=version))
 
@@ -155,7 +164,11 @@ class Owning:
             self.remove(group, peer)
             office.answer(peer, number, Joined(""))
             return
-        refusal = self._refusal(group, request, part.invitation)
+        is_as_before = known is not None and _told_apart(known) == _told_apart(request)
+        if is_as_before and group.contract is nobody_may_yet:
+            refusal = ""  # It was let in before the node has started again.
+        else:
+            refusal = self._refusal(group, request, part.invitation)
         if refusal:
             self.remove(group, peer)
             office.refusals["joins"] += 1
@@ -168,7 +181,7 @@ class Owning:
         peer = request.contact.peer
         is_full = len(group.requests) >= self._office.settings.member_count_max
         if is_full and peer not in group.requests:
-            return "the group has as many members as it can"
+            return "the group has as many members as it can have; try again later"
         if group.is_private and not is_invited(self._office, group.predicate, peer, invitation):
             return "the group is private, and this is no invitation by its owner"
         return group.contract(request)
@@ -249,7 +262,7 @@ class Owning:
         office = self._office
         match order:
             case TurnAway(peer):
-                self._answer(group, peer, "the group has no place left")
+                self._answer(group, peer, "the group has no place left; try again later")
                 office.refusals["members"] += 1
                 self.remove(group, peer)
             case AskToHelp(peer, term, wanted):

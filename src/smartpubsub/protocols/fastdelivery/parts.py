@@ -105,6 +105,8 @@ class Watchers(NamedTuple):
     is_more: bool
     closer: tuple[Contact, ...]
     """Who else ought to keep the board, and lies closer to its attribute."""
+    refusal: str = ""
+    """Why the group is not on the board; nothing if it is."""
 
 
 class Search(NamedTuple):
@@ -127,6 +129,8 @@ class Listed(NamedTuple):
     is_more: bool
     closer: tuple[Contact, ...]
     """Who else ought to keep the board, and lies closer to its attribute."""
+    refusal: str = ""
+    """Why this says nothing of the board, or will not tell of later groups."""
 
 
 class Unwatch(NamedTuple):
@@ -244,7 +248,7 @@ class Release(NamedTuple):
 
 
 class NotHelping(NamedTuple):
-    """Whoever was asked is no helper under this term."""
+    """Whoever was asked is no helper under this term, or has no room for an event to keep."""
 
 
 # --- events ---

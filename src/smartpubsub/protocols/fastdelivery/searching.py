@@ -37,7 +37,8 @@ class Inquiry:
     predicate: Predicate
     watch: Callable[[], Request] | None
     on_notice: OnNotice
-    on_complete: Callable[[], None]
+    on_complete: Callable[[str], None]
+    """Is told why somebody who keeps the board cannot say, or cannot tell later."""
     keepers: dict[Peer, bool] = field(default_factory=dict)
     """Who keeps the board, and whether each has answered."""
     first: Peer | None = None
@@ -45,8 +46,22 @@ class Inquiry:
     listed: dict[GroupId, None] = field(default_factory=dict)
     known: bytes = b""
     """The digest of that list, when it is there."""
+    refused: dict[Peer, None] = field(default_factory=dict)
+    """Who keeps the board and has no room for it, or for a search that lasts."""
+    refusal: str = ""
     has_ended: bool = False
     """Whether nobody wants to know any more."""
+
+    @property
+    def problem(self) -> str:
+        """Why what was asked for is not so.
+
+        All have to know of a search that lasts, and what is on the board now one of them can say.
+        """
+        is_one_enough = self.watch is None and len(self.refused) < len(self.keepers)
+        if not self.refused or is_one_enough:
+            return ""
+        return f"the board of {self.attribute!r} cannot be used: {self.refusal}; try again later"
 
 
 class Searching:
@@ -62,8 +77,8 @@ class Searching:
         def on_notice(notice: Notice) -> None:
             found[notice.id] = notice
 
-        def on_complete() -> None:
-            self._office.deliver(SearchResult(number, tuple(found.values())))
+        def on_complete(problem: str) -> None:
+            self._office.deliver(SearchResult(number, tuple(found.values()), problem))
 
         self.inquire(predicate, on_notice, on_complete)
 
@@ -71,7 +86,7 @@ class Searching:
         self,
         predicate: Predicate,
         on_notice: OnNotice,
-        on_complete: Callable[[], None],
+        on_complete: Callable[[str], None],
         watch: Callable[[], Request] | None = None,
     ) -> Inquiry:
         """Ask all who keep the board; if the search is to last, by a request that says so."""
@@ -129,6 +144,9 @@ class Searching:
                 inquiry.on_notice(notice)
             else:
                 self._office.refusals["notices"] += 1
+        if part.refusal:
+            inquiry.refusal = part.refusal
+            inquiry.refused[keeper] = None
         if part.is_more and part.notices:
             self._ask(inquiry, keeper, part.notices[-1].id)
         else:
@@ -140,6 +158,7 @@ class Searching:
     def _on_silence(self, inquiry: Inquiry, keeper: Peer) -> None:
         self._office.suspect(keeper)
         inquiry.keepers.pop(keeper, None)
+        inquiry.refused.pop(keeper, None)
         if keeper == inquiry.first:
             inquiry.first, inquiry.listed = None, {}
         if not inquiry.has_ended:
@@ -147,4 +166,4 @@ class Searching:
 
     def _check(self, inquiry: Inquiry) -> None:
         if all(inquiry.keepers.values()) and not inquiry.has_ended:
-            inquiry.on_complete()
+            inquiry.on_complete(inquiry.problem)

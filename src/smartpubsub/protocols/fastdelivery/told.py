@@ -37,8 +37,27 @@ class JoinRefused(NamedTuple):
     reason: str
 
 
+class NotInForce(NamedTuple):
+    """A limit keeps a subscription from being in force: which, and what can be done.
+
+    It is tried again; `Subscribed` comes when there was room.
+    """
+
+    subscription: Subscription
+    reason: str
+
+
+class NotAdvertised(NamedTuple):
+    """A group is there, but searches do not find it, and why."""
+
+    group: GroupId
+    reason: str
+
+
 class SearchResult(NamedTuple):
     """The groups that a search has found."""
 
     number: int
     notices: tuple[Notice, ...]
+    problem: str
+    """Why nobody could say, if nobody could."""

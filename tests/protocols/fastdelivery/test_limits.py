@@ -1,0 +1,207 @@
+"""What is beyond a limit is refused, and whoever it concerns is told and tried again for."""
+
+from dataclasses import replace
+
+from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.parts import Request
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.told import (
+    GroupRefused,
+    JoinRefused,
+    NotAdvertised,
+    NotInForce,
+    SearchResult,
+)
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.pubsub import Published, Refused, SubscriptionState, Unsubscribed
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+
+HERE = FastSettings(region="here", capacity=10)
+
+
+def state(nodes: FastNodes, number: int, subscription: int) -> SubscriptionState:
+    return nodes.fast(number).state_of(subscription, nodes.world.now)
+
+
+def begin_subscribing(nodes: FastNodes, number: int, text: str) -> int:
+    given: list[int] = []
+
+    def subscribe(core: NodeCore, now: int) -> list:  # type: ignore[type-arg]
+        subscription, effects = core.subscribe(Predicate.parse(text), now)
+        given.append(subscription)
+        return effects
+
+    nodes._do(number, subscribe)
+    return given[0]
+
+
+def test_a_join_beyond_the_limit_is_told_and_done_when_a_group_is_left() -> None:
+    nodes = FastNodes(4, replace(HERE, group_count_max=2))
+    for text in ("surf", "kite"):
+        nodes.create(text)
+    nodes.create("swim", owner=2)
+    numbers = [nodes.subscribe(1, text) for text in ("surf", "kite")]
+    third = begin_subscribing(nodes, 1, "swim")
+    nodes.run(60)
+    (told,) = nodes.items(NotInForce, 1)  # Once, although it is tried again.
+    assert told.subscription.number == third
+    assert "in 2 groups" in told.reason
+    assert "group_count_max" in told.reason
+    assert "swim" in told.reason
+    assert state(nodes, 1, third) is SubscriptionState.PENDING
+    assert nodes.fast(1).tally().refused["memberships"] >= 1
+    nodes.unsubscribe(1, numbers[0])
+    nodes.run_until(lambda: state(nodes, 1, third) is SubscriptionState.IN_FORCE)
+    event = nodes.publish("swim", owner=2)
+    nodes.run(1)
+    assert nodes.got(event) == [1]
+
+
+def test_a_join_of_one_group_beyond_the_limit_is_told_and_tried_again() -> None:
+    nodes = FastNodes(4, replace(HERE, group_count_max=2))
+    nodes.create("surf", owner=2)
+    nodes.create("kite", owner=3)
+    nodes.create("swim")
+    numbers = [nodes.subscribe(1, text) for text in ("surf", "kite")]
+    joined = nodes.join(1, "swim", "swim")
+    (told,) = nodes.items(NotInForce, 1)
+    assert told.subscription == joined
+    assert state(nodes, 1, joined.number) is SubscriptionState.PENDING
+    nodes.unsubscribe(1, numbers[1])
+    nodes.run_until(lambda: joined in nodes.in_force(1))
+    event = nodes.publish("swim", group="swim")
+    nodes.run(1)
+    assert nodes.got(event) == [1]
+
+
+def test_a_subscription_is_not_in_force_any_more_when_a_later_group_is_beyond_the_limit() -> None:
+    nodes = FastNodes(4, replace(HERE, group_count_max=1))
+    nodes.create("surf")
+    number = nodes.subscribe(1, "surf")
+    assert state(nodes, 1, number) is SubscriptionState.IN_FORCE
+    nodes.create("surf/kite", owner=2)
+    nodes.run(1)
+    assert "surf/kite" in nodes.items(NotInForce, 1)[0].reason
+    assert state(nodes, 1, number) is SubscriptionState.PENDING
+
+
+def test_an_owner_that_refuses_keeps_a_search_from_its_own_group_only() -> None:
+    nodes = FastNodes(5, HERE)
+    nodes.create("surf", contract=lambda _: "not today")
+    nodes.create("surf", owner=2)
+    number = nodes.subscribe(1, "surf")
+    assert [told.reason for told in nodes.items(JoinRefused, 1)] == ["not today"]
+    assert state(nodes, 1, number) is SubscriptionState.IN_PART
+    # One that comes later says so as well.
+    nodes.create("surf/kite", owner=3, contract=lambda _: "nor ever")
+    nodes.run(1)
+    assert [told.reason for told in nodes.items(JoinRefused, 1)] == ["not today", "nor ever"]
+    event = nodes.publish("surf", owner=2)
+    nodes.run(1)
+    assert nodes.got(event) == [1]
+
+
+def test_a_member_that_is_refused_when_it_renews_is_told() -> None:
+    nodes = FastNodes(3, replace(HERE, renew_us=MINUTE))
+    answers = {"why": ""}
+
+    def contract(_: Request) -> str:
+        return answers["why"]
+
+    group = nodes.create("surf", contract=contract)
+    joined = nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: joined in nodes.in_force(1))
+    answers["why"] = "not paid"
+    nodes.run_until(lambda: bool(nodes.items(JoinRefused, 1)), seconds=120)
+    (told,) = nodes.items(JoinRefused, 1)
+    assert (told.subscription, told.reason) == (joined, "not paid")
+    assert state(nodes, 1, joined.number) is SubscriptionState.REFUSED
+    assert len(group.book) == 0
+
+
+def test_members_of_before_a_restart_renew_while_the_contract_is_not_known() -> None:
+    nodes = FastNodes(3, replace(HERE, renew_us=MINUTE))
+    nodes.create("surf", contract=lambda _: "")
+    joined = nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: joined in nodes.in_force(1))
+    nodes.crash(OWNER)
+    nodes.run(1)
+    nodes.world.restart(nodes.host(OWNER))
+    others = nodes.contacts[1:]
+    nodes._do(OWNER, lambda core, now: core.settle(others, now))
+    nodes.run(150)
+    assert nodes.items(JoinRefused) == []
+    assert len(nodes.group("surf").book) == 1
+    nodes.join(2, "surf", "surf")
+    nodes.run(1)
+    assert "does not know yet who may join" in nodes.items(JoinRefused, 2)[0].reason
+
+
+def test_an_owner_is_told_that_it_has_too_many_groups() -> None:
+    nodes = FastNodes(2, replace(HERE, group_count_max=1))
+    nodes.create("surf")
+    fast = nodes.fast(OWNER)
+    nodes._do(OWNER, lambda _, now: fast.create_group(Predicate.parse("kite"), now))
+    nodes.publish("swim")
+    reasons = [told.reason for told in (*nodes.items(GroupRefused), *nodes.items(Refused))]
+    assert len(reasons) == 3
+    assert all("1 groups, as many as it may" in reason for reason in reasons)
+
+
+def test_a_group_for_which_boards_have_no_room_is_open_and_its_owner_is_told() -> None:
+    nodes = FastNodes(5, replace(HERE, notice_count_max=1))
+    nodes.create("surf")
+    nodes.create("surf", owner=1)
+    (told,) = nodes.items(NotAdvertised, 1)
+    assert "board of 'surf'" in told.reason
+    joined = nodes.join(2, "surf", "surf")  # Who knows the owner can join all the same.
+    nodes.run_until(lambda: joined in nodes.in_force(2))
+
+
+def test_a_search_for_which_boards_have_no_room_is_told_and_in_force_when_there_is() -> None:
+    nodes = FastNodes(6, replace(HERE, notice_count_max=1))
+    nodes.create("surf")
+    first = nodes.subscribe(1, "surf")
+    second = begin_subscribing(nodes, 2, "surf")
+    nodes.run(60)
+    (told,) = nodes.items(NotInForce, 2)
+    assert "board of 'surf'" in told.reason
+    assert state(nodes, 2, second) is SubscriptionState.PENDING
+    assert nodes.search(3, "surf") == ["surf"]  # Which does not have to be remembered.
+    nodes.unsubscribe(1, first)
+    nodes.run_until(lambda: state(nodes, 2, second) is SubscriptionState.IN_FORCE)
+
+
+def test_a_search_that_nobody_can_answer_says_so() -> None:
+    nodes = FastNodes(5, replace(HERE, board_count_max=0))
+    assert nodes.search(1, "surf") == []
+    (result,) = nodes.items(SearchResult, 1)
+    assert "board of 'surf'" in result.problem
+
+
+def test_an_event_that_nobody_has_room_to_keep_is_not_published_before_it_is_kept() -> None:
+    nodes = FastNodes(6, replace(HERE, kept_count_max=1))
+    nodes.create("surf")
+    nodes.subscribe_all([1, 2], "surf")
+    nodes.crash(1)
+    first, second = nodes.publish("surf"), nodes.publish("surf")
+    nodes.run(60)
+    assert [told.id for told in nodes.items(Published)] == [first]
+    nodes.world.restart(nodes.host(1))
+    known = [contact for contact in nodes.contacts if contact != nodes.contacts[1]]
+    nodes._do(1, lambda core, now: core.settle(known, now))
+    nodes.run_until(lambda: len(nodes.items(Published)) == 2)
+    assert sorted(nodes.got(second)) == [1, 2]
+
+
+def test_a_group_that_is_being_left_makes_room_though_its_owner_does_not_answer() -> None:
+    nodes = FastNodes(5, replace(HERE, group_count_max=1))
+    nodes.create("surf", owner=2)
+    nodes.create("kite")
+    number = nodes.subscribe(1, "surf")
+    nodes.crash(2)
+    nodes.unsubscribe(1, number)
+    nodes.subscribe(1, "kite")
+    assert nodes.items(NotInForce) == []
+    assert [told.subscription.number for told in nodes.items(Unsubscribed, 1)] == [number]
