@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from smartpubsub.protocols.car import read_car, write_car
 from tests.cli.running import Commands, RunningNode, commands
 
 TOPIC = "bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua"
@@ -223,3 +224,35 @@ def test_mistakes_are_named(
     found, _, said = running.run("topic", *arguments, "--data", two[0].folder)
 
     assert (found, problem in said) == (code, True)
+
+
+def test_what_is_missing_of_history_is_said(running: Commands, tmp_path: Path) -> None:
+    whole, part, again = (tmp_path / name for name in ("whole.car", "part.car", "again.car"))
+    node = running.node(tmp_path / "a")
+    topic = running.output("topic", "create", "news", "--data", node.folder).strip()
+    for payload in ("one", "two", "three"):
+        running.output("topic", "publish", topic, payload, "--data", node.folder)
+    running.output("topic", "export", topic, str(whole), "--data", node.folder)
+    with whole.open("rb") as file:
+        roots, blocks = read_car(file)
+        kept = [block for block in blocks if b"two" not in block]
+    with part.open("wb") as file:
+        write_car(file, roots, kept)
+
+    other = running.node(tmp_path / "b")
+    running.output("topic", "import", str(part), "--data", other.folder)
+    code, said, note = running.run("topic", "history", topic, "--data", other.folder, "--json")
+    lines = [json.loads(line) for line in said.splitlines()]
+    (missing,) = lines[0]["gaps"]["missing"]
+    assert (code, [line.get("payload") for line in lines]) == (0, [None, "one", "three"])
+    assert lines[2]["parents"] == [missing]
+    assert note.startswith(f"note: 1 event of the topic was not found: {missing}; ask again")
+    _, _, note = running.run("topic", "export", topic, str(again), "--data", other.folder)
+    assert f"not found: {missing}" in note
+    shown = json.loads(running.output("topic", "show", topic, "--data", other.folder, "--json"))
+    assert not shown["kept"]["is_whole"]
+    running.output("topic", "import", str(whole), "--data", other.folder)
+    shown = json.loads(running.output("topic", "show", topic, "--data", other.folder, "--json"))
+    assert shown["kept"]["is_whole"]
+    entries = running.output("topic", "history", topic, "--data", other.folder)
+    assert len(entries.splitlines()) == 3

@@ -115,7 +115,7 @@ def test_a_script_uses_topics(tmp_path: Path) -> None:
         assert [entry.payload for entry in theirs.history(last=1)] == [b"asked for"]
 
         path = tmp_path / "news.car"
-        count = topic.export(path)
+        count, _ = topic.export(path)
         with path.open("rb") as file, SyncNode(**options(tmp_path / "third")) as third:
             assert third.import_blocks([*read_car(file)[1]]) == count
             assert len(third.topic(topic.id).history()) == 1

@@ -13,6 +13,7 @@ import click
 from smartpubsub.cli.main import complain
 from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.pipeline_options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.topic_gaps import tell_gaps
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import check_new_file
 from smartpubsub.protocols.blocks import CidError, cid_from_text
@@ -129,7 +130,8 @@ def _exported(topics: tuple[str, ...], data: str | None) -> Iterator[list[Path]]
             with running_node(data) as node:
                 for topic in topics:
                     files.append(Path(folder) / f"{topic}.car")
-                    node.ask("topic-export", topic=topic, file=str(files[-1]))
+                    done = node.ask("topic-export", topic=topic, file=str(files[-1]))
+                    tell_gaps(done["gaps"], topic)
         yield files
 
 

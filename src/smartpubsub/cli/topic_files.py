@@ -10,6 +10,7 @@ import click
 from smartpubsub.cli.main import FAILURE
 from smartpubsub.cli.node_options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.topic_gaps import tell_gaps
 from smartpubsub.cli.topic_rules import topic_argument
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.car import CarError, read_car
@@ -27,7 +28,8 @@ def export(topic: str, file: Path, data: str | None, as_json: bool) -> None:
     """Write all of a topic to a CAR file.
 
     The file has the topic's versions, its meta topic and all events, each under its content id, and
-    is read by other IPLD tools. Its roots are the topic and the newest events.
+    is read by other IPLD tools. Its roots are the topic and the newest events. What could not be
+    had is said, and with --json named in "gaps".
 
     \b
     Example:
@@ -35,6 +37,7 @@ def export(topic: str, file: Path, data: str | None, as_json: bool) -> None:
     """
     with running_node(data) as node:
         done = node.ask("topic-export", topic=topic, file=str(file.absolute()))
+    tell_gaps(done["gaps"])
     if as_json:
         print_json(done | {"file": str(file)})
     else:

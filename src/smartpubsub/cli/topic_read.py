@@ -12,6 +12,7 @@ from smartpubsub.cli.node_options import data_option, print_json_line, running_n
 from smartpubsub.cli.output import json_option
 from smartpubsub.cli.past_options import last_option, past_fields, since_option
 from smartpubsub.cli.sub import json_payload, printable, tell_dropped, tell_number
+from smartpubsub.cli.topic_gaps import tell_gaps
 from smartpubsub.cli.topic_rules import topic_argument
 from smartpubsub.protocols.blocks import cid_from_text
 
@@ -37,11 +38,12 @@ def subscribe(
 ) -> None:
     """Print a topic's events as they come.
 
-    With --since or --last those of the past come first, and each event comes once. With --json each
-    event is a document in a line of its own. The subscription ends with the command, unless it is
-    to be kept: then its number is printed first, it goes on when the node is started again, its
-    events wait for the next subscribe --keep to the same topic, which begins with them, and unsub
-    ends it.
+    With --since or --last those of the past come first, and each event comes once; if some of them
+    could not be had, that is said. With --json each event is a document in a line of its own, and
+    so is what is known to be missing, "gaps", before them. The subscription ends with the command,
+    unless it is to be kept: then its number is printed first, it goes on when the node is started
+    again, its events wait for the next subscribe --keep to the same topic, which begins with them,
+    and unsub ends it.
 
     \b
     Examples:
@@ -53,10 +55,12 @@ def subscribe(
     if limit is not None:
         fields["limit"] = limit
     with running_node(data) as node:
-        number, events = node.stream("topic-subscribe", {**fields, "keep": keep})
+        begun, events = node.stream("topic-subscribe", {**fields, "keep": keep})
+        number = begun["subscription"]
         if keep:
             tell_number(number, as_json)
         click.echo(f"subscribed to {topic}", err=True)
+        _show_gaps(begun["gaps"], as_json)
         if keep:
             with node.taking(number, events) as taken:
                 _show_all(taken, as_json)
@@ -75,7 +79,9 @@ def history(
 ) -> None:
     """Print a topic's events so far.
 
-    With --json each event is a document in a line of its own.
+    It is put together from all who keep the topic. What could not be had is said: events that were
+    not found, or that are kept no more. With --json each event is a document in a line of its own,
+    and so is what is known to be missing, "gaps", before them.
 
     \b
     Examples:
@@ -83,11 +89,19 @@ def history(
       smartpubsub topic history bafyrei… --since 2026-01-31 --json
     """
     with running_node(data) as node:
-        _, events = node.stream("topic-history", {"topic": topic, **past_fields(since, last)})
+        begun, events = node.stream("topic-history", {"topic": topic, **past_fields(since, last)})
+        _show_gaps(begun["gaps"], as_json)
         count = _show_all(events, as_json)
     if not count:
         since_or_all = "" if since is None else f" since {since}"
         click.echo(f"the topic has no events{since_or_all}", err=True)
+
+
+def _show_gaps(gaps: dict[str, Any] | None, as_json: bool) -> None:
+    """Say what of history could not be had; what is known to be missing in a document too."""
+    tell_gaps(gaps)
+    if as_json and gaps is not None and (gaps["missing"] or gaps["let_go"]):
+        print_json_line({"gaps": gaps})
 
 
 def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> int:

@@ -13,7 +13,7 @@ from smartpubsub.node.group import Group
 from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.threads import NodeThread
 from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry, TopicReceipt
+from smartpubsub.node.topic_events import Exported, History, TopicReceipt
 from smartpubsub.node.topics import Stock
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pulsarcast import topics as descriptors
@@ -77,12 +77,12 @@ class AsyncioTopic(_Bridged):
         """Publish in it, as `Topic.publish` does."""
         return await self._do(partial(self._topic.publish, payload, **options))
 
-    async def history(self, **options: Any) -> list[Entry]:
+    async def history(self, **options: Any) -> History:
         """Its events in its order, as `Topic.history` gives them."""
         return await self._do(partial(self._topic.history, **options))
 
-    async def export(self, path: Path | str) -> int:
-        """Write all its blocks to a CAR file; how many there are."""
+    async def export(self, path: Path | str) -> Exported:
+        """Write all its blocks to a CAR file, as `Topic.export` does."""
         return await self._do(partial(self._topic.export, path))
 
 

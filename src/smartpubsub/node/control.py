@@ -16,7 +16,7 @@ and "group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "
 "topic-import": their fields are in node/control_requests.py. A join, and what subscribes to a topic
 or reads its history, is answered as a subscribe is. Events of a subscription to a topic that is to
 be kept come again if the client has not said with "topic-take" which was the last that it has dealt
-with.
+with. What of a topic's history could not be had is in "gaps" of the answer; null if nothing is.
 
 "payload" is in base 64; it, "wait", "keep" and "limit" may be left out. A subscribe may have
 "since", an event's id or a time, or "last", a number: then it begins with events of before, and the

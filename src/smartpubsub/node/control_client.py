@@ -58,16 +58,12 @@ class ControlClient:
         fields: dict[str, object] = {"predicate": predicate, "keep": keep, **(past or {})}
         if limit is not None:
             fields["limit"] = limit
-        return self._begin("subscribe", fields)
+        return self.stream("subscribe", fields)
 
-    def stream(self, do: str, fields: dict[str, object]) -> tuple[int, Iterator[dict[str, Any]]]:
-        """The number of a subscription and its events, for any request that events come for."""
-        begun, events = self._begin(do, fields)
-        return int(begun["subscription"]), events
-
-    def _begin(
+    def stream(
         self, do: str, fields: dict[str, object]
     ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+        """What the node answers and the events then, for any request that events come for."""
         self._socket.settimeout(ANSWER_S_MAX)
         id = self._send(do, fields)
         begun: dict[str, Any] = self._answer(id)["ok"]

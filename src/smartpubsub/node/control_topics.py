@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.node import Node
 from smartpubsub.node.past import event_or_time, time_us
 from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry
+from smartpubsub.node.topic_events import Entry, Gaps
 from smartpubsub.node.topics import Stock
 from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
@@ -121,7 +122,8 @@ class TopicRequests:
             else topic.subscribe(since=since, last=last, overflow=Overflow.DROP_OLDEST)
         )
         async with subscription:
-            await self._say(request.id, ok={"subscription": subscription.number})
+            gaps = _gaps(subscription.gaps)
+            await self._say(request.id, ok={"subscription": subscription.number, "gaps": gaps})
             sent = 0
             while sent != wanted["limit"]:
                 entry = await anext(subscription, None)
@@ -135,15 +137,16 @@ class TopicRequests:
         wanted = request.fields
         topic = self._node.topic(wanted["topic"])
         entries = await topic.history(since=_since(wanted), last=wanted["last"])
-        await self._say(request.id, ok={"subscription": 0})
+        await self._say(request.id, ok={"subscription": 0, "gaps": _gaps(entries.gaps)})
         for entry in entries:
             await self._say(request.id, event=_entry(entry), dropped=0)
         await self._say(request.id, end=True)
 
     async def _export(self, request: Request) -> None:
         topic = self._node.topic(request.fields["topic"])
-        count = await topic.export(request.fields["file"])
-        await self._say(request.id, ok={"topic": topic.id, "blocks": count})
+        done = await topic.export(request.fields["file"])
+        said = {"topic": topic.id, "blocks": done.block_count, "gaps": _gaps(done.gaps)}
+        await self._say(request.id, ok=said)
 
     async def _import(self, request: Request) -> None:
         good = await self._node.import_blocks(request.fields["blocks"])
@@ -161,6 +164,10 @@ def _stock(stock: Stock) -> dict[str, Any]:
         "is_pinned": stock.is_pinned,
         "is_whole": stock.is_whole,
     }
+
+
+def _gaps(gaps: Gaps) -> dict[str, Any] | None:
+    return asdict(gaps) if gaps else None
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from smartpubsub.node.receipts import Receipt
 from smartpubsub.node.sync_subscription import SyncSubscription
 from smartpubsub.node.threads import NodeThread
 from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry, TopicReceipt
+from smartpubsub.node.topic_events import Exported, History, TopicReceipt
 from smartpubsub.node.topics import Stock
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pulsarcast import topics as descriptors
@@ -76,12 +76,12 @@ class SyncTopic(_Bridged):
         """Publish in it, as `Topic.publish` does."""
         return self._do(partial(self._topic.publish, payload, **options))
 
-    def history(self, **options: Any) -> list[Entry]:
+    def history(self, **options: Any) -> History:
         """Its events in its order, as `Topic.history` gives them."""
         return self._do(partial(self._topic.history, **options))
 
-    def export(self, path: Path | str) -> int:
-        """Write all its blocks to a CAR file; how many there are."""
+    def export(self, path: Path | str) -> Exported:
+        """Write all its blocks to a CAR file, as `Topic.export` does."""
         return self._do(partial(self._topic.export, path))
 
 

@@ -21,13 +21,13 @@ from smartpubsub.node.arrivals import BUFFER_COUNT_MAX, Overflow
 from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.past import check_one, time_us
 from smartpubsub.node.publishing import as_payload
-from smartpubsub.node.topic_events import Entry, TopicReceipt
+from smartpubsub.node.topic_events import Exported, History, TopicReceipt
 from smartpubsub.node.topic_rules import RulesWanted
 from smartpubsub.node.topic_subscription import KeptSubscription, TopicSubscription
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.reading import Wanted
+from smartpubsub.protocols.pulsarcast.gathering import Wanted
 
 if TYPE_CHECKING:
     from smartpubsub.node.topics import Stock, Topics
@@ -111,7 +111,8 @@ class Topic:
     ) -> TopicSubscription:
         """Its events while this is entered as a context manager, after some of its history.
 
-        History is since an event or a time, or the last so many; each event comes once.
+        History is since an event or a time, or the last so many; each event comes once. When it is
+        entered, `gaps` says what of that history could not be had.
         """
         return TopicSubscription(
             self._topics.subscribing,
@@ -140,15 +141,18 @@ class Topic:
 
     async def history(
         self, *, since: str | datetime | None = None, last: int | None = None
-    ) -> list[Entry]:
-        """Its events in its order: all, or since an event or a time, or the last so many."""
+    ) -> History:
+        """Its events in its order: all, or since an event or a time, or the last so many.
+
+        A list that says in `gaps` what of it could not be had.
+        """
         return await self._topics.history(self.cid, wanted_history(since, last))
 
-    async def export(self, path: Path | str) -> int:
-        """Write all its blocks to a CAR file; how many there are."""
-        roots, blocks = await self._topics.export(self.cid)
+    async def export(self, path: Path | str) -> Exported:
+        """Write all its blocks to a CAR file; how many there are, and what could not be had."""
+        roots, blocks, gaps = await self._topics.export(self.cid)
         with Path(path).open("wb") as file:
-            return write_car(file, roots, blocks)
+            return Exported(write_car(file, roots, blocks), gaps)
 
 
 def _history(since: str | datetime | None, last: int | None) -> Wanted | None:

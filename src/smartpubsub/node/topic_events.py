@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from smartpubsub.node.arrivals import Event, time_of
 from smartpubsub.node.errors import NodeError
@@ -21,6 +22,36 @@ class TopicReceipt(Receipt):
 
     content_id: str | None = None
     """By which readers see it; None if that was not waited for and is not known yet."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What is not there of a topic's history although it belongs to it; nothing if it is whole."""
+
+    missing: tuple[str, ...] = ()
+    """The content ids of events that nobody has who was asked."""
+    let_go: tuple[str, ...] = ()
+    """The same of events that are kept no more; below them there may be others."""
+    silent_keepers: int = 0
+    """How many of those who keep the topic have not answered; they may know of newer events."""
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.let_go or self.silent_keepers)
+
+
+class History(list["Entry"]):
+    """Events of a topic in its order, and what of them is not there."""
+
+    def __init__(self, entries: Iterable[Entry] = (), gaps: Gaps | None = None) -> None:
+        super().__init__(entries)
+        self.gaps = gaps or Gaps()
+
+
+class Exported(NamedTuple):
+    """What was written to a file."""
+
+    block_count: int
+    gaps: Gaps
 
 
 @dataclass(frozen=True)

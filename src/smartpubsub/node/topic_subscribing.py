@@ -10,17 +10,17 @@ from smartpubsub.node.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.host import HostStoppedError
 from smartpubsub.node.subscribing import Subscribing
-from smartpubsub.node.topic_events import Entry, must_be_topic
+from smartpubsub.node.topic_events import Entry, History, must_be_topic
 from smartpubsub.node.topic_subscription import TopicSubscription
 from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 from smartpubsub.seam import Effect
 
-ReadHistory = Callable[[Cid, WantedHistory], Awaitable[list[Entry]]]
+ReadHistory = Callable[[Cid, WantedHistory], Awaitable[History]]
 
 
 class TopicSubscribing:
@@ -69,8 +69,10 @@ class TopicSubscribing:
                 await call.done.wait()
             if subscription.history is not None:
                 history = subscription.history
-                entries = [] if left_over else await self._read_history(subscription.topic, history)
-                subscription.begin(entries)
+                topic = subscription.topic
+                read = History() if left_over else await self._read_history(topic, history)
+                subscription.gaps = read.gaps
+                subscription.begin(read)
         except BaseException:  # Nobody will leave what was never entered.
             if left_over:
                 self._leave(subscription)

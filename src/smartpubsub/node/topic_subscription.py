@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from smartpubsub.node.arrivals import Event, Overflow, Subscription
-from smartpubsub.node.topic_events import Entry
+from smartpubsub.node.topic_events import Entry, Gaps
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
-from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
 
 if TYPE_CHECKING:
     from smartpubsub.node.topic_subscribing import TopicSubscribing
@@ -36,6 +36,8 @@ class TopicSubscription(Subscription):
         super().__init__(desk, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
         self.topic = topic
         self.history = history
+        self.gaps = Gaps()
+        """What of the history that it begins with could not be had."""
         self._held: list[Entry] | None = None if history is None else []
         """What has come while history is being read."""
 

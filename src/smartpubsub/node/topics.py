@@ -15,14 +15,14 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.publishing import Publishing
 from smartpubsub.node.subscribing import Subscribing
 from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry, TopicReceipt, must_be_topic
+from smartpubsub.node.topic_events import Entry, Gaps, History, TopicReceipt, must_be_topic
 from smartpubsub.node.topic_rules import RulesWanted, subtopics_of
 from smartpubsub.node.topic_subscribing import TopicSubscribing
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.reading import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed, TopicStored
 from smartpubsub.protocols.pulsarcast.topics import META, Rules
 from smartpubsub.seam import Effect
@@ -171,12 +171,13 @@ class Topics:
 
     # --- reading ---
 
-    async def history(self, topic: Cid, wanted: WantedHistory) -> list[Entry]:
+    async def history(self, topic: Cid, wanted: WantedHistory) -> History:
         """Events of a topic, in its order."""
         read = await self._history(topic, wanted)
-        return [Entry.of_event(e) for e in read.events if not e.draft.is_announcement]
+        entries = [Entry.of_event(e) for e in read.events if not e.draft.is_announcement]
+        return History(entries, _gaps(read))
 
-    async def export(self, topic: Cid) -> tuple[list[Cid], list[bytes]]:
+    async def export(self, topic: Cid) -> tuple[list[Cid], list[bytes], Gaps]:
         """All blocks of a topic: the newest, from which all others can be reached, and all."""
         read = await self._history(topic, WantedHistory())
         room = self._engine.pulsar.office.room_of[topic]
@@ -184,7 +185,8 @@ class Topics:
         blocks = [room.meta.block, *(v.block for v in versions if v is not room.meta)]
         linked = {cid for event in read.events for cid in event.parents}
         heads = [event.cid for event in read.events if event.cid not in linked]
-        return [room.topic.cid, *heads], [*blocks, *(event.block for event in read.events)]
+        blocks += [event.block for event in read.events]
+        return [room.topic.cid, *heads], blocks, _gaps(read)
 
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
@@ -283,6 +285,11 @@ class Topics:
                 if number in self._answers:
                     self._answers[number] = item
                 self._engine.calls.acknowledge("told", number)
+
+
+def _gaps(read: HistoryRead) -> Gaps:
+    missing, let_go = tuple(map(cid_text, read.missing)), tuple(map(cid_text, read.let_go))
+    return Gaps(missing, let_go, read.silent)
 
 
 def _not_found(topic: Cid) -> NodeError:

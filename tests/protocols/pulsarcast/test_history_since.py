@@ -3,8 +3,8 @@
 import pytest
 
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.gathering import Wanted
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.reading import Wanted
 from smartpubsub.protocols.pulsarcast.told import HistoryRead
 from smartpubsub.protocols.pulsarcast.topics import Topic
 from tests.protocols.pulsarcast.village import Village

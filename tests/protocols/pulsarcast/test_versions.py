@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from smartpubsub.protocols.blocks import Cid
-from smartpubsub.protocols.pulsarcast.reading import Wanted
+from smartpubsub.protocols.pulsarcast.gathering import Wanted
 from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from tests.protocols.pulsarcast.village import Village

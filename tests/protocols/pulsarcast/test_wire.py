@@ -35,6 +35,7 @@ SAID: list[Part] = [
     parts.Range(ROOM, 6, Head(ONE, 3), 5, 0),
     parts.Range(ROOM, 6, None, 0, 10),
     parts.Page(ROOM, 7, (b"a", b"", b"c"), True, (TWO,)),
+    parts.Page(ROOM, 7, (), False, (), HEADS, (ONE, TWO)),
     parts.Want((ONE, TWO)),
     parts.Described((b"topic",)),
     parts.Invite(ROOM, TOPIC),

@@ -1,21 +1,28 @@
 """What was published before a node's time, from the first event on, page by page.
 
-A node asks for all that is below the events with which its time began, but for what it has got of
-that already; so nothing that came after them is mistaken for old.
+Links name what is missing below what a node has and knows to be the newest. Others are asked for
+that, in turn, until nothing is missing but what they have let go; somebody who is only just getting
+it itself gives what it has, and the rest comes from the next.
 """
 
 from __future__ import annotations
 
-from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent, read_event
+from functools import partial
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.gaps import Picture, look
 from smartpubsub.protocols.pulsarcast.office import Office
-from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Range
+from smartpubsub.protocols.pulsarcast.parts import Fetch, Page, Range
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.room import Backfilling, Room
 from smartpubsub.seam import Peer
 
 AGAIN_US = 30 * SECOND
-"""How long after nobody had what is wanted they are asked again."""
+AGAIN_US_MAX = 10 * MINUTE
+"""How long after nobody had what is wanted they are asked again, first and at last."""
+SOON_US = 3 * SECOND
+"""How soon it goes on after something has come that this node has missed."""
 
 
 class Backfill:
@@ -31,19 +38,49 @@ class Backfill:
 
     def begin(self, room: Room) -> None:
         """Ask for everything, if it is not here and there is somebody to ask."""
+        office = self._office
         if room.has_all or room.backfilling is not None or room.is_new:
             return
-        if not room.log.before:
-            self._finish(room)
-            return
         keepers = [contact.peer for contact in room.keepers]
-        sources = dict.fromkeys([*keepers, *room.neighbours()])
-        sources.pop(self._office.own.peer, None)
-        if sources and self._office.now >= room.backfill_again_us:
-            room.backfill_again_us = self._office.now + AGAIN_US
-            wanted = tuple(room.log.before)[: self._office.settings.names_max]
-            room.backfilling = Backfilling(list(sources), wanted)
-            self._ask(room, room.backfilling)
+        # Who is close to the topic may have kept it before.
+        close = office.kademlia.closest_local(room.id, 2 * office.settings.keepers)
+        closest = [contact.peer for contact in close]
+        sources = dict.fromkeys([*keepers, *room.neighbours(), *closest])
+        sources.pop(office.own.peer, None)
+        if sources and office.now >= room.backfill_again_us:
+            wait_us = min(AGAIN_US << room.backfill_tries, AGAIN_US_MAX)
+            room.backfill_tries += 1
+            room.backfill_again_us = office.now + wait_us
+            room.backfilling = Backfilling(list(sources))
+            self._go_on(room, room.backfilling)
+
+    def look_again(self, room: Room) -> None:
+        """See whether everything is here: something of it may have been lost, or have come."""
+        room.has_all = (room.has_all or bool(room.log)) and not self._picture(room).missing
+
+    def _picture(self, room: Room) -> Picture:
+        return look(room.log.after(None), room.log.heads, room.log.gone, lambda _: True)
+
+    def _go_on(self, room: Room, backfilling: Backfilling) -> None:
+        """Ask for what is missing, or come to an end."""
+        names_max = self._office.settings.names_max
+        picture = self._picture(room)
+        # What was missed in this node's time is for somebody else to get, who tells it as well.
+        missed = room.unknown.keys() | room.log.missing.keys()
+        wanted = tuple([cid for cid in picture.missing if cid not in missed][:names_max])
+        backfilling.got = dict.fromkeys(picture.whole[-names_max:])
+        if not backfilling.has_answer or (wanted and wanted != backfilling.wanted):
+            backfilling.wanted = wanted
+            self._ask(room, backfilling)
+        elif wanted:
+            self._next(room, backfilling)  # It has nothing more of it.
+        elif missed:
+            room.backfilling = None
+            room.backfill_tries, room.backfill_again_us = 0, self._office.now + SOON_US
+        else:
+            room.backfilling = None
+            room.has_all = True
+            self._office.storing.store_room(room)
 
     def _ask(self, room: Room, backfilling: Backfilling) -> None:
         settings = self._office.settings
@@ -67,11 +104,6 @@ class Backfill:
         else:
             room.backfilling = None
 
-    def _finish(self, room: Room) -> None:
-        room.backfilling = None
-        room.has_all = True
-        self._office.storing.store_room(room)
-
     def on_page(self, peer: Peer, part: Page) -> None:
         """Some of it has come."""
         office = self._office
@@ -82,50 +114,62 @@ class Backfill:
         if peer != backfilling.sources[0]:
             return
         office.cancel_timer(("backfill", room.id))
-        office.catching_up.take(room, peer, part.blocks, is_told=False)
-        got = self._note(room, backfilling, part.blocks)
-        if part.has_more and got:
-            self._ask(room, backfilling)
-        elif all(cid in room.log for cid in backfilling.wanted):
-            self._finish(room)
-        else:
-            self._next(room, backfilling)
+        events = self._read(part.blocks)
+        versions = dict.fromkeys(event.topic for event in events)
+        unknown = [cid for cid in versions if cid not in room.versions]
+        then = partial(self._take, room, backfilling, peer, part, events)
+        office.finding.have_versions(room, unknown, peer, then)
 
-    def _note(self, room: Room, backfilling: Backfilling, blocks: tuple[bytes, ...]) -> int:
-        """Note the highest of what has come; how much has."""
-        count = 0
+    def _read(self, blocks: tuple[bytes, ...]) -> list[TopicEvent]:
+        events = []
         for block in blocks:
             try:
-                event = read_event(block)
+                events.append(read_event(block))
             except RefusalError:
-                continue
+                continue  # It is counted when it is taken.
+        return events
+
+    def _take(
+        self,
+        room: Room,
+        backfilling: Backfilling,
+        peer: Peer,
+        part: Page,
+        events: list[TopicEvent],
+    ) -> None:
+        if room.backfilling is not backfilling or backfilling.number != part.number:
+            return
+        office = self._office
+        new = office.catching_up.take(room, peer, part.blocks, is_told=False)
+        backfilling.has_answer = True
+        if new:
+            room.backfill_tries = 0
+        office.catching_up.compare(room, part.heads, peer)
+        room.log.note_gone(part.gone)
+        for event in events:
             if event.cid in room.log:
-                count += 1
                 backfilling.got[event.cid] = None
                 for parent in event.parents:
                     backfilling.got.pop(parent, None)
-        return count
+        if part.has_more and new:
+            self._ask(room, backfilling)
+        else:
+            self._go_on(room, backfilling)
 
     def on_range(self, peer: Peer, part: Range) -> None:
         """Somebody wants history."""
         room = self._office.rooms.get(part.room)
-        found = [] if room is None else history(room, part)
-        after = None if part.after is None else part.after.cid
-        covered = (after,) if room is not None and after is not None and after in room.log else ()
-        self._office.catching_up.send_page(peer, part.room, part.number, found, covered)
+        page = Page(part.room, part.number, (), False)
+        if room is None:
+            self._office.catching_up.send_page(peer, page, [])
+            return
+        page = page._replace(heads=room.heads(self._office.settings.names_max))
+        self._office.catching_up.send_page(peer, page, _history(room, part))
 
 
-def history(room: Room, part: Range) -> list[TopicEvent]:
-    """What a room has of what is asked for, in order; nothing after an event nobody has placed."""
+def _history(room: Room, part: Range) -> list[TopicEvent]:
+    """What a room has of what is asked for, in order."""
     if part.newest:
         return room.log.newest(part.newest)
-    place = None if part.after is None else _place(room, part.after)
-    if place is not None and not place[0]:
-        return []
+    place = None if part.after is None else (part.after.height, part.after.cid)
     return [event for event in room.log.after(place) if event.draft.created_us >= part.since_us]
-
-
-def _place(room: Room, after: Head) -> Place:
-    """Where an event stands, also if whoever asks does not know how high that is and says 0."""
-    known = room.log.events.get(after.cid)
-    return (after.height, after.cid) if known is None else known.place

@@ -35,6 +35,7 @@ class CatchingUp:
         """The node has a place in a tree: begin with what is there, or see what it has missed."""
         office = self._office
         if not room.is_new:
+            self._check_soon(room)
             if peer is not None:
                 self.compare(room, heads, peer)
                 office.say(peer, office.beating.beat_of(room, wants_answer=False))
@@ -43,6 +44,10 @@ class CatchingUp:
         room.log.start_at(heads, office.now - office.settings.skew_us_max)
         office.storing.store_room(room)
         office.backfilling.begin_if_wanted(room)
+
+    def look_again(self, room: Room) -> None:
+        """Miss again what was missed before a restart, or is not there any more after it."""
+        room.unknown |= dict.fromkeys(room.log.missing, (b"", self._office.now))
 
     def exchange(self, room: Room, peer: Peer) -> None:
         """Have a neighbour tell what it has, and tell it."""
@@ -124,6 +129,7 @@ class CatchingUp:
         for cid in [cid for cid, (_, since) in room.unknown.items() if since < oldest]:
             del room.unknown[cid]
             self._office.lost += 1
+            room.has_all = False
             self._office.spreading.go_on_without(room, cid)
 
     def on_fetch_timer(self, room: Room) -> None:
@@ -207,22 +213,18 @@ class CatchingUp:
         """Somebody has missed something."""
         room = self._office.rooms.get(part.room)
         if room is None:
-            self.send_page(peer, part.room, part.number, [])
+            self.send_page(peer, Page(part.room, part.number, (), False), [])
             return
         found = room.log.beyond(part.wanted, part.had, part.since_us)
         sent = {event.cid for event in found}
         covered = tuple(cid for cid in part.wanted if cid in room.log and cid not in sent)
-        self.send_page(peer, part.room, part.number, found, covered)
+        gone = tuple(cid for cid in part.wanted if cid in room.log.gone)
+        heads = room.heads(self._office.settings.names_max)
+        page = Page(part.room, part.number, (), False, covered, heads, gone)
+        self.send_page(peer, page, found)
 
-    def send_page(
-        self,
-        peer: Peer,
-        room: Cid,
-        number: int,
-        found: list[TopicEvent],
-        covered: tuple[Cid, ...] = (),
-    ) -> None:
-        """Send the first of some events, as many as go in one message."""
+    def send_page(self, peer: Peer, page: Page, found: list[TopicEvent]) -> None:
+        """Send a page with the first of some events, as many as go in one message."""
         settings = self._office.settings
         blocks: list[bytes] = []
         size = 0
@@ -231,5 +233,7 @@ class CatchingUp:
             if blocks and size > settings.page_bytes_max:
                 break
             blocks.append(event.block)
-        page = Page(room, number, tuple(blocks), len(blocks) < len(found), covered)
-        self._office.say(peer, page)
+        has_more = len(blocks) < len(found)
+        heads = () if has_more else page.heads
+        said = page._replace(blocks=tuple(blocks), has_more=has_more, heads=heads)
+        self._office.say(peer, said)

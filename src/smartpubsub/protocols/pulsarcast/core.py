@@ -26,6 +26,7 @@ from smartpubsub.protocols.pulsarcast.beating import Beating
 from smartpubsub.protocols.pulsarcast.catching_up import CatchingUp
 from smartpubsub.protocols.pulsarcast.describing import Describing
 from smartpubsub.protocols.pulsarcast.finding import Finding
+from smartpubsub.protocols.pulsarcast.gathering import Wanted
 from smartpubsub.protocols.pulsarcast.importing import Importing
 from smartpubsub.protocols.pulsarcast.joining import Joining
 from smartpubsub.protocols.pulsarcast.keeping import Keepers
@@ -33,7 +34,7 @@ from smartpubsub.protocols.pulsarcast.linking import Linking
 from smartpubsub.protocols.pulsarcast.office import NAME, Office
 from smartpubsub.protocols.pulsarcast.parts import Parcel
 from smartpubsub.protocols.pulsarcast.publishing import Publishing
-from smartpubsub.protocols.pulsarcast.reading import Reading, Wanted
+from smartpubsub.protocols.pulsarcast.reading import Reading
 from smartpubsub.protocols.pulsarcast.requesting import Requesting
 from smartpubsub.protocols.pulsarcast.room import Room
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings

@@ -23,7 +23,10 @@ class Importing:
 
     def take(self, blocks: Iterable[bytes]) -> int:
         """Take blocks, descriptors before what is published under them; how many were good."""
-        return sum(self._take_one(block) for block in blocks)
+        good = sum(self._take_one(block) for block in blocks)
+        for room in self._office.rooms.values():
+            self._office.backfilling.look_again(room)  # A file may have a part only.
+        return good
 
     def _take_one(self, block: bytes) -> bool:
         try:

@@ -11,6 +11,7 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
@@ -31,6 +32,8 @@ class Keepers:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._then: dict[EventId, Callable[[], None]] = {}
+        self._waiting: dict[Cid, list[Callable[[], None]]] = {}
+        """What is to be done in each room once its keepers have been looked for."""
 
     # --- who they are ---
 
@@ -41,8 +44,24 @@ class Keepers:
         room.is_finding_keepers = True
         self._office.look_up(room.id, partial(self._on_found, room))
 
+    def when_found(self, room: Room, then: Callable[[], None]) -> None:
+        """Do something when it is known who keeps a topic now, as far as that can be found."""
+        if room.keepers and self._is_fresh(room):
+            then()
+            return
+        self._waiting.setdefault(room.id, []).append(then)
+        self.find(room)
+
+    def _is_fresh(self, room: Room) -> bool:
+        return self._office.now - room.keepers_us < self._office.settings.keepers_us
+
     def _on_found(self, room: Room, found: Found) -> None:
         room.is_finding_keepers = False
+        self._take_found(room, found)
+        for then in self._waiting.pop(room.id, []):
+            then()
+
+    def _take_found(self, room: Room, found: Found) -> None:
         if len(found.closest) <= 1 and self._office.has_company:
             return  # Cut off: nobody else would know what this node keeps.
         room.keepers = found.closest[: self._office.settings.keepers]
@@ -87,7 +106,7 @@ class Keepers:
         keeping = room.keeping[event.cid] = Keeping(event, self._office.now)
         if then is not None:
             self._then[event.id] = then
-        if room.keepers and self._office.now - room.keepers_us < self._office.settings.keepers_us:
+        if room.keepers and self._is_fresh(room):
             self._send(room, keeping)
         else:
             self.find(room)

@@ -18,6 +18,8 @@ from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 
 ALWAYS = -(1 << 62)
+GONE_MAX = 128
+"""How many of those that were let go last are remembered, since what is kept may link to them."""
 
 
 class Log:
@@ -37,6 +39,8 @@ class Log:
         """Nothing is missed that an event from before this time links to."""
         self.horizon: Place = (0, b"")
         """Up to where events have been let go."""
+        self.gone: dict[Cid, None] = {}
+        """The last of them, and what others say to have let go."""
         self.bytes = 0
         self._ids: dict[EventId, Cid] = {}
         self._order: list[Place] = []
@@ -166,7 +170,14 @@ class Log:
             self.bytes -= len(event.block)
             if event.cid in self.heads:
                 self.before[event.cid] = None
+        self.note_gone(event.cid for event in gone[-GONE_MAX:])
         return gone
+
+    def note_gone(self, cids: Iterable[Cid]) -> None:
+        """Remember that events were let go, here or by others who had them."""
+        self.gone |= dict.fromkeys(cids)
+        while len(self.gone) > GONE_MAX:
+            del self.gone[next(iter(self.gone))]
 
     def is_too_large(self, retention: Retention) -> bool:
         """Whether there are more events, or longer ones, than are to be kept."""

@@ -103,6 +103,10 @@ class Page(NamedTuple):
     has_more: bool
     covered: tuple[Cid, ...] = ()
     """What of it lies below what you have, and so came before your time."""
+    heads: tuple[Head, ...] = ()
+    """With the last page: what I know to be the newest, whether or not I have it."""
+    gone: tuple[Cid, ...] = ()
+    """What of it I have had and let go."""
 
 
 class Want(NamedTuple):

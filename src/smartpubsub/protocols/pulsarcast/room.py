@@ -50,10 +50,11 @@ class Backfilling:
     """Somebody was asked for what was published before this node's time."""
 
     sources: list[Peer]
-    wanted: tuple[Cid, ...]
+    wanted: tuple[Cid, ...] = ()
     number: int = 0
+    has_answer: bool = False
     got: dict[Cid, None] = field(default_factory=dict)
-    """The highest of what has come."""
+    """The highest below which nothing is missing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,9 +115,10 @@ class Room:
     keeping: dict[Cid, Keeping] = field(default_factory=dict)
     keep_is_set: bool = False
     backfilling: Backfilling | None = None
+    backfill_tries: int = 0
     backfill_again_us: int = 0
     has_all: bool = False
-    """Whether what was published before this node's time is here too."""
+    """Whether what was published before this node's time is here too, but for what was let go."""
 
     @property
     def is_attached(self) -> bool:

@@ -78,6 +78,8 @@ _MESSAGES: dict[str, list[FieldDescriptorProto]] = {
         field("blocks", 3, "bytes", repeated=True),
         field("has_more", 4, "bool"),
         field("covered", 5, "bytes", repeated=True),
+        field("heads", 6, "message Head", repeated=True),
+        field("gone", 7, "bytes", repeated=True),
     ],
     "Join": [_ROOM, field("topic", 2, "bytes"), field("below", 3, "uint64")],
     "Welcome": [

@@ -62,6 +62,7 @@ class Storing:
             "heads": [[cid, height] for cid, height in room.log.heads.items()],
             "floor": room.log.floor_us,
             "horizon": list(room.log.horizon),
+            "gone": list(room.log.gone),
             "new": room.is_new,
             "all": room.has_all,
             "keeper": room.keeper_until_us > self._office.now,
@@ -147,6 +148,9 @@ class Storing:
             if room is not None:
                 room.log.add(event)
                 self.event_bytes += len(event.block)
+        for room in self._office.rooms.values():
+            self._office.catching_up.look_again(room)
+            self._office.backfilling.look_again(room)
         self.requests = self._read(values, _REQUEST, read_draft)
         for key, value in values:
             if key.startswith(_KEPT):
@@ -188,6 +192,7 @@ class Storing:
         room.log.start_at(heads, record["floor"])
         room.log.before |= before
         room.log.horizon = tuple(record["horizon"])
+        room.log.note_gone(record.get("gone", ()))
         office.index(room)
 
 

@@ -30,3 +30,9 @@ class HistoryRead(NamedTuple):
     events: tuple[TopicEvent, ...]
     is_since_known: bool = True
     """Whether anybody knows the event since which history was to be read, if there is one."""
+    missing: tuple[Cid, ...] = ()
+    """Events that belong to it and that nobody who was asked has, as far as links name them."""
+    let_go: tuple[Cid, ...] = ()
+    """The same of events that those who keep it have let go; there may be more below them."""
+    silent: int = 0
+    """How many of those who keep the topic have not answered; they may know of newer events."""

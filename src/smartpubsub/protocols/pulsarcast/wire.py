@@ -110,7 +110,7 @@ _NUMBERS = ("hops", "below", "number", "start", "turn", "first_turn", "since_us"
 
 _READ: dict[str, Read] = {
     **dict.fromkeys(("room", "topic"), _cid),
-    **dict.fromkeys(("cids", "wanted", "had", "covered"), each(_cid)),
+    **dict.fromkeys(("cids", "wanted", "had", "covered", "gone"), each(_cid)),
     **dict.fromkeys(("block", "draft", "wants_answer", "has_more"), fields.as_it_is),
     "blocks": each(fields.as_it_is),
     **dict.fromkeys(_NUMBERS, fields.number),
