@@ -272,3 +272,68 @@ def test_d11_windows_are_not_told_of_every_read(monkeypatch: pytest.MonkeyPatch)
             assert sum(told) >= len(content) - yamux.DEFAULT_WINDOW_SIZE
 
     run(main)
+
+
+async def echoed(client: Connections, server: Connections, contents: list[bytes]) -> None:
+    """Send bytes and get them back, on a stream that is open already."""
+    stream = await client.open(server.peer, PING)
+    for content in contents:
+        await stream.write(content)
+        back = b""
+        while len(back) < len(content):
+            back += await stream.read(len(content) - len(back))
+        assert back == content
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
+    """Notes the calls of a method from now on."""
+    called: list[object] = []
+    method = getattr(owner, name)
+
+    async def note_and_call(self: object, *arguments: object) -> object:
+        called.append(self)
+        return await method(self, *arguments)
+
+    monkeypatch.setattr(owner, name, note_and_call)
+    return called
+
+
+def test_d12_socket_is_not_asked_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            await client.dial(server.peer, server.addresses[0])
+            await echoed(client, server, [bytes(32)])
+            asked = calls_of(monkeypatch, trio.SocketStream, "receive_some")
+            await echoed(client, server, [bytes([n]) * 32 for n in range(100)])
+            # There and back, and what it takes to agree on the stream.
+            assert len(asked) <= 2 * 100 + 20
+
+    run(main)
+
+
+def test_d13_plain_frames_take_no_detour(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            await client.dial(server.peer, server.addresses[0])
+            detours = calls_of(monkeypatch, yamux.Yamux, "_read_data_body")
+            await echoed(client, server, [bytes([n]) * 32 for n in range(100)])
+            assert len(detours) <= 10
+            # Frames that come in several pieces are no plain ones.
+            await echoed(client, server, [bytes(range(256)) * 300])
+
+    run(main)
+
+
+def test_d14_what_has_come_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            await client.dial(server.peer, server.addresses[0])
+            slow = calls_of(monkeypatch, yamux.Yamux, "read_stream")
+            await echoed(client, server, [bytes([n]) * 32 for n in range(100)])
+            assert slow == []
+            stream = await client.open(server.peer, PING)
+            await server.close(client.peer)
+            with pytest.raises(STREAM_ERRORS):
+                await stream.read(1)
+
+    run(main)

@@ -250,7 +250,7 @@ class Host:
 
     async def _handle_all(self, core: Core) -> None:
         while True:
-            await self._inbox.wait(self._deadline())
+            await self._inbox.wait(self._deadline(), self.settings.gather_s_max)
             while not self._may_go_on.is_set():
                 await self._may_go_on.wait()
             effects: list[Effect] = []

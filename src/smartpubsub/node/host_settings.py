@@ -58,6 +58,8 @@ class HostSettings:
     """Messages are put together for one write until they are so long."""
     event_count_max: int = 1_000
     """What has come and is not handled yet; beyond this nothing is read."""
+    gather_s_max: float = 0.1
+    """How long a host on a busy loop waits for more to come before it handles what has."""
     commit_count_max: int = 256
     """How many events are handled before what they store is kept."""
 

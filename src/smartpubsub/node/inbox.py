@@ -9,6 +9,10 @@ import trio
 
 T = TypeVar("T")
 
+LATE_S_MIN = 0.002
+"""A loop that comes round within this time is not busy."""
+GATHER_ROUNDS = 3
+
 
 class Inbox(Generic[T]):
     """A queue for one reader. Those who bring what came from afar wait while it is full."""
@@ -16,6 +20,8 @@ class Inbox(Generic[T]):
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self._items: deque[T] = deque()
+        self._since = 0.0
+        """When the first of them came, on trio's clock."""
         self._has_items = trio.Event()
         self._has_room = trio.Event()
 
@@ -24,6 +30,8 @@ class Inbox(Generic[T]):
 
     def put(self, item: T) -> None:
         """Add what is bounded otherwise, and cannot wait."""
+        if not self._items:
+            self._since = trio.current_time()
         self._items.append(item)
         self._has_items.set()
 
@@ -33,14 +41,23 @@ class Inbox(Generic[T]):
             await self._has_room.wait()
         self.put(item)
 
-    async def wait(self, deadline: float) -> None:
-        """Until something is there, or it is a time on trio's clock."""
+    async def wait(self, deadline: float, gather_s_max: float = 0.0) -> None:
+        """Until something is there, or it is a time on trio's clock.
+
+        If the loop is so busy that the reader's turn comes late, it is left some rounds more, so
+        that more is there then: what is handled together costs less, and all are late anyway.
+        """
+        began_at = trio.current_time()
         if self._items:
             await trio.lowlevel.checkpoint()  # So that others get their turn however much there is.
         else:
             self._has_items = trio.Event()
             with trio.CancelScope(deadline=deadline):
                 await self._has_items.wait()
+        if self._items and gather_s_max:
+            late_s = trio.current_time() - max(began_at, self._since)
+            if late_s > LATE_S_MIN:
+                await trio.sleep(min(GATHER_ROUNDS * late_s, gather_s_max))
 
     def take(self) -> T | None:
         """The first that is there, if any."""

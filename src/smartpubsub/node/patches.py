@@ -21,6 +21,7 @@ from libp2p.custom_types import TProtocol
 from libp2p.host import ping
 from libp2p.io import msgio, utils
 from libp2p.io.exceptions import IncompleteReadError
+from libp2p.io.trio import TrioTCPStream
 from libp2p.network import swarm
 from libp2p.network.connection import swarm_connection
 from libp2p.network.exceptions import SwarmException
@@ -32,11 +33,14 @@ from libp2p.transport.tcp import tcp
 from libp2p.utils import varint
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.plain_frames import PlainFrames
 
 VERSION = "0.8.1"
 WINDOW_BYTES_MAX = 1 << 20
 """How much a peer may send on a stream before it is read."""
 WINDOW_POLL_S = 0.01
+READ_BYTES = 64 << 10
+"""What is taken from a socket at once, if so much has come."""
 
 _applied: list[str] = []
 
@@ -63,6 +67,9 @@ def apply(installed: str | None = None) -> None:
         d9_port_is_not_shared,
         d10_nothing_is_logged_unasked,
         d11_windows_are_not_told_of_every_read,
+        d12_socket_is_not_asked_for_each_piece,
+        d13_plain_frames_take_no_detour,
+        d14_what_has_come_is_read_at_once,
     ):
         patch()
 
@@ -103,7 +110,9 @@ def d4_write_waits_for_a_slow_reader() -> None:
             room = min(self.send_window, yamux.MAX_MESSAGE_SIZE - yamux.HEADER_SIZE)
             piece = data[sent : sent + room]
             self.send_window -= len(piece)
-            await self.conn._write_frame(_data_header(self.stream_id, len(piece)) + piece)
+            async with self.conn._write_lock:
+                header = _data_header(self.stream_id, len(piece))
+                await self.conn.secured_conn.write(header + piece)
             sent += len(piece)
 
     _replace(yamux.YamuxStream, "write", write)
@@ -182,6 +191,56 @@ def d11_windows_are_not_told_of_every_read() -> None:
             await self.send_window_update(more)
 
     _replace(yamux.YamuxStream, "_auto_tune_and_send_window_update", grow_when_half_is_used)
+
+
+def d12_socket_is_not_asked_for_each_piece() -> None:
+    """0.8.1 calls the system twice for each message: for two bytes of length, and for the rest."""
+    read_socket = TrioTCPStream.read
+
+    async def read(self: Any, n: int | None = None) -> bytes:
+        ahead: bytes = getattr(self, "ahead", b"") or await read_socket(self, READ_BYTES)
+        count = len(ahead) if n is None else n
+        self.ahead = ahead[count:]
+        return ahead[:count]
+
+    _replace(TrioTCPStream, "read", read)
+
+
+def d13_plain_frames_take_no_detour() -> None:
+    """0.8.1 takes two locks, a timeout and many texts for its log to bring a frame to a stream."""
+    handle_incoming = yamux.Yamux.handle_incoming
+
+    async def handle_others(self: Any) -> None:
+        self.secured_conn = PlainFrames(self, self.secured_conn, WINDOW_BYTES_MAX)
+        await handle_incoming(self)
+
+    _replace(yamux.Yamux, "handle_incoming", handle_others)
+
+
+def d14_what_has_come_is_read_at_once() -> None:
+    """0.8.1 takes a lock and writes texts for its log each time that a stream is read."""
+    read_slowly = yamux.YamuxStream.read
+
+    async def read(self: Any, n: int | None = -1) -> bytes:
+        conn = self.conn
+        while not (self.recv_closed or self.closed or conn.event_shutting_down.is_set()):
+            buffer, event = (
+                conn.stream_buffers.get(self.stream_id),
+                conn.stream_events.get(self.stream_id),
+            )
+            if buffer is None or event is None:
+                break
+            if buffer:
+                some = bytes(buffer[:n] if n and n > 0 else buffer)
+                del buffer[: len(some)]
+                await self._auto_tune_and_send_window_update(bytes_read=len(some))
+                return some
+            await event.wait()
+            if event is conn.stream_events.get(self.stream_id):
+                conn.stream_events[self.stream_id] = trio.Event()
+        return await read_slowly(self, n)
+
+    _replace(yamux.YamuxStream, "read", read)
 
 
 def _data_header(stream: int, length: int) -> bytes:

@@ -78,6 +78,16 @@ def test_who_may_only_ask_is_the_author_and_who_may_publish_the_publisher() -> N
     assert (event.id.publisher, event.publisher) == (BOB.peer, ANN.peer)
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_publisher_signs_all_but_its_own_signature(others: int) -> None:
+    topic, _ = ANN.topic(rules_ordered_by(ANN.peer))
+    event = ANN.event(topic, draft=BOB.draft(topic)) if others else ANN.event(topic)
+    fields = decode(event.block)
+
+    assert len(fields["signatures"]) == others + 1
+    assert event.signed() == encode({**fields, "signatures": fields["signatures"][:-1]})
+
+
 # --- forged ---
 
 

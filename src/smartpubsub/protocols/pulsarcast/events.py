@@ -46,6 +46,10 @@ _FIELDS = frozenset(
 )
 _METADATA = frozenset({"created", "protocolVersion", "start", "number", "height"})
 
+_SIGNATURE_BYTES_WRITTEN = len(encode(bytes(SIGNATURE_BYTES)))
+_LIST = encode([])[0]
+"""How a list begins; what is added to it is how much is in the list, if that is little."""
+
 _read: dict[bytes, TopicEvent] = {}
 
 
@@ -100,9 +104,14 @@ class TopicEvent:
     cid: Cid
 
     def signed(self) -> bytes:
-        """What the publisher signs."""
-        content = _content(self.draft, self.publisher, self.parents, self.height)
-        return encode({**content, "signatures": _signatures_before(self.draft, self.publisher)})
+        """What the publisher signs: the block as it is without that signature.
+
+        Signatures are what stands last in a block, so none of it has to be written again.
+        """
+        count = 1 if self.publisher == self.draft.id.publisher else 2
+        head = len(self.block) - count * _SIGNATURE_BYTES_WRITTEN - 1
+        others = self.block[head + 1 : -_SIGNATURE_BYTES_WRITTEN]
+        return self.block[:head] + bytes([_LIST + count - 1]) + others
 
     @property
     def topic(self) -> Cid:
