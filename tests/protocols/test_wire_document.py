@@ -98,6 +98,9 @@ SAID: dict[str, Part] = {
         "surf", 9, SURF, 300, ID, 5, None
     ),
     "`Recall` number 9, about the event": parts.Recall("surf", 9, SURF, 0, None, 0, ID),
+    "`Inherit`, three events of `surf` from the time 300 on": parts.Inherit(
+        "surf", 300, (parts.Span(300, 3, 5),), False
+    ),
     "`Recalled`, the event and more, the oldest of the time 300": parts.Recalled(
         "surf", 9, (EVENT,), True, 300
     ),

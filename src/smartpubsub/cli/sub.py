@@ -84,6 +84,12 @@ def tell_history(history: dict[str, Any]) -> None:
     else:
         earlier = counted(history["events"], "earlier event")
         click.echo(f"{earlier}; history reaches back to {history['kept_since']}", err=True)
+    if not history["is_whole"]:
+        click.echo(
+            "note: earlier events may be missing, for those who keep them have only just changed;"
+            " ask again in a minute",
+            err=True,
+        )
 
 
 def tell_dropped(missed: int) -> None:

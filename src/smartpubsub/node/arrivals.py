@@ -135,6 +135,8 @@ class Subscription:
         """Which events of before it begins with, if any."""
         self.recalled = 0
         """How many of them there were."""
+        self.is_whole = True
+        """Whether it is known that nothing is missing of the past that it began with."""
         self.kept_since: datetime | None = None
         """Of when the oldest event is that anybody keeps of those it asked; None if nobody does."""
         self.dropped = 0
@@ -239,6 +241,7 @@ class Subscription:
         self._is_catching_up = False
         self.recalled = told.given
         self.kept_since = time_of(told.oldest_us) if told.oldest_us else None
+        self.is_whole = told.is_whole
         for event in waiting:
             self.put(event)
 

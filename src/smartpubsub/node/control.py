@@ -20,11 +20,12 @@ with. What of a topic's history could not be had is in "gaps" of the answer; nul
 
 "payload" is in base 64; it, "wait", "keep" and "limit" may be left out. A subscribe may have
 "since", an event's id or a time, or "last", a number: then it begins with events of before, and the
-answer says in "history" how many there are, and since when any are kept. The answer has "ok" or
-"error". After that of a subscribe come lines with "event", and one with "end" if no more will come.
-A subscription ends with its connection, unless it is to be kept: then its events wait, the last of
-them, for the next subscribe to the same predicate. Events that a client does not take in time are
-dropped, the oldest first, and "dropped" says how many: the node waits for no client.
+answer says in "history" how many there are, since when any are kept, and whether it is known that
+none is missing. The answer has "ok" or "error". After that of a subscribe come lines with "event",
+and one with "end" if no more will come. A subscription ends with its connection, unless it is to be
+kept: then its events wait, the last of them, for the next subscribe to the same predicate. Events
+that a client does not take in time are dropped, the oldest first, and "dropped" says how many: the
+node waits for no client.
 
 Limits: a line has at most `LINE_BYTES_MAX` bytes, and a longer one ends the connection; a payload
 has at most `PAYLOAD_BYTES_MAX`; there are at most `CLIENT_COUNT_MAX` connections, and on each at
@@ -244,7 +245,11 @@ class _Client:
 def _begun(events: Subscription) -> dict[str, Any]:
     begun: dict[str, Any] = {"subscription": events.number, "was_there": events.was_there}
     if events.past is not None:
-        begun["history"] = {"events": events.recalled, "kept_since": _time(events.kept_since)}
+        begun["history"] = {
+            "events": events.recalled,
+            "kept_since": _time(events.kept_since),
+            "is_whole": events.is_whole,
+        }
     return begun
 
 

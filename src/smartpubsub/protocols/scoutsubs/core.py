@@ -25,6 +25,7 @@ from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
 from smartpubsub.protocols.scoutsubs.copying import Copying
 from smartpubsub.protocols.scoutsubs.history import History
+from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
 from smartpubsub.protocols.scoutsubs.keeping import Keeping
 from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
@@ -61,6 +62,7 @@ class ScoutSubs:
         office.offering = Offering(office)
         office.probing = Probing(office)
         office.history = History(office)
+        office.inheriting = Inheriting(office)
         office.recalling = Recalling(office)
         self._is_placed = False
         self._is_loaded = False
@@ -92,7 +94,8 @@ class ScoutSubs:
             parts.PulledOwn: lambda c, p: office.copying.on_pulled_own(c.peer, p),
             parts.Adopt: office.seeking.on_adopt,
             parts.Recall: lambda c, p: office.history.on_recall(c.peer, p),
-            parts.Recalled: lambda c, p: office.recalling.on_recalled(c.peer, p),
+            parts.Recalled: self._on_recalled,
+            parts.Inherit: lambda c, p: office.inheriting.on_inherit(c.peer, p),
             parts.Probe: lambda c, p: office.probing.on_probe(c.peer, p),
             parts.Alive: lambda c, p: office.probing.on_alive(c.peer, p),
         }
@@ -110,6 +113,7 @@ class ScoutSubs:
             "probe": office.probing.on_timer,
             "recover": office.copying.on_recover_timer,
             "recall": office.recalling.on_timer,
+            "inherit": office.inheriting.on_timer,
             "tick": self._tick,
         }
 
@@ -221,6 +225,10 @@ class ScoutSubs:
         self.office.seeking.on_rival(contact, part.attribute)
         self.office.keeping.on_record(contact.peer, part)
 
+    def _on_recalled(self, contact: Contact, part: parts.Recalled) -> None:
+        self.office.recalling.on_recalled(contact.peer, part)
+        self.office.inheriting.on_recalled(contact.peer, part)
+
     def _on_joined(self, known: int) -> None:
         if known:
             self.office.has_company = True
@@ -270,6 +278,7 @@ class ScoutSubs:
         office.storing.tick()
         office.offering.tick()
         office.history.tick()
+        office.inheriting.tick()
         office.probing.tick()
 
     def _expire(self, attribute: str) -> None:
@@ -319,6 +328,7 @@ class ScoutSubs:
             Bound("history of an attribute", history.longest, settings.history_count_max),
             Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
             Bound("subscriptions that read history", len(recalling), settings.recall_count_max),
+            Bound("history that is fetched", len(office.inheriting), settings.tree_count_max),
             Bound("peers with incomplete pieces", len(self._pieces), SENDER_COUNT_MAX),
             Bound("events before joining", len(self._early_events), records),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,11 +18,14 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Recall, Recalled
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, Recall, Recalled, Span
 from smartpubsub.seam import Peer
 
+SPAN_US = 60 * MINUTE
+"""Of how long a time events are counted together."""
 SKEW_US_MAX = 5 * MINUTE
 """How far clocks may differ. What is dated later is not kept: it would be the newest for long."""
+DIGEST_BYTES = 7
 MEMORY_BYTES = 1 << 10
 """About what an event takes in memory beside what it says."""
 
@@ -52,6 +56,10 @@ class History:
         """As they came."""
         self._places: dict[str, list[Place]] = {}
         """By attribute, in order."""
+        self._spans: dict[str, dict[int, Span]] = {}
+        """By attribute, and by when the span begins."""
+        self._whole_us: dict[str, int] = {}
+        """By attribute: from when on everything is here, as far as it is kept."""
         self.bytes_held = 0
 
     def __len__(self) -> int:
@@ -73,10 +81,39 @@ class History:
         if not 0 < event.created_us <= office.now + SKEW_US_MAX:
             office.refusals["history"] += 1
             return
+        if attribute not in self._places:
+            self._whole_us[attribute] = event.created_us
+            office.inheriting.on_first(attribute)
         self._kept[key] = event
         insort(self._places.setdefault(attribute, []), place_of(event))
+        self._count(event, attribute, 1)
         self.bytes_held += _size(event)
         self._make_room(attribute)
+
+    def inherit(self, event: Publication, attribute: str) -> None:
+        """Keep an event that others have kept before this node had to."""
+        office, settings = self._office, self._office.settings
+        key, places = (event.id, attribute), self._places.get(attribute, [])
+        is_old = event.created_us < office.now - settings.history_us_max
+        is_oldest = len(places) >= settings.history_count_max and place_of(event) < places[0]
+        if key in self._kept or is_old or is_oldest:
+            return
+        if self.bytes_held + _size(event) > settings.history_bytes_max or office.storing.is_full:
+            office.refusals["history"] += 1
+            return
+        self.keep(event, attribute)
+        if key in self._kept:
+            office.storing.keep_done(event, attribute)
+            if not places:  # What else there is has not come yet.
+                self.doubt(attribute)
+
+    def _count(self, event: Publication, attribute: str, by: int) -> None:
+        spans = self._spans.setdefault(attribute, {})
+        since_us = event.created_us - event.created_us % SPAN_US
+        _, count, digest = spans.get(since_us, Span(since_us, 0, 0))
+        spans[since_us] = Span(since_us, count + by, digest ^ _digest(event.id))
+        if not count + by:
+            del spans[since_us]
 
     def _make_room(self, attribute: str) -> None:
         settings = self._office.settings
@@ -91,8 +128,10 @@ class History:
         self.bytes_held -= _size(event)
         places = self._places[key[1]]
         del places[bisect_left(places, place_of(event))]
+        self._count(event, key[1], -1)
         if not places:
-            del self._places[key[1]]
+            del self._places[key[1]], self._spans[key[1]], self._whole_us[key[1]]
+            self._office.inheriting.forget(key[1])
         self._office.storing.drop_done(key)
 
     def on_done(self, key: EventKey) -> None:
@@ -108,6 +147,9 @@ class History:
             self.keep(event, attribute)
             if (event.id, attribute) not in self._kept:
                 self._office.storing.drop_record((event.id, attribute))
+        for attribute in self._places:  # Something may have been published meanwhile.
+            self._office.inheriting.forget(attribute)
+            self.doubt(attribute)
 
     def tick(self) -> None:
         """Once in a while: forget what is too old."""
@@ -115,6 +157,36 @@ class History:
         for attribute, places in list(self._places.items()):
             for place in places[: bisect_left(places, place_before(oldest_us))]:
                 self._drop((place.id, attribute))
+
+    # --- how much there is ---
+
+    @property
+    def attributes(self) -> list[str]:
+        """The attributes of which something is kept."""
+        return [*self._places]
+
+    def spans(self, attribute: str) -> tuple[Span, ...]:
+        """What is kept of an attribute, hour by hour."""
+        return tuple(sorted(self._spans.get(attribute, {}).values()))
+
+    def oldest_us(self, attribute: str) -> int:
+        """Of when the oldest event is that is kept of an attribute; 0 if there is none."""
+        places = self._places.get(attribute)
+        return places[0].created_us if places else 0
+
+    def whole_us(self, attribute: str) -> int:
+        """From when on everything is here that is kept of an attribute; 0 if that is not known."""
+        return self._whole_us.get(attribute, 0)
+
+    def trust(self, attribute: str, whole_us: int) -> None:
+        """Everything is here from a time on, if not from before that; 0 for nothing new."""
+        if attribute in self._places and whole_us:
+            known_us = self._whole_us[attribute]
+            self._whole_us[attribute] = min(known_us or whole_us, whole_us)
+
+    def doubt(self, attribute: str) -> None:
+        """This node may have missed something of an attribute."""
+        self._whole_us[attribute] = 0
 
     # --- telling ---
 
@@ -126,10 +198,10 @@ class History:
         """What is kept of what is asked for, as much as goes in one message."""
         attribute = part.attribute
         places = self._places.get(attribute, [])
-        oldest_us = places[0].created_us if places else 0
+        oldest_us, whole_us = self.oldest_us(attribute), self.whole_us(attribute)
         if part.about is not None:
             found = self._about(attribute, part.about)
-            return Recalled(attribute, part.number, found, False, oldest_us)
+            return Recalled(attribute, part.number, found, False, oldest_us, whole_us)
         first = bisect_right(places, place_before(part.since_us, part.after))
         matching = self._matching(attribute, islice(places, first, None), part.predicate)
         if part.newest:
@@ -137,7 +209,7 @@ class History:
             newest = islice(self._matching(attribute, backwards, part.predicate), part.newest)
             matching = reversed([*newest])
         events, has_more = self._page(matching)
-        return Recalled(attribute, part.number, events, has_more, oldest_us)
+        return Recalled(attribute, part.number, events, has_more, oldest_us, whole_us)
 
     def _about(self, attribute: str, about: EventId) -> tuple[Publication, ...]:
         for _, id in self._places.get(attribute, ()):
@@ -165,6 +237,11 @@ class History:
                 return tuple(events), True
             events.append(event)
         return tuple(events), False
+
+
+def _digest(id: EventId) -> int:
+    written = id.publisher + id.incarnation.to_bytes(8, "big") + id.number.to_bytes(8, "big")
+    return int.from_bytes(blake2b(written, digest_size=DIGEST_BYTES).digest(), "big")
 
 
 def _size(event: Publication) -> int:

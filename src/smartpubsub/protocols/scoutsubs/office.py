@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.announcing import Announcing
     from smartpubsub.protocols.scoutsubs.copying import Copying
     from smartpubsub.protocols.scoutsubs.history import History
+    from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
     from smartpubsub.protocols.scoutsubs.keeping import Keeping
     from smartpubsub.protocols.scoutsubs.offering import Offering
     from smartpubsub.protocols.scoutsubs.probing import Probing
@@ -57,6 +58,7 @@ class Office:
     offering: Offering
     probing: Probing
     history: History
+    inheriting: Inheriting
     recalling: Recalling
 
     def __init__(

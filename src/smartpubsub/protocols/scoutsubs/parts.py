@@ -267,6 +267,26 @@ class Recalled(NamedTuple):
     has_more: bool
     oldest_us: int
     """Of when the oldest event is that is kept of the attribute; 0 if none is."""
+    whole_us: int = 0
+    """From when on I have all that anybody keeps of it; 0 if I do not know."""
+
+
+class Span(NamedTuple):
+    """How many events of an hour somebody keeps, and a digest of which they are."""
+
+    since_us: int
+    amount: int
+    digest: int
+
+
+class Inherit(NamedTuple):
+    """This is what I keep of an attribute; what do you?"""
+
+    attribute: str
+    whole_us: int
+    spans: tuple[Span, ...]
+    is_answer: bool
+    """Whether you have told me, so that I do not ask."""
 
 
 # --- is anybody there ---
@@ -323,6 +343,7 @@ Part: TypeAlias = (
     | Adopt
     | Recall
     | Recalled
+    | Inherit
     | Probe
     | Alive
     | Piece

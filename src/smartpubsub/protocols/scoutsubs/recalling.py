@@ -48,6 +48,8 @@ class CaughtUp(NamedTuple):
     oldest_us: int
     """Of when the oldest event is that anybody keeps, matching or not; 0 if nobody keeps any."""
     problem: str = ""
+    is_whole: bool = True
+    """Whether it is known that nothing is missing but what nobody is to keep any more."""
 
 
 @dataclass(slots=True)
@@ -85,6 +87,8 @@ class _Reader:
     """What has come meanwhile."""
     size: int = 0
     oldest_us: int = 0
+    whole_us: int = 0
+    """From when on somebody has everything; 0 if nobody knows."""
 
 
 class Recalling:
@@ -195,8 +199,7 @@ class Recalling:
     def _ask(self, reader: _Reader, peer: Peer) -> None:
         office, source = self._office, reader.sources[peer]
         if not source.question:  # Otherwise the same again, to which an answer may be on its way.
-            self._last_question += 1
-            source.question = self._last_question
+            source.question = self.new_question()
         # Whoever has begun to tell of the newest goes on from where it is.
         is_first = source.after == reader.after
         part = Recall(
@@ -212,6 +215,11 @@ class Recalling:
             self._take(reader, peer, office.history.answer(part))
         else:
             office.say(peer, part)
+
+    def new_question(self) -> int:
+        """A number for a question about what others keep."""
+        self._last_question += 1
+        return self._last_question
 
     def _wait(self, reader: _Reader) -> None:
         office = self._office
@@ -259,6 +267,8 @@ class Recalling:
         source.question = source.tries = 0
         if part.oldest_us:
             reader.oldest_us = min(reader.oldest_us or part.oldest_us, part.oldest_us)
+        if part.whole_us:
+            reader.whole_us = min(reader.whole_us or part.whole_us, part.whole_us)
         if reader.after is None:
             self._take_first(reader, source, part)
             return
@@ -310,7 +320,17 @@ class Recalling:
         if reader.past.last:
             events = events[-reader.past.last :]
         self._hand_over(reader, events)
-        self._office.deliver(CaughtUp(reader.number, len(events), reader.oldest_us))
+        is_whole = self._is_whole(reader, events)
+        told = CaughtUp(reader.number, len(events), reader.oldest_us, is_whole=is_whole)
+        self._office.deliver(told)
+
+    def _is_whole(self, reader: _Reader, events: list[Publication]) -> bool:
+        """Whether somebody has had everything since the time from which it is wanted."""
+        assert reader.after is not None
+        has_as_many = bool(events) and len(events) == reader.past.last
+        first_us = events[0].created_us if has_as_many else reader.after.created_us
+        first_us = max(first_us, reader.oldest_us)
+        return not reader.oldest_us or 0 < reader.whole_us <= first_us
 
     def _hand_over(self, reader: _Reader, events: list[Publication]) -> None:
         """Deliver the past and what has come meanwhile, in one order and each once."""

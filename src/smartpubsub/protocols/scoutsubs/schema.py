@@ -41,6 +41,7 @@ _PART_FIELDS = [
     field("piece", 24, "message Piece"),
     field("recall", 25, "message Recall"),
     field("recalled", 26, "message Recalled"),
+    field("inherit", 27, "message Inherit"),
 ]
 
 _PEER_FIELDS = [field("id", 1, "bytes"), field("addrs", 2, "bytes", repeated=True)]  # As kad-dht.
@@ -204,6 +205,20 @@ _FILE = FileDescriptorProto(
             field("events", 3, "bytes", repeated=True),
             field("has_more", 4, "bool"),
             field("oldest_us", 5, "uint64"),
+            field("whole_us", 6, "uint64"),
+        ),
+        _message(
+            "Span",
+            field("since_us", 1, "uint64"),
+            field("amount", 2, "uint64"),
+            field("digest", 3, "uint64"),
+        ),
+        _message(
+            "Inherit",
+            field("attribute", 1, "string"),
+            field("whole_us", 2, "uint64"),
+            field("spans", 3, "message Span", repeated=True),
+            field("is_answer", 4, "bool"),
         ),
         _message("Probe", field("number", 1, "uint64")),
         _message(

@@ -232,6 +232,17 @@ def _recalled(part: parts.Recalled) -> int:
         + sum([field_bytes(event.wire_bytes) for event in part.events])
         + of_flag(part.has_more)
         + of_number(part.oldest_us)
+        + of_number(part.whole_us)
+    )
+
+
+def _inherit(part: parts.Inherit) -> int:
+    spans = [sum(map(of_number, span)) for span in part.spans]
+    return (
+        of_text(part.attribute)
+        + of_number(part.whole_us)
+        + sum(map(field_bytes, spans))
+        + of_flag(part.is_answer)
     )
 
 
@@ -267,6 +278,7 @@ _SIZES: dict[type, Callable[[Any], int]] = {
     parts.Elsewhere: _elsewhere,
     parts.Recall: _recall,
     parts.Recalled: _recalled,
+    parts.Inherit: _inherit,
 }
 
 _WITH_LONG_TAG = frozenset(
@@ -282,6 +294,7 @@ _WITH_LONG_TAG = frozenset(
         parts.Piece,
         parts.Recall,
         parts.Recalled,
+        parts.Inherit,
     }
 )
 """Those whose number in a bundle is beyond 15."""

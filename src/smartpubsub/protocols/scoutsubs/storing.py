@@ -65,6 +65,12 @@ class Storing:
         self._put(_RECORD + name, _counted(owner) + _SINCE.pack(began_us) + content)
         self._drop(_DONE + name)
 
+    def keep_done(self, event: Publication, attribute: str) -> None:
+        """Store an event that others have brought to an end, and that stays here."""
+        age_ms = max(0, self._office.now - event.created_us) // MS
+        self.keep_record(Record(event, attribute, 0, False, age_ms), self._office.own.peer)
+        self.mark_done((event.id, attribute))
+
     def drop_record(self, key: EventKey) -> None:
         """Everybody has an event, and nobody will ask for it."""
         name = _named(key)

@@ -16,7 +16,7 @@ from smartpubsub.protocols import wire_fields as fields
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.rpc_wire import event_bytes
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record
+from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record, Span
 from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer, PartBuffer
 from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any
 
@@ -96,7 +96,7 @@ _WRITE: dict[str, Write] = {
     **dict.fromkeys(("added", "removed", "filters", "others"), _predicates_written),
     **dict.fromkeys(("contact", "direct", "go_to"), fields.contact_written),
     "backups": fields.contacts_written,
-    **dict.fromkeys(("children", "records", "holders"), _each_written),
+    **dict.fromkeys(("children", "records", "holders", "spans"), _each_written),
     "trees": _trees_written,
 }
 """By the names of fields, which mean the same in all parts; others are written as they are."""
@@ -152,10 +152,11 @@ def _tree(buffer: Any, taken: Taken) -> tuple[str, tuple[ChildCopy, ...]]:
 _NUMBERS = (
     *("incarnation", "version", "in_force", "previous", "number"),
     *("age_ms", "root_ms", "place", "pieces", "since_us", "oldest_us", "newest"),
+    *("whole_us", "amount", "digest"),
 )
 _FLAGS = (
     *("is_retry", "wants_whole", "wants_all", "is_resend"),
-    *("is_root", "is_whole", "was_root", "is_full", "has_more"),
+    *("is_root", "is_whole", "was_root", "is_full", "has_more", "is_answer"),
 )
 
 _READ: dict[str, Read] = {
@@ -181,6 +182,7 @@ _READ: dict[str, Read] = {
     **dict.fromkeys(("added", "removed", "filters", "others"), each(fields.predicate)),
     "children": _children,
     "records": each(_of(Record)),
+    "spans": each(_of(Span)),
     "trees": each(_tree),
 }
 """By the names of fields, which mean the same in all parts."""
