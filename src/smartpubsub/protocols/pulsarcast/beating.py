@@ -10,6 +10,8 @@ from smartpubsub.seam import Peer
 
 BEATS_UNHEARD_MAX = 4
 """A child that is silent for so many beats is forgotten; if it is there it will join again."""
+BEATS_LATE_MAX = 12
+"""So many if it is there, and only what it says of the topic is late."""
 
 
 class Beating:
@@ -22,8 +24,11 @@ class Beating:
         """Tell the parent what the node has, and see whether the parent is still there."""
         settings, now = self._office.settings, self._office.now
         unheard_us = now - BEATS_UNHEARD_MAX * settings.beat_us
-        for peer in [p for p, child in room.children.items() if child.heard_us < unheard_us]:
-            del room.children[peer]
+        late_us = now - BEATS_LATE_MAX * settings.beat_us
+        for peer, child in list(room.children.items()):
+            is_there = self._office.has_heard_from(peer, unheard_us) and child.heard_us >= late_us
+            if child.heard_us < unheard_us and not is_there:
+                del room.children[peer]
         if self._office.joining.leave_if_unwanted(room):
             return
         if not room.silent_beats:
@@ -53,7 +58,13 @@ class Beating:
 
     def on_parent_timer(self, room: Room) -> None:
         """The parent should have answered."""
-        if room.silent_beats:
+        if not room.silent_beats or room.parent is None:
+            return
+        if self._office.has_heard_from(room.parent.peer, room.beat_sent_us):
+            # It is there, and its answer comes when it has got round to it. Where all are busy, to
+            # ask again would only give them more to do.
+            room.silent_beats = 0
+        else:
             self._probe(room)
             self._office.joining.attach(room)
 
@@ -86,9 +97,10 @@ class Beating:
         self._office.finding.hear_of_version(room, part.topic, contact.peer)
         child = room.children.get(contact.peer)
         if room.parent is not None and room.parent.peer == contact.peer:
-            if room.silent_beats and not part.wants_answer:
+            if room.beat_sent_us and not part.wants_answer:
                 self._office.heard_answer(self._office.now - room.beat_sent_us)
                 self._office.cancel_timer(("parent", room.id))
+                room.beat_sent_us = 0
             room.silent_beats = 0
         elif child is not None:
             child.heard_us, child.below = self._office.now, part.below

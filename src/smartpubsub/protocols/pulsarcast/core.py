@@ -273,6 +273,7 @@ class Pulsarcast:
 
     def _on_parcel(self, contact: Contact, said: tuple[parts.Part, ...]) -> None:
         self.office.has_company = True
+        self.office.hear_from(contact.peer)
         for part in said:
             self._on_part[type(part)](contact, part)
 

@@ -26,6 +26,8 @@ from smartpubsub.seam import Peer
 
 REDIRECTS_MAX = 64
 CLOSEST_LOOKED_AT = 5
+BUSY_TRIES_MAX = 4
+"""How often more somebody is asked who does not answer but is there."""
 
 
 class Joining:
@@ -100,14 +102,18 @@ class Joining:
         part = Join(room.id, room.topic.cid, room.below())
         self._office.say(room.joining.peer, part)
         room.beat_sent_us = self._office.now
-        self._office.set_timer(("join", room.id), self._office.patience_us)
+        # Who is asked for the fourth time is there, and busy.
+        again = max(0, room.tries - self._office.settings.tries_max)
+        self._office.set_timer(("join", room.id), self._office.patience_us << again)
 
     def on_join_timer(self, room: Room) -> None:
         """Whoever was asked to be the parent has not answered."""
         if room.joining is None:
             return
         room.tries += 1
-        if room.tries <= self._office.settings.tries_max:
+        tries_max = self._office.settings.tries_max
+        is_there = self._office.has_heard_from(room.joining.peer, room.beat_sent_us)
+        if room.tries <= tries_max + (BUSY_TRIES_MAX if is_there else 0):
             self._join(room)
             return
         self.avoid(room, room.joining.peer)

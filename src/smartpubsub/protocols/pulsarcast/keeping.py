@@ -136,8 +136,12 @@ class Keepers:
     def _set_timer(self, room: Room) -> None:
         if not room.keep_is_set:
             room.keep_is_set = True
-            wait_us = max(self._office.settings.keep_us, 4 * self._office.answer_us)
-            self._office.set_timer(("keep", room.id), wait_us)
+            self._office.set_timer(("keep", room.id), self._wait_us)
+
+    @property
+    def _wait_us(self) -> int:
+        """How long keepers are waited for."""
+        return max(self._office.settings.keep_us, 4 * self._office.answer_us)
 
     def on_timer(self, room: Room) -> None:
         """Look whether keepers have answered; those who have not may be none any more."""
@@ -145,9 +149,17 @@ class Keepers:
         if not room.keeping:
             return
         self._set_timer(room)
-        late_us = self._office.now - self._office.settings.keep_us
-        if any(keeping.called_us <= late_us for keeping in room.keeping.values()):
+        late_us = self._office.now - self._wait_us
+        late = [keeping for keeping in room.keeping.values() if keeping.called_us <= late_us]
+        if late and not self._is_on_its_way(room, late, late_us):
             self.find(room)
+
+    def _is_on_its_way(self, room: Room, late: list[Keeping], late_us: int) -> bool:
+        """Whether those who have not answered are there, and may just be busy."""
+        asked_us = min(keeping.called_us for keeping in late)
+        owing = [c.peer for c in room.keepers if any(c.peer not in k.kept_by for k in late)]
+        are_there = all(self._office.has_heard_from(peer, late_us) for peer in owing)
+        return bool(owing) and are_there and asked_us > late_us - self._wait_us
 
     def on_kept(self, peer: Peer, part: Kept) -> None:
         """A keeper has events."""

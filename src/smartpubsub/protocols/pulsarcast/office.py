@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 NAME = "pulsarcast"
 
-_RTT_SHARE = 8
-"""How much of an average is the newest."""
+_UP_SHARE, _DOWN_SHARE = 2, 8
+"""What part of an average is the newest: who is late now may be later next time."""
+_HEARD_COUNT_MAX = 4_096
 
 
 class Office:
@@ -83,6 +84,8 @@ class Office:
         """Events that were linked to and that nobody had."""
         self.answer_us = settings.grace_us // 2
         """How long neighbours take to answer, on average."""
+        self._heard_us: dict[Peer, int] = {}
+        """When others were last heard from, the latest last."""
         self._effects: list[Effect] = []
         self._queues: dict[Peer, list[Part]] = {}
         self._lookups: dict[int, Callable[[object], None]] = {}
@@ -136,9 +139,21 @@ class Office:
         """Count something that is not taken."""
         self.refused[error.reason.value] += 1
 
+    def hear_from(self, peer: Peer) -> None:
+        """Somebody has said something, whatever it is."""
+        self._heard_us.pop(peer, None)
+        self._heard_us[peer] = self.now
+        if len(self._heard_us) > _HEARD_COUNT_MAX:
+            del self._heard_us[next(iter(self._heard_us))]
+
+    def has_heard_from(self, peer: Peer, since_us: int) -> bool:
+        """Whether somebody was there after a time."""
+        return self._heard_us.get(peer, since_us) > since_us
+
     def heard_answer(self, after_us: int) -> None:
         """A neighbour has answered after some time."""
-        self.answer_us += (after_us - self.answer_us) // _RTT_SHARE
+        share = _UP_SHARE if after_us > self.answer_us else _DOWN_SHARE
+        self.answer_us += (after_us - self.answer_us) // share
 
     @property
     def patience_us(self) -> int:

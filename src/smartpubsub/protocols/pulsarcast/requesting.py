@@ -37,6 +37,8 @@ class _Line:
     last_turn: int = 0
     asked: int = 0
     """How often in a row nothing was heard."""
+    has_progress: bool = False
+    """Whether anything was answered since the timer was set."""
     is_set: bool = False
 
 
@@ -108,7 +110,11 @@ class Requesting:
         if line is None:
             return
         line.is_set = False
-        if line.open:
+        if line.open and line.has_progress:
+            # The publisher takes them in turn, and is busy with those before.
+            line.has_progress = False
+            self._set_timer(room, line)
+        elif line.open:
             line.asked += 1
             for turn in list(line.open)[:RESENT_AT_ONCE_MAX]:
                 self._send(room, line, turn)
@@ -122,7 +128,7 @@ class Requesting:
         draft = line.open.pop(part.turn, None)
         if draft is None:
             return
-        line.asked = 0
+        line.asked, line.has_progress = 0, True
         self._office.storing.forget_request(draft)
         refusal = part.refusal
         self._office.deliver(Refused(draft.id, refusal) if refusal else Published(draft.id))

@@ -91,6 +91,7 @@ class Room:
     redirects: int = 0
     silent_beats: int = 0
     beat_sent_us: int = 0
+    """When what has no answer yet was last asked of the parent, or of who is to be it."""
     children: dict[Peer, Child] = field(default_factory=dict)
     waiting: dict[Peer, tuple[Contact, int]] = field(default_factory=dict)
     avoided: dict[Peer, int] = field(default_factory=dict)

@@ -34,9 +34,8 @@ class Spreading:
         if room is None:
             self._on_unknown_version(peer, event)
             return
-        if room.parent is not None and room.parent.peer == peer:
-            room.silent_beats = 0  # It is there, whatever has become of its answers.
-        elif peer not in room.children:
+        is_parent = room.parent is not None and room.parent.peer == peer
+        if not is_parent and peer not in room.children:
             office.say(peer, Leave(room.id))  # It takes this node for its child.
         if event.cid in room.log.events:
             if event.cid in room.unspread:
