@@ -187,8 +187,8 @@ def _contacts_in_packet(part: fast.Question | fast.Answer) -> Iterator[Contact]:
             yield from closer
         case fast.Join(request=request) | fast.Search(watch=fast.Request() as request):
             yield request.contact
-        case fast.Watchers(requests, _, closer):
-            yield from (request.contact for request in requests)
+        case fast.Watchers(watched, _, closer):
+            yield from (entry.request.contact for entry in watched)
             yield from closer
         case fast.CopyBoard(_, posted, watched):
             yield from (entry.notice.contact for entry in posted)

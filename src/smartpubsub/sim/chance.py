@@ -35,7 +35,7 @@ HEALED_US = REFRESH_US + 2 * MINUTE
 """How long after the other events a split is sure to have ended a refresh cycle ago."""
 
 RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
-"""How often filters are renewed."""
+"""How often filters, memberships and notices are renewed."""
 FAN_OUTS = (4, 4, 2, 0)
 PIECES_BYTES = (512 << 10, 512 << 10, 100)
 """How much goes in one message of what is sent in pieces."""
@@ -92,6 +92,7 @@ def chance(seed: int, protocol: str) -> Chance:
     rng = stream(seed, "fuzz", "more")
     length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
     newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
+    renew_us = rng.choice(RENEWALS_US)
     return Chance(
         options=RunOptions(
             protocol=protocol,
@@ -99,11 +100,12 @@ def chance(seed: int, protocol: str) -> Chance:
                 variant=variant,
                 backups=backups,
                 overrides={
-                    "renew_us": rng.choice(RENEWALS_US),
+                    "renew_us": renew_us,
                     "fan_out_max": rng.choice(FAN_OUTS),
                     "piece_bytes_max": rng.choice(PIECES_BYTES),
                     "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
                 },
+                fast={"renew_us": renew_us},
             ),
             nodes=nodes,
             seed=seed,

@@ -158,3 +158,29 @@ def test_members_that_do_not_renew_lapse() -> None:
     event = nodes.publish("surf")
     nodes.run(5)
     assert nodes.items(Confirmed) == [Confirmed(event)]
+
+
+def test_who_is_gone_lapses_with_its_search_though_an_owner_hears_of_it_late() -> None:
+    nodes = FastNodes(6, replace(HERE, renew_us=60 * SECOND))
+    nodes.subscribe(1, "surf")
+    gone_us = nodes.world.now
+    nodes.crash(1)
+    nodes.run(90)
+    group = nodes.create("surf")
+    assert len(group.book) == 1  # Who knows whether it comes back?
+    nodes.run_until(lambda: len(group.book) == 0, seconds=120)
+    assert nodes.world.now - gone_us <= 150 * SECOND
+
+
+def test_who_is_gone_lapses_though_the_owner_starts_again() -> None:
+    nodes, _ = crowd(6, replace(HERE, renew_us=60 * SECOND))
+    gone_us = nodes.world.now
+    nodes.crash(1)
+    nodes.run(90)
+    nodes.crash(OWNER)
+    nodes.world.restart(nodes.host(OWNER))
+    nodes.run_until(lambda: bool(nodes.fast(OWNER).office.owning.groups))
+    group = nodes.group("surf")
+    assert len(group.book) == 5
+    nodes.run_until(lambda: len(group.book) == 4, seconds=120)
+    assert nodes.world.now - gone_us <= 150 * SECOND

@@ -29,6 +29,7 @@ EVENT = Publication.of(EventId(b"peer", 2, 300), SURF, b"hi", b"sig")
 numbers = st.sampled_from([0, 1, 127, 128, (1 << 63) - 1]) | st.integers(0, (1 << 63) - 1)
 flags = st.booleans()
 hops = st.integers(0, 2)
+texts = st.text(max_size=40)
 signatures = st.binary(max_size=64)
 predicates = said().map(predicate)
 some_predicates = st.lists(predicates, max_size=3).map(tuple)
@@ -44,6 +45,7 @@ requests = st.builds(
     numbers,
     signatures,
 )
+watched = st.builds(parts.Watched, requests, numbers)
 groups = st.builds(GroupId, peers, predicates)
 charges = st.builds(parts.Charge, contacts, some_predicates)
 
@@ -53,14 +55,22 @@ def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object,
 
 
 BY_KIND = {
-    parts.Notify: st.builds(parts.Notify, predicates, publications, hops, flags),
+    parts.Notify: st.builds(parts.Notify, predicates, publications, hops, flags, numbers),
     parts.Got: st.builds(parts.Got, flags),
-    parts.Relay: st.builds(parts.Relay, predicates, numbers, publications, some_peers, flags),
+    parts.Relay: st.builds(
+        parts.Relay,
+        predicates,
+        numbers,
+        publications,
+        some_peers,
+        flags,
+        some(st.builds(parts.Turn, peers, numbers)),
+    ),
     parts.Confirmed: st.builds(parts.Confirmed, some_peers),
     parts.Working: st.builds(parts.Working),
     parts.NotHelping: st.builds(parts.NotHelping),
     parts.Join: st.builds(parts.Join, predicates, requests, signatures),
-    parts.Joined: st.builds(parts.Joined, st.text(max_size=40)),
+    parts.Joined: st.builds(parts.Joined, texts),
     parts.Recruit: st.builds(parts.Recruit, predicates, numbers, numbers),
     parts.Agreed: st.builds(parts.Agreed, numbers),
     parts.Delegate: st.builds(
@@ -77,20 +87,21 @@ BY_KIND = {
         st.none() | groups,
         st.just(b"") | st.binary(min_size=32, max_size=32),
     ),
-    parts.Listed: st.builds(parts.Listed, some(notices), flags, some(contacts)),
+    parts.Listed: st.builds(parts.Listed, some(notices), flags, some(contacts), texts),
     parts.Advertise: st.builds(parts.Advertise, names(), notices, st.just(b"") | peers),
-    parts.Watchers: st.builds(parts.Watchers, some(requests), flags, some(contacts)),
+    parts.Watchers: st.builds(parts.Watchers, some(watched), flags, some(contacts), texts),
     parts.Unwatch: st.builds(parts.Unwatch, names(), predicates),
     parts.CopyBoard: st.builds(
         parts.CopyBoard,
         names(),
         some(st.builds(parts.Posted, notices, numbers)),
-        some(st.builds(parts.Watched, requests, numbers)),
+        some(watched),
     ),
     parts.Pull: st.builds(parts.Pull, names()),
     parts.Invite: st.builds(parts.Invite, notices),
     parts.Measure: st.builds(parts.Measure, some(contacts)),
     parts.Measured: st.builds(parts.Measured, some(numbers)),
+    parts.Expect: st.builds(parts.Expect, numbers, numbers),
     parts.Keep: st.builds(parts.Keep, peers, predicates, publications),
 }
 packets = st.builds(Packet, numbers, st.one_of(*BY_KIND.values()))

@@ -91,9 +91,9 @@ class Advertising:
             return
         if part.refusal:
             turn.refused.setdefault(attribute, {})[keeper] = part.refusal
-        self._office.owning.take_watchers(turn.group, turn.notice, part.requests)
-        if part.is_more and part.requests:
-            self._ask(turn, attribute, keeper, part.requests[-1].contact.peer)
+        self._office.owning.take_watchers(turn.group, turn.notice, part.watched)
+        if part.is_more and part.watched:
+            self._ask(turn, attribute, keeper, part.watched[-1].request.contact.peer)
         else:
             turn.told[attribute][keeper] = True
             self._tell(turn, attribute, self._office.trusted(part.closer))

@@ -74,13 +74,13 @@ class Boards:
         board.post(notice, office.now + 2 * office.settings.renew_us)
         waiting = sorted(
             (
-                request
-                for (peer, predicate), (request, _) in board.watches.items()
+                Watched(request, _life_s(until, office.now))
+                for (peer, predicate), (request, until) in board.watches.items()
                 if peer > part.after and finds(predicate, notice.predicate)
             ),
-            key=lambda request: request.contact.peer,
+            key=_who,
         )
-        page, is_more = _page(waiting, lambda r: r.contact.peer, office.settings.page_count)
+        page, is_more = _page(waiting, _who, office.settings.page_count)
         closer = self._closer(part.attribute)
         office.answer(contact.peer, number, Watchers(page, is_more, closer))
 
@@ -310,6 +310,10 @@ def _page(entries: list[T], key: Callable[[T], object], count: int) -> tuple[tup
             return tuple(taken), True
         taken += equal
     return tuple(taken), False
+
+
+def _who(watched: Watched) -> Peer:
+    return watched.request.contact.peer
 
 
 def _pages(entries: list[T], count: int) -> Iterable[tuple[T, ...]]:

@@ -30,6 +30,7 @@ from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.fastdelivery.signatures import signed_invitation
 from smartpubsub.protocols.fastdelivery.spreading import Spreading
+from smartpubsub.protocols.fastdelivery.turns import Turns
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
@@ -84,6 +85,7 @@ class FastDelivery:
         office.joining = Joining(office)
         office.owning = Owning(office)
         office.spreading = Spreading(office)
+        office.turns = Turns(office)
         office.helping = Helping(office)
         office.measuring = Measuring(office)
         office.keeping = Keeping(office)
@@ -106,6 +108,7 @@ class FastDelivery:
             parts.Invite: office.joining.on_invite,
             parts.Measure: office.measuring.on_measure,
             parts.Keep: office.keeping.on_keep,
+            parts.Expect: office.spreading.on_expect,
             parts.Ping: lambda contact, number, _: office.answer(
                 contact.peer, number, parts.Done()
             ),
@@ -245,8 +248,8 @@ class FastDelivery:
                 self._on_packet(Contact.of(peer, addresses), packet)
             case TimerFired((_, "ask", int(number))):
                 office.on_ask_timer(number)
-            case TimerFired((_, "held")):
-                office.spreading.on_held_timer()
+            case TimerFired((_, "turns")):
+                office.turns.on_timer()
             case TimerFired((_, "tick")):
                 self._tick()
             case Told(Found() as found):
@@ -324,6 +327,7 @@ class FastDelivery:
             Bound("fan-out", fan_out, settings.fan_out_max),
             Bound("members served for others", office.helping.charge_count, settings.capacity),
             Bound("open events", len(office.spreading.open), settings.open_count_max),
+            Bound("events before their turn", office.turns.held_count, settings.held_count_max),
             Bound("boards", len(office.boards.boards), settings.board_count_max),
             Bound("events kept for others", office.keeping.kept_count, settings.kept_count_max),
         )

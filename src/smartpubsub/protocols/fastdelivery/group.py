@@ -34,8 +34,10 @@ class Record:
     event: Publication
     group: Group
     wants_all: bool
-    waiting: dict[Peer, None] = field(default_factory=dict)
-    """Who has not confirmed it."""
+    waiting: dict[Peer, int] = field(default_factory=dict)
+    """Who has not confirmed it, and which event each is to have before; 0 for none."""
+    sent: dict[Peer, Peer | None] = field(default_factory=dict)
+    """Whom of them it was sent to, and by whom it is on its way now; None if it is not."""
     is_published: bool = False
 
 
@@ -61,3 +63,17 @@ class Group:
     last_delegation: int = 0
     last_region: int = 0
     wants: Wants = field(default_factory=Wants)
+
+    def difference(self, is_advertised: bool, is_private: bool, contract: Contract) -> str:
+        """Why it is not the group that is wanted, if it is not; nobody is let in by mistake."""
+        if self.is_private != is_private:
+            kind = "private" if self.is_private else "not private"
+            return f"it is there already and {kind}, and stays so; make another group"
+        if self.is_advertised != is_advertised:
+            kind = (
+                "is advertised already" if self.is_advertised else "is not advertised; advertise it"
+            )
+            return f"it is there already and {kind}"
+        if self.contract is not everybody_may and contract is everybody_may:
+            return "it is there already, and its owner decides who may join; say who decides now"
+        return ""

@@ -173,16 +173,20 @@ class Helping:
         if post is None:
             office.answer(contact.peer, number, NotHelping())
             return
-        if not part.only or office.own.peer in part.only:
-            office.local.deliver(event, 1)
+        priors = dict(part.turns)
         wanting = post.interested(part)
         work = self._works[key] = _Work(dict.fromkeys(wanting))
-        notify = Notify(part.group, event, 2, part.is_resend)
+        own = office.own.peer
+        if not part.only or own in part.only:
+            work.waiting[own] = None
+            office.turns.take(event, 1, priors.get(own, 0), key, partial(self._end, key, own))
+        elif not wanting:
+            self._check(key, work)
         for peer in wanting:
+            notify = Notify(part.group, event, 2, part.is_resend, priors.get(peer, 0))
             office.ask(
                 peer, notify, partial(self._on_got, key, peer), partial(self._miss, key, peer)
             )
-        self._check(key, work)
 
     def _on_got(self, key: tuple[Peer, int], peer: Peer, part: Answer) -> None:
         if isinstance(part, Got) and not part.is_wanted:

@@ -25,6 +25,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Notice,
     Notify,
     Unwatch,
+    Working,
 )
 from smartpubsub.protocols.fastdelivery.searching import Inquiry
 from smartpubsub.protocols.fastdelivery.shapes import finds
@@ -330,9 +331,11 @@ class Joining:
             return
         is_member = self.is_member(GroupId(event.id.publisher, part.group))
         is_wanted = is_member or office.local.wants(event.predicate)
-        if is_wanted:
-            office.local.deliver(event, part.hops)
-        office.answer(contact.peer, number, Got(is_wanted))
+        got = partial(office.answer, contact.peer, number, Got(is_wanted))
+        if not is_wanted:
+            got()
+        elif not office.turns.take(event, part.hops, part.prior, (contact.peer, number), got):
+            office.answer(contact.peer, number, Working())
 
     # --- upkeep ---
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.fastdelivery.records import Records
     from smartpubsub.protocols.fastdelivery.searching import Searching
     from smartpubsub.protocols.fastdelivery.spreading import Spreading
+    from smartpubsub.protocols.fastdelivery.turns import Turns
 
 NUMBER_BITS = 32
 """Numbers of a later incarnation are higher than all those of earlier ones."""
@@ -81,6 +82,7 @@ class Office:
     keeping: Keeping
     records: Records
     searching: Searching
+    turns: Turns
 
     def __init__(
         self, settings: FastSettings, kademlia: Kademlia, signing: Signing, rng: Random
@@ -98,6 +100,8 @@ class Office:
         """What the node says to itself, which goes over no link."""
         self._suspects: dict[Peer, int] = {}
         """Who did not answer, and until when it is not chosen."""
+        self._heard_us: dict[Peer, int] = {}
+        """When somebody said something last, of those who did so a short while ago."""
         self._answer_us = settings.patience_us_first // 4
         self._has_measured = False
         self._effects: list[Effect] = []
@@ -209,6 +213,12 @@ class Office:
     def hear(self, peer: Peer) -> None:
         """Somebody has said something, so it is there."""
         self._suspects.pop(peer, None)
+        self._heard_us[peer] = self.now
+
+    def was_heard(self, peer: Peer) -> bool:
+        """Whether somebody has said something just now, as far as answers come at once."""
+        lately_us = max(self.settings.hold_us, self.patience_us)
+        return self._heard_us.get(peer, -_FOREVER) > self.now - lately_us
 
     def suspect(self, peer: Peer) -> None:
         """Somebody did not answer although it was given much time: it keeps no boards."""
@@ -232,6 +242,7 @@ class Office:
     def forget(self) -> None:
         """Forget of peers what does not matter any more."""
         self._suspects = {p: until for p, until in self._suspects.items() if until > self.now}
+        self._heard_us = {p: at for p, at in self._heard_us.items() if self.was_heard(p)}
 
     # --- patience ---
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import Book
 from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may, nobody_may_yet
@@ -38,6 +39,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Recruit,
     Release,
     Request,
+    Watched,
 )
 from smartpubsub.protocols.fastdelivery.signatures import is_invited, is_request_signed
 from smartpubsub.protocols.fastdelivery.told import GroupOpened, GroupRefused, Overloaded
@@ -70,7 +72,7 @@ class Owning:
         office = self._office
         group = self.groups.get(predicate)
         if group is not None:
-            problem = _difference(group, is_advertised, is_private, contract)
+            problem = group.difference(is_advertised, is_private, contract)
             if problem:
                 office.deliver(GroupRefused(self.id_of(group), problem))
                 return None
@@ -113,13 +115,14 @@ class Owning:
         """What others call a group of this node's."""
         return GroupId(self._office.own.peer, group.predicate)
 
-    def take_watchers(self, group: Group, notice: Notice, requests: Sequence[Request]) -> None:
+    def take_watchers(self, group: Group, notice: Notice, watched: Sequence[Watched]) -> None:
         """A board names some who waited for such a group: they are members from now on.
 
-        Each is told, so that it can say itself what it wants; until then this is all that is known.
+        Each is told, so that it can say itself what it wants; until then this is all that is known,
+        and lapses as the search would.
         """
         office = self._office
-        for request in requests:
+        for request, life_s in watched:
             peer = request.contact.peer
             if peer == office.own.peer or not is_request_signed(office, request):
                 continue
@@ -136,13 +139,18 @@ class Owning:
             if self._refusal(group, request, b""):
                 continue
             version = known.version if known is not None else 0
-            self._take(group, request._replace(predicates=wanted, version=version))
+            renewed_us = office.now - 2 * office.settings.renew_us + life_s * SECOND
+            self._take(
+                group,
+                request._replace(predicates=wanted, version=version),
+                min(renewed_us, office.now),
+            )
 
-    def restore(self, predicate: Predicate, request: Request) -> None:
+    def restore(self, predicate: Predicate, request: Request, renewed_us: int) -> None:
         """A member of before the node has started again."""
         group = self.groups.get(predicate)
         if group is not None:
-            self._take(group, request)
+            self._take(group, request, renewed_us)
 
     # --- joining and leaving ---
 
@@ -175,7 +183,7 @@ class Owning:
             office.answer(peer, number, Joined(refusal))
             return
         group.questions[peer] = number
-        self._take(group, request)
+        self._take(group, request, office.now)
 
     def _refusal(self, group: Group, request: Request, invitation: bytes) -> str:
         peer = request.contact.peer
@@ -186,13 +194,13 @@ class Owning:
             return "the group is private, and this is no invitation by its owner"
         return group.contract(request)
 
-    def _take(self, group: Group, request: Request) -> None:
+    def _take(self, group: Group, request: Request, renewed_us: int) -> None:
         office, peer = self._office, request.contact.peer
         known = group.requests.get(peer)
         group.requests[peer] = request
-        group.renewed_us[peer] = office.now
+        group.renewed_us[peer] = max(renewed_us, group.renewed_us.get(peer, renewed_us))
+        office.records.put_member(group, request)
         if known is None or _told_apart(known) != _told_apart(request):
-            office.records.put_member(group, request)
             group.wants.put(peer, request.predicates)
         if request.region:
             self._place(group, request, request.region)
@@ -379,19 +387,6 @@ class Owning:
             self.carry_out(group)
         for peer in list(self._silent):
             office.ask(peer, Ping(), lambda _: None, tries_max=1)
-
-
-def _difference(group: Group, is_advertised: bool, is_private: bool, contract: Contract) -> str:
-    """Why a group that is there is not the one that is wanted; nobody is let in by mistake."""
-    if group.is_private != is_private:
-        kind = "private" if group.is_private else "not private"
-        return f"it is there already and {kind}, and stays so; make another group"
-    if group.is_advertised != is_advertised:
-        kind = "is advertised already" if group.is_advertised else "is not advertised; advertise it"
-        return f"it is there already and {kind}"
-    if group.contract is not everybody_may and contract is everybody_may:
-        return "it is there already, and its owner decides who may join; say who decides now"
-    return ""
 
 
 def _told_apart(request: Request) -> tuple[object, ...]:

@@ -98,10 +98,17 @@ class Advertise(NamedTuple):
     """From whom on those who wait for such a group are wanted, in the order of peers."""
 
 
+class Watched(NamedTuple):
+    """A search that lasts, and for how long yet."""
+
+    request: Request
+    life_s: int
+
+
 class Watchers(NamedTuple):
     """Who waits for such a group."""
 
-    requests: tuple[Request, ...]
+    watched: tuple[Watched, ...]
     is_more: bool
     closer: tuple[Contact, ...]
     """Who else ought to keep the board, and lies closer to its attribute."""
@@ -144,13 +151,6 @@ class Posted(NamedTuple):
     """A group on a board, and for how long yet."""
 
     notice: Notice
-    life_s: int
-
-
-class Watched(NamedTuple):
-    """A search that lasts, and for how long yet."""
-
-    request: Request
     life_s: int
 
 
@@ -254,6 +254,13 @@ class NotHelping(NamedTuple):
 # --- events ---
 
 
+class Turn(NamedTuple):
+    """Which event is to come to a member before another one."""
+
+    peer: Peer
+    prior: int
+
+
 class Relay(NamedTuple):
     """An event for a helper and those in its care who want it."""
 
@@ -263,6 +270,8 @@ class Relay(NamedTuple):
     only: tuple[Peer, ...]
     """For these alone; for all if there are none."""
     is_resend: bool
+    turns: tuple[Turn, ...] = ()
+    """For whom it is to come after another, which may come by another way."""
 
 
 class Working(NamedTuple):
@@ -282,6 +291,8 @@ class Notify(NamedTuple):
     event: Publication
     hops: int
     is_resend: bool
+    prior: int = 0
+    """The number of the publisher's event that is to come before; 0 if links see to that."""
 
 
 class Got(NamedTuple):
@@ -289,6 +300,13 @@ class Got(NamedTuple):
 
     is_wanted: bool
     """Whether it is a member at all."""
+
+
+class Expect(NamedTuple):
+    """Is this event of yours, which is to come before others, on its way to me?"""
+
+    incarnation: int
+    number: int
 
 
 class Keep(NamedTuple):
@@ -325,6 +343,7 @@ Question: TypeAlias = (
     | Invite
     | Measure
     | Keep
+    | Expect
     | Ping
 )
 Answer: TypeAlias = (

@@ -13,6 +13,8 @@ from smartpubsub.seam import Load, Peer
 
 _GROUP = b"group/"
 _MEMBER = b"member/"
+_UNDATED = 1
+"""The number of the packet that a member is kept as, if it does not say when that was."""
 STORED = NAME.encode() + b"/"
 
 
@@ -33,9 +35,11 @@ class Records:
         self._office.store(_GROUP + _text(group.predicate), flags)
 
     def put_member(self, group: Group, request: Request) -> None:
-        """Keep a member, as it has said itself what it wants."""
-        content = encode(Packet(1, Join(group.predicate, request, b"")))
-        self._office.store(_member_key(group, request.contact.peer), content)
+        """Keep a member, as it has said itself what it wants, and when that was."""
+        peer = request.contact.peer
+        number = max(_UNDATED, group.renewed_us[peer])
+        content = encode(Packet(number, Join(group.predicate, request, b"")))
+        self._office.store(_member_key(group, peer), content)
 
     def drop_member(self, group: Group, peer: Peer) -> None:
         """Keep a member no longer."""
@@ -55,9 +59,10 @@ class Records:
                     contract=nobody_may_yet if has_contract else everybody_may,
                 )
             elif kind + b"/" == _MEMBER:
-                part = decode(value, PacketLimits()).part
+                number, part = decode(value, PacketLimits())
                 assert isinstance(part, Join)
-                owning.restore(part.group, part.request)
+                renewed_us = self._office.now if number == _UNDATED else number
+                owning.restore(part.group, part.request, renewed_us)
 
 
 def _text(predicate: Predicate) -> bytes:

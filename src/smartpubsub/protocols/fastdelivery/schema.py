@@ -40,6 +40,7 @@ _KINDS = (
     "Measured",
     "Keep",
     "Pull",
+    "Expect",
 )
 """Each has the number of its place, one more than the number of the packet before them all."""
 
@@ -59,9 +60,17 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "Watched": ("message Request request", "uint64 life_s"),
     "Charge": ("message Peer contact", "string* predicates"),
     # An event is bytes here and a message of libp2p's pubsub to others.
-    "Notify": ("string group", "bytes event", "uint64 hops", "bool is_resend"),
+    "Notify": ("string group", "bytes event", "uint64 hops", "bool is_resend", "uint64 prior"),
     "Got": ("bool is_wanted",),
-    "Relay": ("string group", "uint64 term", "bytes event", "bytes* only", "bool is_resend"),
+    "Relay": (
+        "string group",
+        "uint64 term",
+        "bytes event",
+        "bytes* only",
+        "bool is_resend",
+        "message* Turn turns",
+    ),
+    "Turn": ("bytes peer", "uint64 prior"),
     "Confirmed": ("bytes* unreached",),
     "Working": (),
     "NotHelping": (),
@@ -94,7 +103,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "Advertise": ("string attribute", "message Notice notice", "bytes after"),
     "Watchers": (
-        "message* Request requests",
+        "message* Watched watched",
         "bool is_more",
         "message* Peer closer",
         "string refusal",
@@ -106,6 +115,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "Measure": ("message* Peer landmarks",),
     "Measured": ("uint64* round_trips",),
     "Keep": ("bytes peer", "string group", "bytes event"),
+    "Expect": ("uint64 incarnation", "uint64 number"),
 }
 """The fields of each message, numbered from 1; a star says that there may be several."""
 

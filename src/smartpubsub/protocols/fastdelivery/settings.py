@@ -55,8 +55,10 @@ class FastSettings:
     """How long a subscriber waits for the owner of a group that it has found."""
     listed_us: int = 5 * SECOND
     """How long a list of groups is taken to be under way before it is sent again."""
-    hold_us_max: int = SECOND
-    """How long an event waits for one before it that went to the same member by another way."""
+    hold_us: int = SECOND
+    """How long an event waits for one before it that comes by another way, without asking."""
+    expect_tries_max: int = 6
+    """How often the owner is then asked: who sends much at once is slow to answer."""
 
     group_count_max: int = 10_000
     """Groups that a node owns, and groups that it is a member of."""
@@ -74,6 +76,8 @@ class FastSettings:
     page_count: int = 200
     """How many entries of a board go in one message."""
     seen_count_max: int = 200_000
+    held_count_max: int = 10_000
+    """Events that wait for others before them."""
     kept_count_max: int = 10_000
     """Events that a node keeps for others who were not there."""
 

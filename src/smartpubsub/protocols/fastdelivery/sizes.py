@@ -61,6 +61,7 @@ _SIZES: dict[str, Callable[[Any], int]] = {
     **dict.fromkeys(
         ("term", "wanted", "granted", "capacity", "version", "life_s", "hops"), of_number
     ),
+    **dict.fromkeys(("prior", "incarnation", "number"), of_number),
     **dict.fromkeys(("is_more", "is_resend", "is_wanted"), of_flag),
     **dict.fromkeys(("owner", "peer", "after", "signature", "invitation", "known"), of_bytes),
     **dict.fromkeys(("only", "gone", "unreached"), of_peers),
@@ -72,7 +73,7 @@ _SIZES: dict[str, Callable[[Any], int]] = {
     "notice": _notice,
     "notices": lambda notices: sum(map(_notice, notices)),
     **dict.fromkeys(("request", "watch", "after_group"), _one),
-    **dict.fromkeys(("requests", "posted", "watched", "charges"), _each),
+    **dict.fromkeys(("posted", "watched", "charges", "turns"), _each),
 }
 """By the names of fields, which mean the same in all parts."""
 

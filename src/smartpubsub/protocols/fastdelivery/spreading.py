@@ -1,21 +1,31 @@
 """How an owner sends events to a group, and keeps each until everybody has confirmed it.
 
-An event goes to a member straight or by its helper. What was sent to a member by one way is
-confirmed before anything goes to it by another, so that a later event does not overtake an earlier
-one; but that is not waited for for long.
+An event goes to a member straight or by its helper. Links keep order; where the one before it has
+gone to the same member by another way, an event says which that is, and the member waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery import parts
 from smartpubsub.protocols.fastdelivery.group import Group, Record
 from smartpubsub.protocols.fastdelivery.members import Member, Place
 from smartpubsub.protocols.fastdelivery.office import Office
-from smartpubsub.protocols.fastdelivery.parts import Answer, Got, NotHelping, Notify, Relay
+from smartpubsub.protocols.fastdelivery.parts import (
+    Answer,
+    Done,
+    Expect,
+    Got,
+    NotHelping,
+    Notify,
+    Relay,
+    Turn,
+    Working,
+)
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.seam import Peer
@@ -23,17 +33,12 @@ from smartpubsub.seam import Peer
 
 @dataclass(slots=True)
 class _Lane:
-    """What is on its way to a member, from all groups of this owner."""
+    """What a member has not confirmed, from all groups of this owner, in order."""
 
-    sent: dict[EventId, Peer] = field(default_factory=dict)
-    """And to whom first."""
-    held: dict[EventId, int] = field(default_factory=dict)
-    """What must not overtake it, and since when it waits."""
-    again: dict[EventId, None] = field(default_factory=dict)
-    """What of that was sent before, in vain."""
-
-    def is_clear_for(self, hop: Peer) -> bool:
-        return not self.held and all(first == hop for first in self.sent.values())
+    ways: dict[EventId, Peer | None] = field(default_factory=dict)
+    """And to whom each went first, if it had a place."""
+    is_mixed: bool = False
+    """Whether they have gone by more than one way, so that links alone do not keep their order."""
 
 
 class Spreading:
@@ -43,7 +48,6 @@ class Spreading:
         self._office = office
         self.open: dict[EventId, Record] = {}
         self._lanes: dict[Peer, _Lane] = {}
-        self._has_timer = False
 
     def publish(self, event: Publication, group: Group, *, wants_all: bool) -> None:
         """Send an event to all members of a group that want it."""
@@ -68,79 +72,99 @@ class Spreading:
             self._spread(record)
 
     def _spread(self, record: Record) -> None:
-        record.waiting = record.group.wants.of(record.event.predicate)
+        members = record.group.book.members
+        for peer in record.group.wants.of(record.event.predicate):
+            record.waiting[peer] = self._line_up(record.event.id, peer, members.get(peer))
         self._send(record, list(record.waiting), is_first=True)
         self._check(record)
 
+    def _line_up(self, id: EventId, peer: Peer, member: Member | None) -> int:
+        """Which event a member is to get before another one; 0 if links see to that."""
+        if member is None or member.place is Place.SILENT:
+            return 0  # It gets it when it is heard from, and nothing else waits for that.
+        lane = self._lanes.setdefault(peer, _Lane())
+        hop, prior = _hop_to(member), 0
+        if lane.ways:
+            last, way = next(reversed(lane.ways.items()))
+            lane.is_mixed = lane.is_mixed or way != hop or hop is None
+            prior = last.number if lane.is_mixed else 0
+        lane.ways[id] = hop
+        return prior
+
+    def _drop_out(self, id: EventId, peer: Peer) -> None:
+        """Nothing that goes to a member is to come after this event any more."""
+        lane = self._lanes.get(peer)
+        if lane is not None:
+            lane.ways.pop(id, None)
+            if not lane.ways:
+                del self._lanes[peer]
+
     # --- sending ---
 
-    def _send(
-        self,
-        record: Record,
-        peers: Sequence[Peer],
-        *,
-        is_first: bool = False,
-        is_resend: bool = False,
-        is_late: bool = False,
-    ) -> None:
-        group, event = record.group, record.event
-        relays: dict[Peer, list[Peer]] = {}
-        wanting: dict[Peer, int] = {}
-        """How many want the event of those that each helper serves."""
+    def _send(self, record: Record, peers: Sequence[Peer], *, is_first: bool = False) -> None:
+        """Send an event to those of some members who have a place, unless it is on its way."""
+        members = record.group.book.members
+        relays: dict[tuple[Peer, bool], list[Peer]] = {}
         for peer in peers:
-            member = group.book.members.get(peer)
+            member = members.get(peer)
             hop = _hop_to(member)
-            if member is None or hop is None:
-                # It gets it when it has a place; if that is soon, what comes later waits with it.
-                if member is not None and member.place is Place.WAITING and not is_late:
-                    self._hold(record, peer, is_resend=is_resend)
-                continue
-            wanting[hop] = wanting.get(hop, 0) + 1
-            if not self._may_go(record, peer, hop, is_late=is_late, is_resend=is_resend):
-                continue
+            if member is None or hop is None or record.sent.get(peer) is not None:
+                continue  # Who has no place now gets it when it has one.
+            is_resend = peer in record.sent
+            record.sent[peer] = hop
             if member.place is Place.DIRECT:
                 self._notify(record, peer, is_resend=is_resend)
             else:
-                relays.setdefault(hop, []).append(peer)
-        for helper, served in relays.items():
-            # A helper finds out itself who wants an event, unless it is to be sent to some only.
-            only = () if is_first and len(served) == wanting[helper] else tuple(served)
-            term = group.book.members[helper].term
-            self._office.ask(
-                helper,
-                Relay(group.predicate, term, event, only, is_resend),
-                partial(self._on_relayed, record, helper, term, served),
-                partial(self._on_silence, record, helper, served),
-            )
-
-    def _may_go(
-        self, record: Record, peer: Peer, hop: Peer, *, is_late: bool, is_resend: bool
-    ) -> bool:
-        """Whether an event may be sent to a member now; if so, it is on its way."""
-        lane = self._lanes.setdefault(peer, _Lane())
-        id = record.event.id
-        if id in lane.sent or id in lane.held:
-            return False
-        if is_late or lane.is_clear_for(hop):
-            lane.sent[id] = hop
-            return True
-        self._hold(record, peer, is_resend=is_resend)
-        return False
-
-    def _hold(self, record: Record, peer: Peer, *, is_resend: bool) -> None:
-        lane = self._lanes.setdefault(peer, _Lane())
-        lane.held.setdefault(record.event.id, self._office.now)
-        if is_resend:
-            lane.again[record.event.id] = None
-        self._set_timer()
+                relays.setdefault((hop, is_resend), []).append(peer)
+        for (helper, is_resend), served in relays.items():
+            self._relay(record, members[helper], served, is_first=is_first, is_resend=is_resend)
 
     def _notify(self, record: Record, peer: Peer, *, is_resend: bool) -> None:
+        prior = self._prior(record, peer)
         self._office.ask(
             peer,
-            Notify(record.group.predicate, record.event, 1, is_resend),
+            Notify(record.group.predicate, record.event, 1, is_resend, prior),
             partial(self._on_got, record, peer),
             partial(self._on_silence, record, peer, [peer]),
         )
+
+    def _relay(
+        self,
+        record: Record,
+        helper: Member,
+        served: list[Peer],
+        *,
+        is_first: bool,
+        is_resend: bool,
+    ) -> None:
+        # A helper finds out itself who wants an event, unless it is to be sent to some only.
+        known = dict.fromkeys(served)
+        wanting = (peer for peer in helper.charges if peer in record.waiting)
+        is_for_all = is_first and all(peer in known for peer in wanting)
+        priors = ((peer, self._prior(record, peer)) for peer in served)
+        turns = tuple(Turn(peer, prior) for peer, prior in priors if prior)
+        only = () if is_for_all else tuple(served)
+        relay = Relay(record.group.predicate, helper.term, record.event, only, is_resend, turns)
+        self._office.ask(
+            helper.peer,
+            relay,
+            partial(self._on_relayed, record, helper.peer, helper.term, served),
+            partial(self._on_silence, record, helper.peer, served),
+        )
+
+    def _prior(self, record: Record, peer: Peer) -> int:
+        """Which event a member is still to wait for before this one."""
+        number = record.waiting.get(peer, 0)
+        before = self.open.get(record.event.id._replace(number=number)) if number else None
+        return number if before is not None and peer in before.waiting else 0
+
+    def on_expect(self, contact: Contact, number: int, part: Expect) -> None:
+        """A member waits for an event: it is to go on if that is on its way, and way is made."""
+        office, peer = self._office, contact.peer
+        record = self.open.get(EventId(office.own.peer, part.incarnation, part.number))
+        hop = record.sent.get(peer) if record is not None and peer in record.waiting else None
+        is_under_way = hop is not None and office.was_heard(hop)
+        office.answer(peer, number, Working() if is_under_way else Done())
 
     # --- confirmations ---
 
@@ -161,7 +185,6 @@ class Spreading:
             for peer in missed:
                 if peer in record.waiting:
                     owning.doubt(record.group, peer)
-            self._release(part.unreached)
         elif isinstance(part, NotHelping):
             self._unsend(record, peers)
             owning.on_not_helping(record.group, helper, term)
@@ -174,74 +197,34 @@ class Spreading:
 
     def _try_again(self, record: Record, peers: list[Peer]) -> None:
         """Send to those who have another place already; the others get it when they have one."""
-        self._send(record, [peer for peer in peers if peer in record.waiting], is_resend=True)
-        self._release(peers)
+        self._send(record, [peer for peer in peers if peer in record.waiting])
         self._check(record)
 
     def _confirm(self, record: Record, peers: Sequence[Peer]) -> None:
         for peer in peers:
-            record.waiting.pop(peer, None)
-        self._unsend(record, peers)
-        self._release(peers)
+            if record.waiting.pop(peer, None) is not None:
+                record.sent.pop(peer, None)
+                self._drop_out(record.event.id, peer)
         self._check(record)
 
     def _unsend(self, record: Record, peers: Sequence[Peer]) -> None:
         """An event is not on its way to some members any more."""
         for peer in peers:
-            lane = self._lanes.get(peer)
-            if lane is not None:
-                lane.sent.pop(record.event.id, None)
-
-    def _release(self, peers: Iterable[Peer], *, is_late: bool = False) -> None:
-        """Send members what has waited for something else to arrive, if it has."""
-        released: dict[tuple[EventId, bool], list[Peer]] = {}
-        for peer in peers:
-            lane = self._lanes.get(peer)
-            if lane is None or lane.sent:
-                continue
-            for id in lane.held:
-                released.setdefault((id, id in lane.again), []).append(peer)
-            del self._lanes[peer]
-        for id, is_resend in sorted(released):  # In the order in which they were published.
-            record = self.open.get(id)
-            if record is not None:
-                waiting = [peer for peer in released[id, is_resend] if peer in record.waiting]
-                self._send(record, waiting, is_late=is_late, is_resend=is_resend)
-
-    def _set_timer(self) -> None:
-        if not self._has_timer:
-            self._has_timer = True
-            self._office.set_timer(("held",), self._office.now + self._office.settings.hold_us_max)
-
-    def on_held_timer(self) -> None:
-        """Some events have waited long enough for those before them."""
-        self._has_timer = False
-        horizon_us = self._office.now - self._office.settings.hold_us_max
-        late = {
-            peer: lane
-            for peer, lane in self._lanes.items()
-            if lane.held and next(iter(lane.held.values())) <= horizon_us
-        }
-        for lane in late.values():
-            lane.sent.clear()
-        self._release(late, is_late=True)
-        if any(lane.held for lane in self._lanes.values()):
-            self._set_timer()
+            if peer in record.sent:
+                record.sent[peer] = None
 
     # --- what happens to members ---
 
     def on_served(self, group: Group, peers: Sequence[Peer]) -> None:
         """Members have a place: they get what they have missed."""
-        self._release(peers)
         for record in list(group.records.values()):
-            missing = [peer for peer in peers if peer in record.waiting]
-            if missing:
-                self._send(record, missing, is_resend=True)
+            self._send(record, [peer for peer in peers if peer in record.waiting])
 
     def on_silent(self, group: Group, peer: Peer) -> None:
         """A member does not answer: events are kept for it, and not waited for otherwise."""
         for record in list(group.records.values()):
             if peer in record.waiting:
+                self._drop_out(record.event.id, peer)
                 self._check(record)
 
     def on_gone(self, group: Group, peer: Peer) -> None:

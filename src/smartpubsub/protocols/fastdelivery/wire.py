@@ -90,7 +90,7 @@ _WRITE: dict[str, Write] = {
     "predicates": lambda predicates: [_predicate_written(each) for each in predicates],
     **dict.fromkeys(("notice", "request"), _written),
     **dict.fromkeys(("watch", "after_group"), _written_if_any),
-    **dict.fromkeys(("notices", "requests", "posted", "watched", "charges"), _each_written),
+    **dict.fromkeys(("notices", "posted", "watched", "charges", "turns"), _each_written),
 }
 """By the names of fields, which mean the same in all parts; others are written as they are."""
 
@@ -111,6 +111,7 @@ _READ: dict[str, Read] = {
     "attribute": fields.attribute,
     **dict.fromkeys(("refusal", "region"), fields.text),
     **dict.fromkeys(("term", "wanted", "granted", "capacity", "version", "life_s"), fields.number),
+    **dict.fromkeys(("prior", "incarnation", "number"), fields.number),
     "hops": fields.hops(HOPS_MAX),
     **dict.fromkeys(("is_more", "is_resend", "is_wanted"), fields.as_it_is),
     **dict.fromkeys(("owner", "peer", "after"), fields.peer),
@@ -124,12 +125,12 @@ _READ: dict[str, Read] = {
     "notice": _of(parts.Notice),
     "notices": each(_of(parts.Notice)),
     "request": _of(parts.Request),
-    "requests": each(_of(parts.Request)),
     "watch": if_any(_of(parts.Request)),
     "after_group": if_any(_of(GroupId)),
     "posted": each(_of(parts.Posted)),
     "watched": each(_of(parts.Watched)),
     "charges": each(_of(parts.Charge)),
+    "turns": each(_of(parts.Turn)),
 }
 """By the names of fields, which mean the same in all parts."""
 

@@ -1,0 +1,123 @@
+"""A publisher's events come in its order, by however many ways, and none waits for long."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.parts import Expect, Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.sim import result
+from smartpubsub.sim.options import SimOptions
+from smartpubsub.sim.world import Host
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+
+HERE = FastSettings(region="here", capacity=0)
+CAPACITIES = [0, 20, *[0] * 9]
+HELPER = 1
+
+
+def two_ways(settings: FastSettings = HERE) -> tuple[FastNodes, int]:
+    """Nodes, and one that is served by a helper in one group and by the owner in the other."""
+    nodes = FastNodes(11, settings, capacities=CAPACITIES)
+    by_helper, straight = nodes.create("surf"), nodes.create("kite")
+    nodes.subscribe_all(range(1, 11), "surf")
+    nodes.run(2)
+    member = nodes.at(by_helper, Place.DELEGATED)[0]
+    nodes.subscribe(member, "kite")
+    assert nodes.at(straight, Place.DIRECT) == [member]
+    return nodes, member
+
+
+def got_by(nodes: FastNodes, number: int) -> list[EventId]:
+    return [told.event.id for told in nodes.items(Delivery, number)]
+
+
+def count_sent(nodes: FastNodes, kind: type) -> list[object]:
+    """Have all parts of a kind noted that are sent from now on."""
+    noted: list[object] = []
+    transmit = nodes.world._transmit
+
+    def noting(host: Host, peer: bytes, message: object, event: object) -> None:
+        if isinstance(message, Packet) and isinstance(message.part, kind):
+            noted.append(message.part)
+        transmit(host, peer, message, event)  # type: ignore[arg-type]
+
+    nodes.world._transmit = noting  # type: ignore[method-assign]
+    return noted
+
+
+def test_an_event_by_the_short_way_waits_for_one_by_the_long_way() -> None:
+    nodes, member = two_ways()
+    asked, relayed = count_sent(nodes, Expect), count_sent(nodes, Relay)
+    events = [nodes.publish(text) for text in ("surf", "kite", "surf", "kite", "kite", "surf")]
+    nodes.run(1)
+    assert got_by(nodes, member) == events
+    assert asked == []  # What comes soon is not asked for.
+    assert len(relayed) == 3  # One for each event, whoever waits for something else.
+
+
+def test_where_there_is_one_way_nothing_is_said_of_order() -> None:
+    nodes, _ = two_ways()
+    notified = count_sent(nodes, Notify)
+    for _ in range(5):
+        nodes.publish("surf")
+    nodes.run(1)
+    assert {part.prior for part in notified if isinstance(part, Notify)} == {0}
+
+
+def test_nothing_waits_longer_than_a_little_for_what_went_to_a_helper_that_crashed() -> None:
+    nodes, member = two_ways()
+    nodes.crash(HELPER)
+    first, second = nodes.publish("surf"), nodes.publish("kite")
+    began = nodes.world.now
+    nodes.run_until(lambda: second in got_by(nodes, member))
+    assert HERE.hold_us <= nodes.world.now - began <= HERE.hold_us + SECOND // 4
+    nodes.run(10)
+    assert sorted(got_by(nodes, member)) == [first, second]
+
+
+def test_nothing_waits_for_an_owner_that_is_gone() -> None:
+    nodes, member = two_ways()
+    nodes.crash(HELPER)
+    nodes.publish("surf")
+    second = nodes.publish("kite")
+    nodes.run(0.5)
+    nodes.crash(OWNER)
+    nodes.run(10)
+    assert got_by(nodes, member) == [second]
+
+
+def test_beyond_the_limit_an_event_is_delivered_before_its_turn_and_that_is_counted() -> None:
+    nodes, member = two_ways(replace(HERE, held_count_max=1))
+    events = [nodes.publish(text) for text in ("surf", "kite", "kite")]
+    nodes.run(1)
+    assert got_by(nodes, member) == [events[2], events[0], events[1]]
+    assert nodes.fast(member).tally().refused["events before their turn"] == 1
+
+
+@pytest.mark.parametrize(
+    ("seed", "bandwidth_bytes", "latency_ms_max"), [(12, 1 << 20, 250), (101, 1 << 15, 10_000)]
+)
+def test_a_burst_comes_once_and_in_order_also_where_helpers_are_slow(
+    seed: int, bandwidth_bytes: int, latency_ms_max: int
+) -> None:
+    options = SimOptions(
+        scenario="event-burst",
+        publishers=1,
+        events=60,
+        seed=seed,
+        bandwidth_bytes=bandwidth_bytes,
+    )
+    options.check()
+    workload = options.load(["fastdelivery"])
+    experiment = options.experiment("fastdelivery", "redirect-reliable", workload)
+    document: dict[str, Any] = result.run(experiment, "any").document()
+    assert (document["violations"], document["missing"], document["app_duplicates"]) == ([], 0, 0)
+    assert document["order_violations"] == 0
+    assert document["wire_duplicates"] <= 0.02 * document["delivered"]
+    assert document["latency_ms"]["max"] < latency_ms_max
