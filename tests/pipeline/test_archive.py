@@ -14,8 +14,11 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.node.identity import peer_text
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
 from smartpubsub.protocols.car import read_car, write_car
+from smartpubsub.protocols.event_blocks import event_block
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, new_event, sealed_draft
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, rules_ordered_by
 from tests.cli.running import commands
@@ -75,6 +78,13 @@ def minutes() -> tuple[bytes, Topic, list[TopicEvent]]:
     return exported([topic], meta, events), topic, events
 
 
+def publication(who: Person, text: str, now: int = NOW) -> bytes:
+    """An event of no topic, as its subscribers have it."""
+    id, predicate = EventId(who.peer, 1, now % 1_000), Predicate.parse(text)
+    signature = who.signing.sign(id, predicate, b"warm", now)
+    return event_block(Publication.of(id, predicate, b"warm", signature, now))
+
+
 @pytest.mark.usefixtures("spark")
 def test_history_goes_into_tables_and_comes_back_to_the_byte(
     tmp_path: Path, capsys: Captured
@@ -84,14 +94,16 @@ def test_history_goes_into_tables_and_comes_back_to_the_byte(
     (tmp_path / "cars" / "news.car").write_bytes(files["news"][0])
     (tmp_path / "cars" / "more" / "minutes.car").write_bytes(files["minutes"][0])
     (tmp_path / "cars" / "notes.txt").write_text("not meant")
+    said_in_none = [publication(BOB, "lisbon/temp=24"), publication(ANN, "lisbon", NOW + DAY)]
+    (tmp_path / "cars" / "more" / "no-topic.car").write_bytes(car([], said_in_none))
     out = tmp_path / "history"
 
     done, said = archive(capsys, tmp_path / "cars", "--out", out)
 
-    assert said == ""
-    assert done["rows_in"] == {"blocks": 3 + 6 + 2 + 5}
-    assert done["rows_out"] == {"topics": 5, "events": 11}
-    assert (done["bad"], done["files"], done["known"], done["missing"]) == (0, 2, 0, 0)
+    assert "smartpubsub: " not in said  # Nothing is complained of.
+    assert done["rows_in"] == {"blocks": 3 + 6 + 2 + 5 + 2}
+    assert done["rows_out"] == {"topics": 5, "events": 11, "publications": 2}
+    assert (done["bad"], done["files"], done["known"], done["missing"]) == (0, 3, 0, 0)
     topics = {row["cid"]: row for row in pq.read_table(out / "topics").to_pylist()}
     events = {row["cid"]: row for row in pq.read_table(out / "events").to_pylist()}
     for name, (_, topic, published) in files.items():
@@ -116,6 +128,12 @@ def test_history_goes_into_tables_and_comes_back_to_the_byte(
     name = f"topic={cid_text(files['news'][1].cid)}"
     assert partitions > {("events", name, "day=2023-11-14"), ("events", name, "day=2023-11-15")}
     assert len(partitions) == 3
+    rows = sorted(pq.read_table(out / "publications").to_pylist(), key=lambda row: row["created"])
+    assert [row["block"] for row in rows] == said_in_none
+    assert [row["cid"] for row in rows] == [cid_text(cid_of(block)) for block in said_in_none]
+    assert [row["day"] for row in rows] == ["2023-11-14", "2023-11-15"]
+    assert (rows[0]["predicate"], rows[0]["payload"]) == ("lisbon/temp=24", b"warm")
+    assert rows[0]["publisher"] == peer_text(BOB.peer)
 
     done, _ = archive(capsys, tmp_path / "cars/*.car", "--out", out)
     assert (done["rows_out"], done["known"]) == ({"topics": 0, "events": 0}, 9)
@@ -125,9 +143,11 @@ def test_history_goes_into_tables_and_comes_back_to_the_byte(
         archive(capsys, "--from", out, "--topic", wanted, "--to", again)
         assert again.read_bytes() == files[name][0]
     done, _ = archive(capsys, "--from", out, "--to", again)
-    assert done["rows_out"] == {"blocks": 16}
+    assert done["rows_in"] == {"topics": 5, "events": 11, "publications": 2}
+    assert done["rows_out"] == {"blocks": 18}
     with again.open("rb") as file:
-        _, blocks = read_car(file)
+        *blocks, one, two = read_car(file)[1]
+        assert [one, two] == said_in_none
         assert {*map(cid_of, blocks)} == {event.cid for *_, e in files.values() for event in e} | {
             cid for content, *_ in files.values() for cid in map(cid_of, blocks_in(content)[:3])
         }
@@ -156,6 +176,9 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
         forged.block.replace(b"hello", b"hullo"): "forged: an event that is not signed",
         encode({"name": "news"}): "malformed: a topic is a map of",
         encode([1, 2]): "malformed: a topic is a map of",
+        encode({"predicate": "lisbon"}): "malformed: an event is a map of",
+        publication(ANN, "a").replace(b"warm", b"cold"): "forged: an event that is not signed",
+        publication(ANN, "a", NOW << 1): "future-dated: an event that is dated in the future",
         b"\xff": "malformed: no dag-cbor",
     }
     whole = car([topic.cid], [meta.block, topic.block, good.block, *bad])
@@ -171,8 +194,8 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
     done, said = archive(capsys, tmp_path / "bad.car", tmp_path / "damaged.car", "--out", out)
 
     assert done["rows_out"] == {"topics": 2, "events": 1}
-    assert (done["rows_in"], done["bad"]) == ({"blocks": 16}, 13)
-    assert said.startswith(f"smartpubsub: 13 of 16 blocks are bad and kept in {out}/_bad, mostly: ")
+    assert (done["rows_in"], done["bad"]) == ({"blocks": 19}, 16)
+    assert said.startswith(f"smartpubsub: 16 of 19 blocks are bad and kept in {out}/_bad, mostly: ")
     rows = pq.read_table(out / "_bad").to_pylist()
     found = {row["block"]: row["reason"] for row in rows if row["source"] == "bad.car"}
     assert found.keys() == bad.keys()

@@ -51,13 +51,14 @@ def archive(
     file: str | None,
     spark: SparkOptions,
 ) -> None:
-    """Keep the history of topics in tables, and make CAR files of it again.
+    """Keep history in tables, and make CAR files of it again.
 
     CAR is a CAR file, a folder of files that end in .car, or a pattern such as 'cars/*.car'. Every
-    block is checked: its content id, its signatures, and whether its topic allows it. Blocks that
-    cannot be believed are kept in DIR/_bad, each with the reason. What the archive has already is
-    not added again. With --from and --to the blocks of an archive are written to a CAR file, the
-    same to the byte, which smartpubsub topic import takes.
+    block is checked: its content id, its signatures, and whether its topic allows it. Blocks of
+    events that belong to no topic, which subscribers to predicates have, are in a table of their
+    own. Blocks that cannot be believed are kept in DIR/_bad, each with the reason. What the archive
+    has already is not added again. With --from and --to the blocks of an archive are written to a
+    CAR file, the same to the byte, which smartpubsub topic import takes.
 
     \b
     Examples:
@@ -164,10 +165,13 @@ def _into_tables(
             f"{done.missing:,} events that others link to are not in the archive; add a CAR file"
             " that has them"
         )
+    rows_out = {"topics": done.topics, "events": done.events}
+    if done.publications:
+        rows_out["publications"] = done.publications
     return Summary(
         stage="archive",
         rows_in={"blocks": done.blocks},
-        rows_out={"topics": done.topics, "events": done.events},
+        rows_out=rows_out,
         bad=done.bad,
         seconds=spark.seconds(),
         more={"files": len(cars), "known": done.known, "missing": done.missing},

@@ -1,4 +1,4 @@
-"""The stage `archive`: blocks that are what they say become topics and events.
+"""The stage `archive`: blocks that are what they say become topics, events and publications.
 
 Every block is checked as a node checks what comes from others: its content id, its signatures, and
 whether its topic allows it. What cannot be believed is kept apart, with the reason.
@@ -17,25 +17,30 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from smartpubsub.node.identity import peer_text
-from smartpubsub.node.signing import Ed25519Witness
+from smartpubsub.node.signing import Ed25519Witness, is_signature
 from smartpubsub.pipeline.archive_schemas import (
     ARCHIVED_EVENTS,
+    ARCHIVED_PUBLICATIONS,
     ARCHIVED_TOPICS,
     BAD_BLOCKS,
     BLOCKS,
 )
 from smartpubsub.pipeline.schemas import Table
-from smartpubsub.protocols.blocks import cid_text
+from smartpubsub.protocols.blocks import BlockError, cid_text
+from smartpubsub.protocols.event_blocks import read_event_block
 from smartpubsub.protocols.pulsarcast.checking import check_event, check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
+from smartpubsub.protocols.rpc_wire import signing_bytes
 
-TOPIC, EVENT = "topic", "event"
+TOPIC, EVENT, PUBLICATION = "topic", "event", "publication"
 NO_META = "incomplete: its meta topic is not there"
 NO_TOPIC = "incomplete: its topic is not there"
+NOT_SIGNED = "forged: an event that is not signed by its publisher"
+OF_THE_FUTURE = "future-dated: an event that is dated in the future"
 NOT_HIGHER = "cyclic: an event that is not one higher than what it links"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,6 +103,13 @@ def judged_events(found: DataFrame, topics: DataFrame, latest_us: int) -> DataFr
     return judged.select(*ARCHIVED_EVENTS.names, *_FOUND)
 
 
+def judged_publications(found: DataFrame, latest_us: int) -> DataFrame:
+    """The events of no topic among opened blocks; those that cannot be believed have a reason."""
+    schema = _with_reason(ARCHIVED_PUBLICATIONS)
+    chosen = found.where(sf.col("kind") == PUBLICATION)
+    return chosen.mapInArrow(_each(lambda row: _judged_publication(row, latest_us), schema), schema)
+
+
 def lying_above(judged: DataFrame, known: DataFrame) -> DataFrame:
     """The same events, of which those are refused that do not lie just above what they link to.
 
@@ -130,10 +142,10 @@ def good(judged: DataFrame, table: Table) -> DataFrame:
     return judged.where("reason is null").select(*table.names).dropDuplicates(["cid"])
 
 
-def bad_blocks(found: DataFrame, topics: DataFrame, events: DataFrame) -> DataFrame:
-    """What cannot: blocks that are no descriptors, and topics and events that are not true."""
+def bad_blocks(found: DataFrame, *judged: DataFrame) -> DataFrame:
+    """What cannot: blocks that are of no kind, and topics and events that are not true."""
     names = BAD_BLOCKS.names
-    parts = [found.where("kind is null"), topics, events]
+    parts = [found.where("kind is null"), *judged]
     return reduce(
         DataFrame.union, (part.where("reason is not null").select(*names) for part in parts)
     )
@@ -179,6 +191,8 @@ def _open(row: Row) -> Row:
         fields = value_in(block)
         if isinstance(fields, dict) and "topic" in fields:
             return {"kind": EVENT, "link": cid_text(cid_in(fields["topic"]))}
+        if isinstance(fields, dict) and "predicate" in fields:
+            return {"kind": PUBLICATION}
         return {"kind": TOPIC, "link": cid_text(read_topic(block).room)}
     except RefusalError as error:
         return {"reason": str(error)}
@@ -212,6 +226,30 @@ def _judged_event(row: Row, latest_us: int) -> Row:
     except RefusalError as error:
         return {"reason": str(error)}
     return _event_row(event, published_in)
+
+
+def _judged_publication(row: Row, latest_us: int) -> Row:
+    block = row["block"]
+    assert isinstance(block, bytes)
+    try:
+        id, predicate, payload, signature, _, created_us = read_event_block(block)
+    except BlockError as error:
+        return {"reason": f"malformed: {error}"}
+    signed = signing_bytes(id, predicate, payload, created_us)
+    if not is_signature(id.publisher, signed, signature):
+        return {"reason": NOT_SIGNED}
+    if created_us > latest_us:
+        return {"reason": OF_THE_FUTURE}
+    created = _time(created_us)
+    return {
+        "day": f"{created:%Y-%m-%d}",
+        "publisher": peer_text(id.publisher),
+        "start": id.incarnation,
+        "number": id.number,
+        "created": created,
+        "predicate": str(predicate),
+        "payload": payload,
+    }
 
 
 def _topic_row(topic: Topic) -> Row:

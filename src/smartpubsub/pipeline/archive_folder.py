@@ -1,4 +1,4 @@
-"""An archive: a folder with the tables of topics and events, to which blocks are added.
+"""An archive: a folder with tables of topics and events, to which blocks are added.
 
 A block that is there is never written again, since its content id says all of it; so archiving
 the same twice changes nothing, and whatever was interrupted is made up for by doing it again.
@@ -17,7 +17,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline import archive
-from smartpubsub.pipeline.archive_schemas import ARCHIVED_EVENTS, ARCHIVED_TOPICS
+from smartpubsub.pipeline.archive_schemas import (
+    ARCHIVED_EVENTS,
+    ARCHIVED_PUBLICATIONS,
+    ARCHIVED_TOPICS,
+)
 from smartpubsub.pipeline.car_files import read_blocks, write_car_file
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.folders import Folder, require
@@ -25,12 +29,14 @@ from smartpubsub.pipeline.schemas import Table
 from smartpubsub.pipeline.tables import check_output, read_table
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_of, cid_text
 
-TOPICS, EVENTS, BAD = "topics", "events", "_bad"
+TOPICS, EVENTS, PUBLICATIONS, BAD = "topics", "events", "publications", "_bad"
 _HANDED_OVER = "_handed_over"
 WHAT = "an archive, as pipeline archive --out writes it"
 REASONS_MAX = 5
 ROOTS_MAX = 10_000
 """With more events than this that nothing links to, only topics are roots of a CAR file."""
+_LAST = "~"
+"""Stands after all content ids."""
 BYTES_AT_ONCE = 32 << 20
 """About how much of an archive is brought to the driver at once."""
 
@@ -41,6 +47,8 @@ class Archived(NamedTuple):
     blocks: int
     topics: int
     events: int
+    publications: int
+    """Events of no topic."""
     bad: int
     missing: int
     """Events that new ones link to and that are not in the archive."""
@@ -50,12 +58,12 @@ class Archived(NamedTuple):
     @property
     def known(self) -> int:
         """Blocks that were there already, or more than once among those that were found."""
-        return self.blocks - self.topics - self.events - self.bad
+        return self.blocks - self.topics - self.events - self.publications - self.bad
 
 
 def check_archive_output(spark: SparkSession, out: str) -> None:
     """Raise an error if adding to an archive here would destroy something else."""
-    for name in (TOPICS, EVENTS):
+    for name in (TOPICS, EVENTS, PUBLICATIONS):
         check_output(spark, f"{out.rstrip('/')}/{name}")
 
 
@@ -78,6 +86,7 @@ def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Ar
     latest_us = archive.now_us()
     known_topics = _read(spark, f"{out}/{TOPICS}", ARCHIVED_TOPICS)
     known_events = _read(spark, f"{out}/{EVENTS}", ARCHIVED_EVENTS)
+    known_publications = _read(spark, f"{out}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS)
     with told_plainly(), ExitStack() as stack:
 
         def kept(frame: DataFrame) -> DataFrame:
@@ -93,12 +102,15 @@ def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Ar
         events = kept(archive.judged_events(found, all_topics, latest_us))
         events = kept(archive.lying_above(events, known_events))
         new_events = kept(_new(events, known_events, ARCHIVED_EVENTS))
-        bad = kept(archive.bad_blocks(found, topics, events))
+        publications = kept(archive.judged_publications(found, latest_us))
+        new_publications = kept(_new(publications, known_publications, ARCHIVED_PUBLICATIONS))
+        bad = kept(archive.bad_blocks(found, topics, events, publications))
         missing = archive.missing_parents(new_events, new_events.union(known_events))
         archived = Archived(
             blocks=found.count(),
             topics=new_topics.count(),
             events=new_events.count(),
+            publications=new_publications.count(),
             bad=bad.count(),
             missing=missing.count(),
             reasons=_reasons(bad),
@@ -111,6 +123,10 @@ def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Ar
             days = new_events.hint("rebalance", "topic", "day")
             ordered = days.sortWithinPartitions("topic", "day", "height", "cid")
             _append(ordered, f"{out}/{EVENTS}", "topic", "day")
+        if archived.publications:
+            days = new_publications.hint("rebalance", "day")
+            ordered = days.sortWithinPartitions("day", "created", "cid")
+            _append(ordered, f"{out}/{PUBLICATIONS}", "day")
         _replace_bad(spark, bad, archived.bad, cars, f"{out}/{BAD}")
     return archived
 
@@ -156,15 +172,18 @@ def _reasons(bad: DataFrame) -> dict[str, int]:
 def write_car_of_archive(
     spark: SparkSession, folder: str, file: str, wanted: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Write topics of an archive, all if none are named, to a CAR file; how much of what it has.
+    """Write topics of an archive, or all of it, to a CAR file; how much of what it has.
 
     Blocks are in the order in which they can be checked one by one: a topic's descriptors, and then
-    its events in its order. Roots are the newest version of each topic, and the events to which
-    nothing links.
+    its events in its order; events of no topic come last, in the order of time. Roots are the
+    newest version of each topic, and the events to which nothing links.
     """
     require(Folder(spark, folder), WHAT)
     folder = folder.rstrip("/")
-    topics = read_table(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS)
+    publications = _read(spark, f"{folder}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS)
+    has_publications = not wanted and not publications.isEmpty()
+    read = _read if has_publications else read_table  # There may be no topics then.
+    topics = read(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS)
     events = _read(spark, f"{folder}/{EVENTS}", ARCHIVED_EVENTS)
     if wanted:
         chosen = _chosen(topics, wanted, folder)
@@ -172,7 +191,12 @@ def write_car_of_archive(
     with told_plainly():
         topics, events = topics.dropDuplicates(["cid"]), events.dropDuplicates(["cid"])
         counts = {TOPICS: topics.count(), EVENTS: events.count()}
-        written = write_car_file(spark, file, _roots(topics, events), _blocks(topics, events))
+        said = _said(events)
+        if has_publications:
+            publications = publications.dropDuplicates(["cid"])
+            counts[PUBLICATIONS] = publications.count()
+            said = said.union(_said_in_no_topic(publications))
+        written = write_car_file(spark, file, _roots(topics, said), _blocks(topics, said))
     assert written == sum(counts.values())
     return counts
 
@@ -196,14 +220,27 @@ def _chosen(topics: DataFrame, wanted: Sequence[str], folder: str) -> list[str]:
     return chosen
 
 
-def _roots(topics: DataFrame, events: DataFrame) -> list[Cid]:
+def _said(events: DataFrame) -> DataFrame:
+    """Events with what they are ordered by in a file."""
+    level = sf.col("height").alias("level")
+    return events.select("topic", sf.lit(1).alias("part"), level, "parents", "cid", "block")
+
+
+def _said_in_no_topic(publications: DataFrame) -> DataFrame:
+    """The same of events that belong to no topic, after all others."""
+    topic, nothing = sf.lit(_LAST).alias("topic"), sf.array().cast("array<string>")
+    level = sf.unix_micros("created")
+    return publications.select(topic, sf.lit(2), level, nothing, sf.col("cid"), sf.col("block"))
+
+
+def _roots(topics: DataFrame, said: DataFrame) -> list[Cid]:
     newest = topics.groupBy("topic").agg(
         sf.max_by("cid", sf.when(sf.col("is_meta"), 0).otherwise(sf.col("version"))).alias("cid")
     )
-    linked = events.select(sf.explode("parents").alias("cid"))
-    heads = events.join(linked, "cid", "left_anti").select("topic", "height", "cid", _digest())
+    linked = said.select(sf.explode("parents").alias("cid"))
+    heads = said.join(linked, "cid", "left_anti").select("topic", "level", "cid", _digest())
     first = [row["cid"] for row in newest.orderBy("topic").limit(ROOTS_MAX).collect()]
-    ordered = heads.orderBy("topic", "height", "digest").limit(ROOTS_MAX + 1).collect()
+    ordered = heads.orderBy("topic", "level", "digest").limit(ROOTS_MAX + 1).collect()
     last = [row["cid"] for row in ordered]
     return [*map(cid_from_text, first + last if len(last) <= ROOTS_MAX else first)]
 
@@ -213,14 +250,11 @@ def _digest() -> Column:
     return sf.sha2("block", 256).alias("digest")
 
 
-def _blocks(topics: DataFrame, events: DataFrame) -> Iterator[bytes]:
+def _blocks(topics: DataFrame, said: DataFrame) -> Iterator[bytes]:
     """All blocks in order, without all of them being in memory at once."""
     level = sf.when(sf.col("is_meta"), 0).otherwise(sf.col("version")).alias("level")
     descriptors = topics.select("topic", sf.lit(0).alias("part"), level, _digest(), "cid", "block")
-    said = events.select(
-        "topic", sf.lit(1), sf.col("height"), _digest(), sf.col("cid"), sf.col("block")
-    )
-    both = descriptors.union(said)
+    both = descriptors.union(said.select("topic", "part", "level", _digest(), "cid", "block"))
     size = both.agg(sf.sum(sf.length("block")).alias("bytes")).head()
     parts = 1 + int((size and size["bytes"]) or 0) // BYTES_AT_ONCE
     keys = ["topic", "part", "level", "digest"]

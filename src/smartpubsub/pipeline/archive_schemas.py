@@ -1,4 +1,4 @@
-"""The tables of an archive: topics and their events, as `archive` writes them."""
+"""The tables of an archive: topics and events, as `archive` writes them."""
 
 from __future__ import annotations
 
@@ -75,6 +75,22 @@ ARCHIVED_EVENTS = Table(
         _BLOCK,
     ),
 )
+ARCHIVED_PUBLICATIONS = Table(
+    name="archived_publications",
+    about="events that belong to no topic, but say by a predicate what they are about, in the"
+    " folder `publications` of an archive, parted by day",
+    columns=(
+        Column("cid", _STRING, "its content id"),
+        Column("day", _STRING, "the day of `created`, as 2026-01-31"),
+        Column("publisher", _STRING, "the peer who says it"),
+        Column("start", _LONG, "which start of its publisher's it comes from"),
+        Column("number", _LONG, "which of its publisher's events it is"),
+        Column("created", _TIME, "when, as its publisher says"),
+        Column("predicate", _STRING, "what it is about"),
+        Column("payload", BinaryType(), "what it carries"),
+        _BLOCK,
+    ),
+)
 BAD_BLOCKS = Table(
     name="bad_blocks",
     about="blocks that cannot be believed, in the folder `_bad` of an archive",
@@ -84,5 +100,5 @@ BAD_BLOCKS = Table(
     ),
 )
 
-ARCHIVE_TABLES = (BLOCKS, ARCHIVED_TOPICS, ARCHIVED_EVENTS, BAD_BLOCKS)
+ARCHIVE_TABLES = (BLOCKS, ARCHIVED_TOPICS, ARCHIVED_EVENTS, ARCHIVED_PUBLICATIONS, BAD_BLOCKS)
 """All tables of `archive`."""
