@@ -55,14 +55,19 @@ def test_shortcuts_save_hops_and_messages(capsys: Captured) -> None:
         assert redirect[measure] < base[measure]
 
 
-def test_the_load_is_shown_for_every_mapping(capsys: Captured) -> None:
-    found = study(capsys, "load", "--nodes", "30")
+def test_the_load_is_shown_for_every_way_to_spread_it(capsys: Captured) -> None:
+    found = study(capsys, "load", "--nodes", "60")
 
-    assert [(row["mapping"], row["fan_out_max"]) for row in found[::3]] == [
-        ("shared", 0),
-        ("nearest", 0),
+    assert [(row["mapping"], row["fan_out_max"], row["keys"]) for row in found] == [
+        ("shared", 0, 1),
+        ("shared", 4, 1),
+        ("shared", 0, 4),
+        ("shared", 4, 4),
+        ("nearest", 4, 4),
     ]
-    assert column(found, "coverage") == [1] * 6
+    assert column(found, "coverage") == [1] * 5
+    none, _, _, both, _ = (row["bytes"] for row in found)
+    assert both["max_over_mean"] < none["max_over_mean"]
     for row in found:
         for what in ("messages", "bytes", "filters"):
             assert row[what]["max_over_mean"] >= row[what]["p99_over_mean"] > 1

@@ -11,6 +11,7 @@ from smartpubsub.sim.studies.load import Load, Skew, study
 HEAD = (
     "mapping",
     "fan-out",
+    "keys",
     "messages mean",
     "p99/mean",
     "max/mean",
@@ -31,10 +32,11 @@ HEAD = (
 def load(nodes: int, seed: int, as_json: bool) -> None:
     """How evenly the work is spread over the nodes.
 
-    Runs the scenario power-law, in which few names have most of it all, with each way to choose the
-    attribute that a subscription is kept under, and with several limits on how many children a node
-    takes. Shows what a node sends and how many filters it keeps, and how far the busiest are above
-    the mean.
+    Runs the scenario power-law, in which few names and nodes have most of it all, with ten events
+    for each node: with and without a limit on how many children a node takes, with and without
+    splitting hot attributes over several keys, and with another way to choose the attribute that a
+    subscription is kept under. Shows what a node sends and how many filters it keeps, and how far
+    the busiest are above the mean.
 
     \b
     Examples:
@@ -50,6 +52,7 @@ def cells(found: Load) -> list[str]:
     return [
         found.mapping,
         f"{found.fan_out_max or 'any'}",
+        f"{found.keys}",
         *skew_cells(found.messages),
         *skew_cells(found.bytes),
         *skew_cells(found.filters),

@@ -41,6 +41,8 @@ PIECES_BYTES = (512 << 10, 512 << 10, 100)
 """How much goes in one message of what is sent in pieces."""
 HISTORIES_US = (0, MINUTE, REFRESH_US)
 """How long events are kept for those who subscribe later; nobody is to notice anything of it."""
+HEATS = (50, 5, 1)
+"""How many copies of events a second make a rendezvous split its attribute."""
 ENCODED_SHARE = 0.25
 """In how many of the small worlds messages are written and read, which takes time."""
 
@@ -104,6 +106,7 @@ def chance(seed: int, protocol: str) -> Chance:
                     "fan_out_max": rng.choice(FAN_OUTS),
                     "piece_bytes_max": rng.choice(PIECES_BYTES),
                     "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
+                    "hot_copies_per_s": stream(seed, "fuzz", "heat").choice(HEATS),
                 },
                 fast={"renew_us": renew_us},
             ),

@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.tree import Child, Role, Tree
+from smartpubsub.protocols.scoutsubs.branches import name_of
+from smartpubsub.protocols.scoutsubs.child import Child
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.inside import scoutsubs_of
 from smartpubsub.workloads.actions import Subscribe, Unsubscribe, Workload
@@ -172,7 +174,7 @@ class _Onlooker:
     # --- where it is kept ---
 
     def _kept_under(self, predicate: Predicate, node: int) -> str:
-        return self._offices[node].announcing.attribute_for(predicate)
+        return name_of(self._offices[node].subscribing.attribute_for(predicate))
 
     def _some_subscriber(self, attribute: str) -> int:
         """Of those in the tree the one with the longest way, which shows most."""

@@ -8,6 +8,7 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import (
     WHOLE,
@@ -304,7 +305,7 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
 
     effects = core.handle(Received(client.peer, Bundle((wanted,))), SECOND)
 
-    in_force = Announced("surf", 1, 1, 1, False, None, by_node)
+    in_force = Announced("surf", 1, 1, 1, False, None, by_node, WHOLE_STAGE)
     assert Send(client.peer, Bundle((in_force,))) in effects
 
 

@@ -1,7 +1,7 @@
 """Parts that are too long for one message go in pieces, and are whole again where they arrive."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, zip_longest
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,13 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Pull,
     Pulled,
 )
-from smartpubsub.protocols.scoutsubs.pieces import PIECE_COUNT_MAX, Pieces, in_pieces
+from smartpubsub.protocols.scoutsubs.pieces import (
+    INCOMPLETE_COUNT_MAX,
+    PER_PEER_MAX,
+    PIECE_COUNT_MAX,
+    Pieces,
+    in_pieces,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.sizes import entry_bytes
 from tests.protocols.scoutsubs.forest import Forest
@@ -49,13 +55,13 @@ def is_possible(part: Part) -> bool:
 
 @given(some_parts.filter(is_possible), st.integers(1, 400))
 def test_what_is_put_together_is_what_was_said(part: Part, bytes_max: int) -> None:
-    pieces = in_pieces(part, 1, bytes_max)
+    pieces = in_pieces(part, bytes_max)
 
     assert pieces == [part] or heard(pieces) == [part]
 
 
 def test_pieces_are_short() -> None:
-    pieces = in_pieces(announce(*FILTERS), 1, 1_000)
+    pieces = in_pieces(announce(*FILTERS), 1_000)
 
     assert len(pieces) > 3
     for piece in pieces:
@@ -68,7 +74,7 @@ def test_pieces_are_short() -> None:
 def test_a_child_with_many_filters_is_told_of_in_several_pieces(contact: Contact) -> None:
     child = ChildCopy(contact, 0, 3, FILTERS, None, ())
     part = Pulled("surf", True, NOBODY, (child,), ())
-    pieces = in_pieces(part, 1, 3_000)
+    pieces = in_pieces(part, 3_000)
 
     assert len(pieces) > 1
     assert heard(pieces) == [part]
@@ -76,21 +82,22 @@ def test_a_child_with_many_filters_is_told_of_in_several_pieces(contact: Contact
 
 def test_pieces_may_come_in_any_order_and_twice() -> None:
     part = announce(*FILTERS[:3])
-    pieces = in_pieces(part, 4, 20)
+    pieces = in_pieces(part, 20)
     assert len(pieces) == 3
     for order in permutations(pieces):
         assert heard([order[0], *order]) == [part]
 
 
-def test_of_a_part_that_is_said_again_no_pieces_are_mixed_up() -> None:
-    first, second = in_pieces(announce(*FILTERS[:3]), 4, 20), in_pieces(announce(*FILTERS), 5, 90)
-    assert heard(
-        [
-            *first[:2],
-            *second,
-        ]
-    ) == [announce(*FILTERS)]
-    assert heard([first[0], *second[:1], *first]) == [announce(*FILTERS[:3])]
+def test_parts_that_are_said_at_the_same_time_may_come_mixed_up() -> None:
+    first, second = in_pieces(announce(*FILTERS[:3]), 20), in_pieces(announce(*FILTERS), 90)
+    mixed = [piece for pair in zip_longest(first, second) for piece in pair if piece is not None]
+    assert heard(mixed) == [announce(*FILTERS[:3]), announce(*FILTERS)]
+
+
+def test_pieces_of_a_part_that_is_said_again_complete_it() -> None:
+    part = announce(*FILTERS[:3])
+    pieces = in_pieces(part, 20)
+    assert heard([*pieces[:2], *in_pieces(part, 20)[2:]]) == [part]
 
 
 def test_what_is_no_piece_of_anything_is_passed_over() -> None:
@@ -103,8 +110,11 @@ def test_what_is_no_piece_of_anything_is_passed_over() -> None:
     assert [incoming.on_piece(b"p", each) for each in wrong] == [None] * 3
     assert len(incoming) == 0
     for number in range(100):
+        incoming.on_piece(b"one", Piece(number, 0, 2, announce()))
+    assert len(incoming) == PER_PEER_MAX
+    for number in range(100):
         incoming.on_piece(b"%d" % number, Piece(1, 0, 2, announce()))
-    assert len(incoming) <= 16
+    assert len(incoming) == INCOMPLETE_COUNT_MAX
 
 
 def test_all_goes_on_when_everything_has_to_go_in_pieces() -> None:

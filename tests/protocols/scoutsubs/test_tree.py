@@ -2,8 +2,10 @@
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.branches import UNTOLD
+from smartpubsub.protocols.scoutsubs.child import Child
 from smartpubsub.protocols.scoutsubs.parts import WHOLE
-from smartpubsub.protocols.scoutsubs.tree import CHANGES_KEPT, TRANSITIONS, Child, Role, Tree
+from smartpubsub.protocols.scoutsubs.tree import CHANGES_KEPT, TRANSITIONS, Role, Tree
 from smartpubsub.seam import drawing
 
 CHILD = Contact.of(b"child")
@@ -51,15 +53,15 @@ def test_a_filter_that_two_children_have_stays_when_one_of_them_goes() -> None:
 def test_changes_say_what_is_new_and_what_is_gone_and_nothing_that_came_and_went() -> None:
     tree = Tree("surf")
     tree.subscribe(1, Predicate.parse("surf/price[0,5]"))
-    assert tree.advance((), redirects=False)
+    assert tree.advance((), UNTOLD, redirects=False)
     tree.received = tree.version
     tree.subscribe(2, Predicate.parse("surf/bali"))
-    assert tree.advance((), redirects=False)
+    assert tree.advance((), UNTOLD, redirects=False)
     tree.unsubscribe(2)
-    assert tree.advance((), redirects=False)
+    assert tree.advance((), UNTOLD, redirects=False)
     tree.subscribe(3, Predicate.parse("surf/wind[0,1]"))
     tree.unsubscribe(1)
-    assert tree.advance((), redirects=False)
+    assert tree.advance((), UNTOLD, redirects=False)
 
     announcement = tree.announcement(0, 0, is_retry=False)
     assert announcement.base == 1
@@ -70,9 +72,9 @@ def test_changes_say_what_is_new_and_what_is_gone_and_nothing_that_came_and_went
 def test_without_a_change_there_is_no_new_version() -> None:
     tree = Tree("surf")
     tree.subscribe(1, Predicate.parse("surf"))
-    assert tree.advance((), redirects=False)
+    assert tree.advance((), UNTOLD, redirects=False)
     tree.subscribe(2, Predicate.parse("surf/bali"))
-    assert not tree.advance((), redirects=False)
+    assert not tree.advance((), UNTOLD, redirects=False)
 
 
 def test_a_parent_that_is_far_behind_is_told_everything() -> None:
@@ -80,7 +82,7 @@ def test_a_parent_that_is_far_behind_is_told_everything() -> None:
     tree.received = 0
     for number in range(CHANGES_KEPT + 2):
         tree.subscribe(number, Predicate.parse(f"surf/price[{2 * number},{2 * number}]"))
-        tree.advance((), redirects=False)
+        tree.advance((), UNTOLD, redirects=False)
 
     announcement = tree.announcement(0, 0, is_retry=False)
     assert announcement.base == WHOLE
@@ -91,15 +93,15 @@ def test_only_a_node_with_one_child_and_no_wish_of_its_own_offers_a_shortcut() -
     tree = Tree("surf")
     tree.role = Role.CHILD
     child = child_of(tree, CHILD, "surf")
-    tree.advance((), redirects=True)
+    tree.advance((), UNTOLD, redirects=True)
     assert tree.direct == CHILD
 
     child.direct = OTHER  # The child itself has one.
-    tree.advance((), redirects=True)
+    tree.advance((), UNTOLD, redirects=True)
     assert tree.direct == OTHER
 
     tree.subscribe(1, Predicate.parse("surf/bali"))
-    assert tree.advance((), redirects=True)
+    assert tree.advance((), UNTOLD, redirects=True)
     assert tree.direct is None
 
 

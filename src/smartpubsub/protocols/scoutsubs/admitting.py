@@ -78,6 +78,9 @@ class Admitting:
         else:
             hop = tree.parent if tree.role is Role.CHILD else None
         if tree is not None and tree.role is Role.ROOT:
+            moved = office.branching.moved(tree, part)
+            if moved is not None:
+                return self.pass_up(moved, came_from)
             self._admit(tree, part, came_from)
         elif hop is None:
             self._hold(part, came_from)
@@ -105,7 +108,7 @@ class Admitting:
         key = key_of(name)
         own_distance = office.own.key ^ key
         around = office.closest(name, office.settings.backups + 1)
-        is_far = around[-1].key ^ key < own_distance
+        is_far = bool(around) and around[-1].key ^ key < own_distance
         for contact in around:
             if not is_far and contact.key ^ key < own_distance:
                 office.probing.probe(contact.peer)
@@ -153,7 +156,7 @@ class Admitting:
             if not office.spreading.is_unacknowledged((id, part.attribute)):
                 self._answer(id, part.attribute)
             if part.wants_all and office.spreading.at_root((id, part.attribute)) is None:
-                self._complete(id, part.attribute)
+                self._tell_publisher(Completed(id, part.attribute))
         elif not office.signing.is_signed(part.event):
             office.refusals["signature"] += 1
         elif self._admitted.is_over((id, part.attribute)):
@@ -170,6 +173,10 @@ class Admitting:
         else:
             self._take(tree, part, came_from)
             self._follow(_Before(part.attribute, *id))
+
+    def has_admitted(self, key: EventKey) -> bool:
+        """Whether an event has been admitted here, by way of a tree."""
+        return key in self._admitted
 
     def _has_to_wait(self, part: Raise) -> bool:
         before = (part.event.id._replace(number=part.previous), part.attribute)
@@ -217,6 +224,7 @@ class Admitting:
         is_below = not office.settings.is_reliable and came_from in tree.children
         excluded = came_from if is_below and came_from else NOBODY
         opened = office.spreading.spread(tree, event, part.hops, None, excluded)
+        office.branching.on_admitted(tree, event.id, len(opened.targets) + office.settings.backups)
         if office.settings.is_reliable:
             self._care_for(opened, part)
         else:
@@ -247,20 +255,17 @@ class Admitting:
         is_alone = not opened.recording and not opened.recorded
         opened.is_at_risk = is_alone and office.is_cut_off
 
-    def _answer(
-        self,
-        id: EventId,
-        attribute: str,
-        refusal: str = "",
-        holders: tuple[Holder, ...] = (),
-    ) -> None:
-        office = self._office
-        part = Admitted(id, attribute, refusal, holders=holders)
-        if id.publisher == office.own.peer:
-            signed = office.vouching.signed(part, id.publisher)
-            office.raising.on_admitted(id.publisher, signed)
+    def _answer(self, id: EventId, attribute: str, refusal: str = "") -> None:
+        self._tell_publisher(Admitted(id, attribute, refusal))
+
+    def _tell_publisher(self, part: Admitted | Completed) -> None:
+        office, publisher = self._office, part.id.publisher
+        if publisher != office.own.peer:
+            office.say(publisher, part)
+        elif isinstance(part, Completed):
+            office.raising.on_completed(publisher, part)
         else:
-            office.say(id.publisher, part)
+            office.raising.on_admitted(publisher, office.vouching.signed(part, publisher))
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
         """A backup keeps an event, or cannot."""
@@ -284,7 +289,7 @@ class Admitting:
             if not opened.is_acknowledged:
                 opened.is_acknowledged = True
                 holders = tuple(Holder(*item) for item in opened.holders.items())
-                self._answer(opened.event.id, opened.attribute, holders=holders)
+                self._tell_publisher(Admitted(*opened.key, "", holders=holders))
             self._office.spreading.conclude(opened)
 
     def on_complete(self, opened: Opened) -> None:
@@ -298,14 +303,7 @@ class Admitting:
         for peer in keeping:
             office.say(peer, Done(id, attribute))
         if opened.wants_all:
-            self._complete(id, attribute)
-
-    def _complete(self, id: EventId, attribute: str) -> None:
-        office = self._office
-        if id.publisher == office.own.peer:
-            office.raising.on_completed(id.publisher, Completed(id, attribute))
-        else:
-            office.say(id.publisher, Completed(id, attribute))
+            self._tell_publisher(Completed(id, attribute))
 
     def records_of(self, attribute: str) -> tuple[Record, ...]:
         """The events of an attribute that this node knows to be open."""

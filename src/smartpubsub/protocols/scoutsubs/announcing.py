@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smartpubsub.kademlia.keys import Contact, key_of
-from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.pubsub import Subscribed, Subscription, SubscriptionState, Unsubscribed
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.scoutsubs.child import Child
 from smartpubsub.protocols.scoutsubs.children import has_room, shortcut, somebody_else
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced
-from smartpubsub.protocols.scoutsubs.settings import Mapping
-from smartpubsub.protocols.scoutsubs.tree import Child, Owner, Role, Tree, Wait
+from smartpubsub.protocols.scoutsubs.tree import Owner, Role, Tree, Wait
 from smartpubsub.seam import Peer
 
 BACKOFF_MAX = 5
@@ -41,66 +39,8 @@ class Announcing:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._under_way: dict[str, _UnderWay] = {}
-        self._subscriptions: dict[int, tuple[Subscription, str]] = {}
-        self._unplaced: dict[int, Subscription] = {}
-        """Those for which there is no room yet."""
-        self._ending: dict[int, Subscription] = {}
         self._leaving: dict[tuple[str, Peer], int] = {}
         """Former parents that have not said that they have forgotten, and how often asked."""
-
-    # --- the node's own subscriptions ---
-
-    def attribute_for(self, predicate: Predicate) -> str:
-        """The attribute that a subscription is kept under."""
-        names = list(predicate.attributes)
-        if self._office.settings.mapping is Mapping.SHARED:
-            return min(names, key=lambda name: key_of(name.encode()))
-        own = self._office.own.key
-        return min(names, key=lambda name: key_of(name.encode()) ^ own)
-
-    def subscribe(self, subscription: Subscription) -> None:
-        """Take a subscription of the node's application."""
-        attribute = self.attribute_for(subscription.predicate)
-        tree = self._office.tree(attribute)
-        if tree is None:
-            self._unplaced[subscription.number] = subscription
-            return
-        self._subscriptions[subscription.number] = (subscription, attribute)
-        tree.subscribe(subscription.number, subscription.predicate)
-        self._office.copying.touch(tree, self._office.own.peer)
-        self._changed(tree, subscription.number, 0)
-
-    def unsubscribe(self, number: int) -> None:
-        """End a subscription of the node's application."""
-        self._office.recalling.forget(number)
-        unplaced = self._unplaced.pop(number, None)
-        if unplaced is not None:
-            self._office.deliver(Unsubscribed(unplaced))
-            return
-        subscription, attribute = self._subscriptions.pop(number)
-        self._ending[number] = subscription
-        tree = self._office.trees[attribute]
-        tree.unsubscribe(number)
-        self._office.copying.touch(tree, self._office.own.peer)
-        self._changed(tree, number, 0)
-
-    def wanted(self, number: int) -> tuple[Predicate, str] | None:
-        """What a subscription wants and the attribute that it is kept under, if it has a place."""
-        known = self._subscriptions.get(number)
-        return None if known is None else (known[0].predicate, known[1])
-
-    def state_of(self, number: int) -> SubscriptionState:
-        """How far a subscription has come."""
-        office = self._office
-        known = self._subscriptions.get(number)
-        if known is None:
-            return SubscriptionState.PENDING  # The node has no place in the overlay yet.
-        tree = office.trees[known[1]]
-        if number not in tree.waiting and tree.is_in_force:
-            return SubscriptionState.IN_FORCE
-        if tree.in_force_us and office.now - tree.in_force_us > 2 * office.settings.renew_us:
-            return SubscriptionState.LAPSED
-        return SubscriptionState.PENDING
 
     # --- upward ---
 
@@ -196,14 +136,20 @@ class Announcing:
             self._office.answered_after(self._office.now - under_way.sent_us, under_way.tries)
             del self._under_way[part.attribute]
         tree.received = max(tree.received, part.version)
+        self._take_in_force(tree, part)
+        self.announce(tree)
+        self.settle(tree)
+
+    def _take_in_force(self, tree: Tree, part: Announced) -> None:
+        if part.in_force:
+            # First, for what is in force in a split attribute is so in its branches.
+            self._office.branching.hear(tree, part.stage)
         tree.in_force = max(tree.in_force, part.in_force)
         if tree.is_in_force:
             tree.in_force_us = self._office.now
             tree.is_handing_over = False
             self._office.cancel_timer(("announce", tree.attribute))
             self._leave_others(tree)
-        self.announce(tree)
-        self.settle(tree)
 
     def _go_to(self, tree: Tree, elsewhere: Contact) -> None:
         """A parent has enough children and knows somebody else who is on the way."""
@@ -237,10 +183,7 @@ class Announcing:
         return any(name == attribute for name, _ in self._leaving)
 
     def tick(self) -> None:
-        """Once in a while: say again what may have been lost, and see whether there is room."""
-        unplaced, self._unplaced = self._unplaced, {}
-        for subscription in unplaced.values():
-            self.subscribe(subscription)
+        """Once in a while: say again what may have been lost."""
         for attribute in list(dict.fromkeys(attribute for attribute, _ in self._leaving)):
             tree = self._office.trees.get(attribute)
             if tree is not None and tree.in_force >= tree.version:
@@ -268,6 +211,9 @@ class Announcing:
         known = child is not None and part.incarnation == child.incarnation
         if child is not None and known and part.version <= child.version:
             child.heard_us = office.now
+            if part.version == child.version and part.stage > child.stage:
+                child.stage = part.stage  # What it was told meanwhile may have got lost.
+                self.update(tree)
             self._answer_known(tree, child)
             return
         if part.base != WHOLE and not (known and child is not None and child.version == part.base):
@@ -307,10 +253,11 @@ class Announcing:
             part.version,
             office.now,
         )
-        child.backups = part.backups
+        child.backups, child.stage = part.backups, part.stage
         child.direct = shortcut(office, tree, contact, part)
         tree.change_child(child, part.added, removed)
         office.copying.touch(tree, contact.peer)
+        office.branching.on_child(tree, part.stage)
         self._changed(tree, contact.peer, part.version)
         office.spreading.on_return(tree, child)
         if part.root_ms and office.settings.is_reliable:
@@ -322,6 +269,10 @@ class Announcing:
         tree.drop_child(peer)
         self._office.copying.touch(tree, peer)
         self._changed(tree, peer, 0)
+
+    def on_own_change(self, tree: Tree, number: int) -> None:
+        """One of the node's own filters has changed."""
+        self._changed(tree, number, 0)
 
     def _changed(self, tree: Tree, who: Peer | int, told_version: int) -> None:
         """Something below has changed: whoever it was is told when that is in force."""
@@ -351,25 +302,31 @@ class Announcing:
                 break  # All others wait for more than that.
             told.append(who)
             if isinstance(who, int):
-                self._tell_application(who)
+                self._office.subscribing.on_in_force(who, tree.attribute)
             else:
                 self._tell(tree, who, wait.told_version, in_force=wait.told_version)
         for who in told:
             del tree.waiting[who]
 
-    def _tell_application(self, number: int) -> None:
-        ending = self._ending.pop(number, None)
-        if ending is not None:
-            self._office.deliver(Unsubscribed(ending))
-        else:
-            self._office.deliver(Subscribed(self._subscriptions[number][0]))
-            self._office.recalling.on_in_force(number)
-
     def _tell(self, tree: Tree, peer: Peer, version: int, *, in_force: int) -> None:
         child = tree.children.get(peer)
-        if child is not None:
-            answer = Announced(tree.attribute, child.incarnation, version, in_force, False, None)
-            self._office.say(peer, answer)
+        if child is None:
+            return
+        if in_force:
+            # From here on it has something in force, in no later stage than it is told of.
+            child.stage = min(child.stage or tree.stage, tree.stage)
+        self._office.say(
+            peer,
+            Announced(
+                *(tree.attribute, child.incarnation, version, in_force, False, None),
+                stage=tree.stage,
+            ),
+        )
+
+    def tell_stage(self, tree: Tree) -> None:
+        """Tell all children which stage the attribute is in."""
+        for child in tree.live_children():
+            self._answer_known(tree, child)
 
     def _answer_known(self, tree: Tree, child: Child) -> None:
         peer = child.contact.peer

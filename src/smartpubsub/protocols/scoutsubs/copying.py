@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.scoutsubs.branches import UNTOLD
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import (
     NOBODY,
@@ -54,6 +55,7 @@ class TreeCopy:
     heard_us: int
     version: int
     children: dict[Peer, ChildCopy] = field(default_factory=dict)
+    stage: int = UNTOLD
 
 
 class Copying:
@@ -141,6 +143,7 @@ class Copying:
             is_whole,
             tuple(copies),
             () if is_whole else tuple(peer for peer in peers if peer not in kept),
+            tree.stage,
         )
         stream.on_the_way, stream.dirty = dict.fromkeys(peers), {}
         stream.sent, stream.sent_us, stream.tries = tree.copy_version, self._office.now, tries
@@ -151,6 +154,8 @@ class Copying:
         office.say(stream.contact.peer, part)
         peer = stream.contact.peer
         wait_us = office.patience_us_with(peer) << min(stream.tries - 1, BACKOFF_MAX)
+        # Others wait for it, and it may just have got lost.
+        wait_us = min(wait_us, office.settings.check_us_max)
         office.set_timer(("copy", part.attribute, peer), office.now + wait_us)
 
     def on_timer(self, attribute: str, peer: Peer) -> None:
@@ -238,7 +243,7 @@ class Copying:
             return
         if kept is None or part.is_whole:
             kept = self.kept[key] = TreeCopy(part.is_root, office.now, part.version)
-        kept.heard_us, kept.version = office.now, part.version
+        kept.heard_us, kept.version, kept.stage = office.now, part.version, part.stage
         for child in part.children:
             kept.children[child.contact.peer] = child
         for gone in part.gone:
@@ -255,6 +260,11 @@ class Copying:
             return NOBODY, ()
         _, owner, kept = max(found, key=lambda entry: entry[:2])
         return owner, tuple(kept.children.values())
+
+    def stage_of_root(self, attribute: str) -> int:
+        """The latest stage of an attribute that a rendezvous has told of."""
+        kept = [k.stage for (_, name), k in self.kept.items() if name == attribute and k.is_root]
+        return max(kept, default=UNTOLD)
 
     def roots_kept(self, owner: Peer) -> list[str]:
         """The attributes of whose rendezvous a copy is kept."""

@@ -23,6 +23,7 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
+from smartpubsub.protocols.scoutsubs.branching import LAST_COUNT_MAX, Branching
 from smartpubsub.protocols.scoutsubs.copying import Copying
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
@@ -30,7 +31,7 @@ from smartpubsub.protocols.scoutsubs.keeping import Keeping
 from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import Bundle
-from smartpubsub.protocols.scoutsubs.pieces import SENDER_COUNT_MAX, Pieces
+from smartpubsub.protocols.scoutsubs.pieces import INCOMPLETE_COUNT_MAX, Pieces
 from smartpubsub.protocols.scoutsubs.probing import Probing
 from smartpubsub.protocols.scoutsubs.raising import LAST_KNOWN_MAX, Raising
 from smartpubsub.protocols.scoutsubs.recalling import Past, Recalling
@@ -38,6 +39,7 @@ from smartpubsub.protocols.scoutsubs.seeking import Seeking
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spreading import Spreading
 from smartpubsub.protocols.scoutsubs.storing import Storing
+from smartpubsub.protocols.scoutsubs.subscribing import Subscribing
 from smartpubsub.seam import Effect, Event, Loaded, Peer, Received, Started, TimerFired, Told
 
 TICKS_PER_PROOF = 9
@@ -53,6 +55,8 @@ class ScoutSubs:
         self.office = office = Office(settings, kademlia, signing, rng)
         office.seeking = Seeking(office)
         office.announcing = Announcing(office)
+        office.subscribing = Subscribing(office)
+        office.branching = Branching(office)
         office.copying = Copying(office)
         office.raising = Raising(office)
         office.admitting = Admitting(office)
@@ -122,7 +126,7 @@ class ScoutSubs:
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
         """Take a new subscription; `Subscribed` comes when it is in force."""
         self.office.now = now
-        self._when_joined(lambda: self.office.announcing.subscribe(subscription))
+        self._when_joined(lambda: self.office.subscribing.subscribe(subscription))
         return self.office.taken()
 
     def recall(self, number: int, past: Past, now: int) -> list[Effect]:
@@ -137,13 +141,13 @@ class ScoutSubs:
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; `Unsubscribed` comes when nobody knows of it any more."""
         self.office.now = now
-        self._when_joined(lambda: self.office.announcing.unsubscribe(number))
+        self._when_joined(lambda: self.office.subscribing.unsubscribe(number))
         return self.office.taken()
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
         """How far one of the node's subscriptions has come."""
         self.office.now = now
-        return self.office.announcing.state_of(number)
+        return self.office.subscribing.state_of(number)
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -269,6 +273,8 @@ class ScoutSubs:
                 office.copying.renew(tree)
         office.forget()
         office.forget_trees()
+        office.subscribing.tick()
+        office.branching.tick()
         office.announcing.tick()
         office.copying.tick()
         office.raising.tick()
@@ -324,12 +330,13 @@ class ScoutSubs:
             Bound("events kept for others", len(office.keeping), records),
             Bound("events that wait on their way up", waiting, records),
             Bound("events that are not yet admitted", len(office.raising), records),
+            Bound("publishers by attribute", office.branching.last_count, LAST_COUNT_MAX),
             Bound("attributes published to", office.raising.last_count, LAST_KNOWN_MAX),
             Bound("history of an attribute", history.longest, settings.history_count_max),
             Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
             Bound("subscriptions that read history", len(recalling), settings.recall_count_max),
             Bound("history that is fetched", len(office.inheriting), settings.tree_count_max),
-            Bound("peers with incomplete pieces", len(self._pieces), SENDER_COUNT_MAX),
+            Bound("parts with missing pieces", len(self._pieces), INCOMPLETE_COUNT_MAX),
             Bound("events before joining", len(self._early_events), records),
         )
         return Tally(bounds, office.refusals)

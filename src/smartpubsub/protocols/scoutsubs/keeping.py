@@ -118,7 +118,7 @@ class Keeping:
             return
         event, attribute, hops, wants_all, age_ms = record
         to = office.admitting.pass_up(
-            Raise(event, attribute, 0, hops, True, wants_all, age_ms), None
+            Raise(event, attribute, 0, hops, True, wants_all, age_ms, is_permitted=True), None
         )
         if to is not None:
             self._keep(key, record, to)

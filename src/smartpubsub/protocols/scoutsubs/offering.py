@@ -16,13 +16,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
+from smartpubsub.kademlia.keys import key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.scoutsubs.branches import base_of, is_split, name_of
+from smartpubsub.protocols.scoutsubs.child import Child
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, Elsewhere, Notify, Offer, Want
-from smartpubsub.protocols.scoutsubs.tree import Child, Role, Tree
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 
 ELSEWHERE_COUNT_MAX = 64
@@ -31,6 +35,8 @@ MEMBER_COUNT_MAX = 1_000
 """Of trees with more filters than this none are told: it would take long to look for them."""
 TELL_US = 50_000
 """What changes within this time is told at once."""
+TELL_AGAIN_US = 1_000_000
+"""What changes after that is not told sooner than after this time."""
 RECENT_US = 60_000_000
 RECENT_COUNT_MAX = 10_000
 RECENT_BYTES_MAX = 8 << 20
@@ -72,6 +78,7 @@ class Offering:
         self._told: dict[str, tuple[Peer, tuple[Predicate, ...]]] = {}
         """What parents were told."""
         self._is_to_be_told = False
+        self._told_us = -TELL_AGAIN_US
 
     @property
     def held_count(self) -> int:
@@ -92,16 +99,21 @@ class Offering:
         """Filters have changed; after a moment the parents in other trees hear of it."""
         if not self._is_to_be_told:
             self._is_to_be_told = True
-            self._office.set_timer(("elsewhere",), self._office.now + TELL_US)
+            at = max(self._office.now + TELL_US, self._told_us + TELL_AGAIN_US)
+            self._office.set_timer(("elsewhere",), at)
 
     def tell_all(self) -> None:
         """Tell the parents what has changed."""
         self._is_to_be_told = False
+        self._told_us = self._office.now
         others: tuple[Predicate, ...] = ()
-        for tree in self._with_parents():
-            self._tell(tree, others if tree.direct is None else _of_only_child(tree))
-            if len(others) < ELSEWHERE_COUNT_MAX:
-                others = (*others, *_shown(tree))[:ELSEWHERE_COUNT_MAX]
+        for base, trees in groupby(self._with_parents(), lambda tree: base_of(tree.attribute)):
+            shown: tuple[Predicate, ...] = ()
+            for tree in trees:
+                self._tell(tree, others if tree.direct is None else _of_only_child(tree))
+                if tree.attribute == base and len(others) < ELSEWHERE_COUNT_MAX:
+                    shown = _shown(tree)
+            others = (*others, *shown)[:ELSEWHERE_COUNT_MAX]
 
     def tell_again(self, tree: Tree) -> None:
         """Tell a tree's parent, who may not know it."""
@@ -112,7 +124,7 @@ class Offering:
         """The trees by which events come down to the node, in the order that all share."""
         trees = self._office.trees.values()
         below = [t for t in trees if t.role is Role.CHILD and t.parent and not t.is_empty]
-        return sorted(below, key=lambda tree: tree.key)
+        return sorted(below, key=lambda t: (key_of(base_of(t.attribute).encode()), t.attribute))
 
     def _tell(self, tree: Tree, others: tuple[Predicate, ...]) -> None:
         assert tree.parent is not None
@@ -186,13 +198,10 @@ class Offering:
                 self._wait_for_first(name)
 
     def _comes_by_another(self, part: Offer) -> bool:
-        for attribute in part.predicate.attributes:
-            tree = self._office.trees.get(attribute)
-            if tree is not None and attribute != part.attribute and tree.direct is None:
-                own, children = tree.interested(part.predicate)
-                if own or children:
-                    return True
-        return False
+        names = [name_of(attribute) for attribute in part.predicate.attributes]
+        others = [self._office.trees.get(n) for n in names if n != base_of(part.attribute)]
+        there = [tree for tree in others if tree is not None and tree.direct is None]
+        return any(_brings(tree, part.predicate) for tree in there)
 
     # --- lines ---
 
@@ -278,10 +287,22 @@ class Offering:
             self._forget_oldest()
 
 
+def _brings(tree: Tree, event: Predicate) -> bool:
+    """Whether a tree, or one of its branches, brings an event to the node.
+
+    Of a split one nobody knows here what comes for those below: they are others in each branch.
+    """
+    own, children = tree.interested(event)
+    return bool(own) or (bool(children) and not is_split(tree.stage))
+
+
 def _shown(tree: Tree) -> tuple[Predicate, ...]:
     # Where a shortcut past the node is offered, events do not come to it.
-    is_short = tree.direct is None and tree.member_count <= MEMBER_COUNT_MAX
-    return tree.summary() if is_short else ()
+    if tree.direct is not None or tree.member_count > MEMBER_COUNT_MAX:
+        return ()
+    if is_split(tree.stage):  # Those below are others in each branch.
+        return tuple(dict.fromkeys(wanted for wanted, _ in tree.own.values()))
+    return tree.summary()
 
 
 def _of_only_child(tree: Tree) -> tuple[Predicate, ...]:

@@ -22,6 +22,7 @@ from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
 if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.admitting import Admitting
     from smartpubsub.protocols.scoutsubs.announcing import Announcing
+    from smartpubsub.protocols.scoutsubs.branching import Branching
     from smartpubsub.protocols.scoutsubs.copying import Copying
     from smartpubsub.protocols.scoutsubs.history import History
     from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.seeking import Seeking
     from smartpubsub.protocols.scoutsubs.spreading import Spreading
     from smartpubsub.protocols.scoutsubs.storing import Storing
+    from smartpubsub.protocols.scoutsubs.subscribing import Subscribing
 
 
 INCARNATION_BITS = 28
@@ -49,6 +51,8 @@ class Office:
 
     seeking: Seeking
     announcing: Announcing
+    subscribing: Subscribing
+    branching: Branching
     copying: Copying
     raising: Raising
     admitting: Admitting
@@ -98,7 +102,6 @@ class Office:
         self._queues: dict[Peer, list[Part]] = {}
         self._sent_us: dict[Peer, int] = {}
         self._flush_is_set = False
-        self._last_number = 0
 
     @property
     def refused(self) -> int:
@@ -164,8 +167,7 @@ class Office:
     def _sendable(self, said: Iterable[Part]) -> Iterator[Part]:
         """Parts as they can be sent: those that are too long in pieces, each a message."""
         for part in said:
-            self._last_number += 1
-            yield from in_pieces(part, self._last_number, self.settings.piece_bytes_max)
+            yield from in_pieces(part, self.settings.piece_bytes_max)
 
     # --- who is there ---
 
@@ -279,7 +281,8 @@ class Office:
     def advance(self, tree: Tree) -> bool:
         """Take note of what has changed in what a tree shows above; whether something has."""
         backups = self.copying.backups_to_tell(tree)
-        return tree.advance(backups, redirects=self.settings.redirects)
+        claim = self.branching.claim(tree)
+        return tree.advance(backups, claim, redirects=self.settings.redirects)
 
     def tree(self, attribute: str) -> Tree | None:
         """The tree of an attribute, a new one if need be; None if there is no room for it."""
@@ -293,6 +296,7 @@ class Office:
             tree = Tree(attribute, self._version, copy_version, self.holdings)
             self.trees[attribute] = tree
             tree.used_us = self.now
+            tree.stage = self.storing.stage_of(attribute)
             self.seeking.seek(tree)
         return tree
 
@@ -302,6 +306,7 @@ class Office:
         for tree in list(self.trees.values()):
             if tree.used_us < horizon_us and self._is_dispensable(tree):
                 del self.trees[tree.attribute]
+                self.storing.drop_stage(tree)
                 self._version = max(self._version, tree.version)
                 self._copy_version = max(self._copy_version, tree.copy_version)
 

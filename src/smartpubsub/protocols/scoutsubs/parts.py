@@ -37,6 +37,9 @@ class Announce(NamedTuple):
     signature: bytes = UNSIGNED
     root_ms: int = 0
     """For how long the child has taken itself for the rendezvous, until just now."""
+    stage: int = 0
+    """Up to which stage all that is in force below is in the attribute's branches (`branches.py`);
+    0 if nothing is in force."""
 
 
 class Announced(NamedTuple):
@@ -50,6 +53,8 @@ class Announced(NamedTuple):
     go_to: Contact | None
     """Who to announce to instead, since the parent has children enough."""
     signature: bytes = UNSIGNED
+    stage: int = 0
+    """The stage that the attribute is in: what is in force is so in all its branches."""
 
 
 # --- events, up and down ---
@@ -68,6 +73,8 @@ class Raise(NamedTuple):
     """Whether the publisher wants to know when everybody has it."""
     age_ms: int
     """How long ago it was published, since nobody brings an event to an end for ever."""
+    is_permitted: bool = False
+    """Whether the rendezvous of the attribute itself says that it may go down a branch."""
 
 
 class Holder(NamedTuple):
@@ -169,6 +176,7 @@ class CopyTree(NamedTuple):
     is_whole: bool
     children: tuple[ChildCopy, ...]
     gone: tuple[Peer, ...]
+    stage: int = 0
 
 
 class TreeCopied(NamedTuple):
@@ -220,6 +228,7 @@ class Pulled(NamedTuple):
     """Whose children these are; nobody's if there is no copy."""
     children: tuple[ChildCopy, ...]
     records: tuple[Record, ...]
+    stage: int = 0
 
 
 class PullOwn(NamedTuple):
@@ -312,7 +321,7 @@ class Piece(NamedTuple):
     """A part with some of what its lists hold, of several that are one part together."""
 
     number: int
-    """Which part it is of; later ones have higher numbers."""
+    """Which part it is of: the same for all its pieces, however often they are said."""
     place: int
     pieces: int
     """How many there are."""

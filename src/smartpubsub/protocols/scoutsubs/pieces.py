@@ -2,11 +2,13 @@
 
 A receiver takes messages up to a length, and a summary or a table of children may be longer. Such
 a part is said in pieces, each of them the same part with some of what its lists hold, and put
-together again before anything is made of it. If one gets lost all are said again, as the part is.
+together again before anything is made of it. If one gets lost all are said again, as the part is,
+under the same number: so each time more of them have come.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
     PulledOwn,
 )
 from smartpubsub.protocols.scoutsubs.sizes import entry_bytes
+from smartpubsub.protocols.scoutsubs.wire import part_bytes
 from smartpubsub.seam import Peer
 
 FILTERS_PER_ENTRY = 100
@@ -28,8 +31,10 @@ FILTERS_PER_ENTRY = 100
 ENTRIES_MAX = 10_000
 """In one piece, and each at least as long as a filter; far below what a receiver takes."""
 PIECE_COUNT_MAX = 256
-SENDER_COUNT_MAX = 16
-"""From how many peers at a time pieces are kept that are not complete."""
+NUMBER_BYTES = 6
+INCOMPLETE_COUNT_MAX = 64
+PER_PEER_MAX = 8
+"""Of how many parts at a time pieces are kept that are not complete, and how many of one peer."""
 
 _LISTS: dict[type, tuple[str, ...]] = {
     Announce: ("added", "removed"),
@@ -39,7 +44,7 @@ _LISTS: dict[type, tuple[str, ...]] = {
 }
 
 
-def in_pieces(part: Part, number: int, bytes_max: int) -> list[Part]:
+def in_pieces(part: Part, bytes_max: int) -> list[Part]:
     """A part as it can be sent: itself, or pieces of it under a number that no others have."""
     names = _LISTS.get(type(part))
     if names is None:
@@ -56,6 +61,7 @@ def in_pieces(part: Part, number: int, bytes_max: int) -> list[Part]:
             size, count = size + length, count + 1
     if len(slices) == 1:
         return [part]
+    number = int.from_bytes(hashlib.sha256(part_bytes(part)).digest()[:NUMBER_BYTES], "big")
     return [
         Piece(number, place, len(slices), _with_lists(part, names, each))
         for place, each in enumerate(slices)
@@ -112,16 +118,18 @@ def _joined_children(children: Iterable[ChildCopy]) -> list[ChildCopy]:
 
 @dataclass(slots=True)
 class _Incomplete:
-    number: int
     count: int
     parts: dict[int, Part] = field(default_factory=dict)
 
 
 class Pieces:
-    """Pieces that have come, until all are there; of each peer those of one part at a time."""
+    """Pieces that have come, until all are there; of each peer those of a few parts at a time.
+
+    What is said at the same time may come mixed up, so it takes more than one.
+    """
 
     def __init__(self) -> None:
-        self._incomplete: dict[Peer, _Incomplete] = {}
+        self._incomplete: dict[tuple[Peer, int], _Incomplete] = {}
 
     def __len__(self) -> int:
         return len(self._incomplete)
@@ -131,15 +139,22 @@ class Pieces:
         number, place, count, part = piece
         if place >= count or count > PIECE_COUNT_MAX or type(part) not in _LISTS:
             return None
-        there = self._incomplete.pop(peer, None)
-        if there is None or (there.number, there.count) != (number, count):
-            there = _Incomplete(number, count)
+        there = self._incomplete.pop((peer, number), None)
+        if there is None or there.count != count:
+            there = _Incomplete(count)
         there.parts[place] = part
         if len({type(each) for each in there.parts.values()}) > 1:
             return None
         if len(there.parts) == count:
             return put_together([there.parts[each] for each in range(count)])
-        self._incomplete[peer] = there
-        if len(self._incomplete) > SENDER_COUNT_MAX:
-            del self._incomplete[next(iter(self._incomplete))]
+        self._incomplete[peer, number] = there
+        self._make_room(peer)
         return None
+
+    def _make_room(self, peer: Peer) -> None:
+        """Forget what was last added to longest ago, first of a peer that sends too much."""
+        own = [key for key in self._incomplete if key[0] == peer]
+        if len(own) > PER_PEER_MAX:
+            del self._incomplete[own[0]]
+        elif len(self._incomplete) > INCOMPLETE_COUNT_MAX:
+            del self._incomplete[next(iter(self._incomplete))]

@@ -7,9 +7,11 @@ somebody else if whoever it went to does not answer. An event is published when 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
+from smartpubsub.protocols.scoutsubs.branches import base_of, name_of
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS
 from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Holder, Raise
@@ -36,6 +38,13 @@ class _Copy:
     tries: int = 1
 
 
+class _Root(NamedTuple):
+    """Who admits a node's events of an attribute, and by way of which tree."""
+
+    peer: Peer
+    name: str
+
+
 class Raising:
     """The events that a node has published and that are not yet admitted everywhere."""
 
@@ -50,7 +59,7 @@ class Raising:
         """Of events whose publisher wants to know: by which attributes not all have it."""
         self._last: dict[str, int] = {}
         """The number of the last event to each attribute's rendezvous."""
-        self._roots: dict[str, Peer] = {}
+        self._roots: dict[str, _Root] = {}
         self._admission = Waiting(0)
 
     def __len__(self) -> int:
@@ -69,7 +78,7 @@ class Raising:
                 Refused(event.id, "too many events are not yet admitted; publish slower")
             )
             return
-        attributes = dict.fromkeys(event.predicate.attributes)
+        attributes = dict.fromkeys(map(name_of, event.predicate.attributes))
         self._attributes[event.id] = attributes
         for attribute in list(attributes):
             previous = self._last.get(attribute, 0)
@@ -90,9 +99,10 @@ class Raising:
         office = self._office
         age_ms = (office.now - copy.began_us) // MS
         part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all, age_ms)
-        copy.sent_to = self._straight_to(copy, is_retry=is_retry)
-        if copy.sent_to is not None:
-            office.say(copy.sent_to, part)
+        root = self._straight_to(copy, is_retry=is_retry)
+        if root is not None:
+            copy.sent_to = root.peer
+            office.say(root.peer, part._replace(attribute=root.name))
         else:
             copy.sent_to = office.admitting.pass_up(part._replace(hops=0), came_from=None)
         if office.settings.is_reliable:
@@ -103,11 +113,11 @@ class Raising:
             )
             office.set_timer(("raise", copy.event.id, copy.attribute), office.now + wait_us)
 
-    def _straight_to(self, copy: _Copy, *, is_retry: bool) -> Peer | None:
+    def _straight_to(self, copy: _Copy, *, is_retry: bool) -> _Root | None:
         """The rendezvous that a copy can be sent to, unless it would overtake the one before it."""
         root = self._roots.get(copy.attribute) if self._office.settings.is_reliable else None
         before = self._open.get((copy.event.id._replace(number=copy.previous), copy.attribute))
-        is_overtaking = before is not None and before.sent_to != root
+        is_overtaking = before is not None and (root is None or before.sent_to != root.peer)
         return None if is_overtaking and not is_retry else root
 
     def on_timer(self, id: EventId, attribute: str) -> None:
@@ -130,18 +140,18 @@ class Raising:
 
     def on_admitted(self, peer: Peer, part: Admitted) -> None:
         """A rendezvous has admitted an event, or refused it."""
-        office = self._office
-        receipted = self._incomplete.get(part.id, {}).get(part.attribute)
+        office, attribute = self._office, base_of(part.attribute)
+        receipted = self._incomplete.get(part.id, {}).get(attribute)
         if receipted is not None:
             receipted.admitted_by = peer  # Also if that is another one than before.
-        copy = self._open.pop((part.id, part.attribute), None)
+        copy = self._open.pop((part.id, attribute), None)
         if copy is None:
             return
-        office.cancel_timer(("raise", part.id, part.attribute))
+        office.cancel_timer(("raise", part.id, attribute))
         took_us = office.now - copy.began_us
         self._admission.on_answer(took_us, was_repeated=copy.tries > 1)
         if peer != office.own.peer:
-            self._know(part.attribute, peer)
+            self._know(attribute, _Root(peer, part.attribute))
         left = self._attributes.get(part.id)
         if left is None:
             return
@@ -154,7 +164,7 @@ class Raising:
         held = self._held.setdefault(part.id, [])
         for holder in (Holder(peer, part.signature), *part.holders):
             held.append(Held(part.attribute, *holder))
-        left.pop(part.attribute, None)
+        left.pop(attribute, None)
         if not left:
             del self._attributes[part.id]
             office.deliver(Published(part.id, tuple(self._held.pop(part.id))))
@@ -162,10 +172,11 @@ class Raising:
     def on_completed(self, peer: Peer, part: Completed) -> None:
         """Everybody has an event who was to get it by way of an attribute, says its rendezvous."""
         left = self._incomplete.get(part.id, {})
-        copy = left.get(part.attribute)
+        attribute = base_of(part.attribute)
+        copy = left.get(attribute)
         if copy is None or copy.admitted_by != peer:
             return
-        del left[part.attribute]
+        del left[attribute]
         if not left:
             del self._incomplete[part.id]
             self._office.deliver(Confirmed(part.id))
@@ -185,7 +196,7 @@ class Raising:
                     copy.sent_us = office.now
                     self._raise(copy, is_retry=True)
 
-    def _know(self, attribute: str, root: Peer) -> None:
+    def _know(self, attribute: str, root: _Root) -> None:
         self._roots.pop(attribute, None)
         self._roots[attribute] = root
         if len(self._roots) > ROOTS_KNOWN_MAX:
@@ -202,5 +213,5 @@ class Raising:
 
     def on_silent(self, peer: Peer) -> None:
         """Somebody is gone, and is nobody's rendezvous any more."""
-        for attribute in [name for name, root in self._roots.items() if root == peer]:
+        for attribute in [name for name, root in self._roots.items() if root.peer == peer]:
             del self._roots[attribute]

@@ -8,6 +8,7 @@ and taken once, and handed over in the order of time; what has come meanwhile go
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from smartpubsub.kademlia.queries import Found
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
+from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE, names_of
 from smartpubsub.protocols.scoutsubs.history import Place, place_before, place_of
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
@@ -68,6 +70,13 @@ class _Source:
         return not self.is_done and not self.question
 
 
+class _Keeper(NamedTuple):
+    """Somebody who may keep the past of a tree."""
+
+    peer: Peer
+    tree: str
+
+
 @dataclass(slots=True, eq=False)
 class _Reader:
     """One subscription that is being given the past."""
@@ -80,15 +89,23 @@ class _Reader:
     """Where it begins; None until it is known where the event stands that it comes after."""
     has_begun: bool = False
     lookups: int = 0
-    sources: dict[Peer, _Source] = field(default_factory=dict)
-    silent: dict[Peer, None] = field(default_factory=dict)
+    looking: int = 0
+    """How many lookups are under way."""
+    sources: dict[_Keeper, _Source] = field(default_factory=dict)
+    silent: dict[_Keeper, None] = field(default_factory=dict)
     events: dict[EventId, Publication] = field(default_factory=dict)
     held: list[Delivery] = field(default_factory=list)
     """What has come meanwhile."""
     size: int = 0
-    oldest_us: int = 0
-    whole_us: int = 0
-    """From when on somebody has everything; 0 if nobody knows."""
+    oldest_us: dict[str, int] = field(default_factory=dict)
+    """By tree: of when the oldest event is that is kept of it."""
+    whole_us: dict[str, int] = field(default_factory=dict)
+    """By tree: from when on somebody has everything."""
+
+    @property
+    def first_us(self) -> int:
+        """Of when the oldest event is that anybody keeps; 0 if nobody keeps any."""
+        return min(self.oldest_us.values(), default=0)
 
 
 class Recalling:
@@ -98,8 +115,8 @@ class Recalling:
         settings = office.settings
         self._office = office
         self._readers: dict[int, _Reader] = {}
-        self._lookups: dict[int, int] = {}
-        """Whose sources are looked for, by the number of the query that does."""
+        self._lookups: dict[int, tuple[int, str]] = {}
+        """Whose sources are looked for, and of which tree, by the number of the query that does."""
         self._given: Seen[tuple[int, EventId]] = Seen(settings.seen_us, settings.seen_count_max)
         """What subscriptions have got from the past, and may still be coming to them live."""
         self._last_question = 0
@@ -112,7 +129,7 @@ class Recalling:
     def recall(self, number: int, past: Past) -> None:
         """Give a subscription the past, when it is in force."""
         office = self._office
-        wanted = office.announcing.wanted(number)
+        wanted = office.subscribing.wanted(number)
         if wanted is None or len(self._readers) >= office.settings.recall_count_max:
             office.refusals["recalls"] += 1
             office.deliver(CaughtUp(number, 0, 0, "the node has no room for it; try later"))
@@ -120,7 +137,7 @@ class Recalling:
         predicate, attribute = wanted
         after = place_before(past.since_us) if past.since is None else None
         self._readers[number] = _Reader(number, predicate, attribute, past, after)
-        if office.announcing.state_of(number) is SubscriptionState.IN_FORCE:
+        if office.subscribing.state_of(number) is SubscriptionState.IN_FORCE:
             self.on_in_force(number)
 
     def on_in_force(self, number: int) -> None:
@@ -160,26 +177,35 @@ class Recalling:
     def _look_up(self, reader: _Reader) -> None:
         office = self._office
         reader.lookups += 1
-        query, effects = office.kademlia.find_closest(reader.attribute.encode(), office.now)
-        self._lookups[query] = reader.number
-        for effect in effects:
-            if isinstance(effect, Deliver):  # There was nobody to ask.
-                self.on_found(effect.item)
-            else:
-                office.do(effect)
+        # Of an attribute that is or was split each branch has its own past.
+        was_split = office.trees[reader.attribute].stage > WHOLE_STAGE
+        trees = names_of(reader.attribute) if was_split else (reader.attribute,)
+        reader.looking += len(trees)
+        for tree in trees:
+            query, effects = office.kademlia.find_closest(tree.encode(), office.now)
+            self._lookups[query] = reader.number, tree
+            for effect in effects:
+                if isinstance(effect, Deliver):  # There was nobody to ask.
+                    self.on_found(effect.item)
+                else:
+                    office.do(effect)
 
     def on_found(self, found: object) -> None:
         """It is known who lies closest to an attribute."""
         if not isinstance(found, Found) or found.number not in self._lookups:
             return
-        reader = self._readers.get(self._lookups.pop(found.number))
+        number, tree = self._lookups.pop(found.number)
+        reader = self._readers.get(number)
         if reader is None:
             return
         after = reader.after or place_before(0)
-        there = [c.peer for c in found.closest if c.peer not in reader.silent]
-        for peer in there[: 2 * (self._office.settings.backups + 1)]:
-            reader.sources.setdefault(peer, _Source(after))
-        self._go_on(reader)
+        keepers = [_Keeper(contact.peer, tree) for contact in found.closest]
+        there = [keeper for keeper in keepers if keeper not in reader.silent]
+        for keeper in there[: 2 * (self._office.settings.backups + 1)]:
+            reader.sources.setdefault(keeper, _Source(after))
+        reader.looking -= 1
+        if not reader.looking:
+            self._go_on(reader)
 
     # --- asking ---
 
@@ -187,8 +213,8 @@ class Recalling:
         """Ask whoever has more to tell, or come to an end."""
         sources = reader.sources
         while due := [p for p, source in sources.items() if source.is_due]:
-            for peer in due:
-                self._ask(reader, peer)
+            for keeper in due:
+                self._ask(reader, keeper)
             if reader.number not in self._readers:
                 return  # What the node has itself was too much.
         if all(source.is_done for source in sources.values()):
@@ -196,14 +222,14 @@ class Recalling:
         else:
             self._wait(reader)
 
-    def _ask(self, reader: _Reader, peer: Peer) -> None:
-        office, source = self._office, reader.sources[peer]
+    def _ask(self, reader: _Reader, keeper: _Keeper) -> None:
+        office, source = self._office, reader.sources[keeper]
         if not source.question:  # Otherwise the same again, to which an answer may be on its way.
             source.question = self.new_question()
         # Whoever has begun to tell of the newest goes on from where it is.
         is_first = source.after == reader.after
         part = Recall(
-            reader.attribute,
+            keeper.tree,
             source.question,
             reader.predicate,
             source.after.created_us,
@@ -211,10 +237,10 @@ class Recalling:
             reader.past.last if is_first else 0,
             reader.past.since if reader.after is None else None,
         )
-        if peer == office.own.peer:
-            self._take(reader, peer, office.history.answer(part))
+        if keeper.peer == office.own.peer:
+            self._take(reader, keeper, office.history.answer(part))
         else:
-            office.say(peer, part)
+            office.say(keeper.peer, part)
 
     def new_question(self) -> int:
         """A number for a question about what others keep."""
@@ -232,17 +258,17 @@ class Recalling:
         if reader is None:
             return
         is_one_gone = False
-        for peer, source in list(reader.sources.items()):
+        for keeper, source in list(reader.sources.items()):
             if source.is_done or not source.question:
                 continue
             source.tries += 1
-            if office.is_silent(peer) or source.tries > TRIES_MAX:
-                del reader.sources[peer]
-                reader.silent[peer] = None
+            if office.is_silent(keeper.peer) or source.tries > TRIES_MAX:
+                del reader.sources[keeper]
+                reader.silent[keeper] = None
                 is_one_gone = True
             else:
-                office.probing.probe(peer)
-                self._ask(reader, peer)
+                office.probing.probe(keeper.peer)
+                self._ask(reader, keeper)
         if not reader.sources and reader.lookups >= LOOKUPS_MAX:
             self._end(reader, "nobody who may keep history answers; try later")
         elif is_one_gone and reader.lookups < LOOKUPS_MAX:
@@ -254,21 +280,24 @@ class Recalling:
 
     def on_recalled(self, peer: Peer, part: Recalled) -> None:
         """Somebody tells what it keeps."""
+        keeper = _Keeper(peer, part.attribute)
         for reader in self._readers.values():
-            source = reader.sources.get(peer)
+            source = reader.sources.get(keeper)
             if source is not None and source.question == part.number:
-                self._take(reader, peer, part)
+                self._take(reader, keeper, part)
                 if reader.number in self._readers:
                     self._go_on(reader)
                 return
 
-    def _take(self, reader: _Reader, peer: Peer, part: Recalled) -> None:
-        source = reader.sources[peer]
+    def _take(self, reader: _Reader, keeper: _Keeper, part: Recalled) -> None:
+        source, tree = reader.sources[keeper], keeper.tree
         source.question = source.tries = 0
         if part.oldest_us:
-            reader.oldest_us = min(reader.oldest_us or part.oldest_us, part.oldest_us)
+            known_us = reader.oldest_us.get(tree, part.oldest_us)
+            reader.oldest_us[tree] = min(known_us, part.oldest_us)
         if part.whole_us:
-            reader.whole_us = min(reader.whole_us or part.whole_us, part.whole_us)
+            known_us = reader.whole_us.get(tree, part.whole_us)
+            reader.whole_us[tree] = min(known_us, part.whole_us)
         if reader.after is None:
             self._take_first(reader, source, part)
             return
@@ -313,7 +342,8 @@ class Recalling:
             since = reader.past.since
             self._end(reader, f"nobody keeps the event {since} any more; say since what time")
             return
-        if len(reader.silent) > self._office.settings.backups:
+        silent = Counter(keeper.tree for keeper in reader.silent)
+        if any(count > self._office.settings.backups for count in silent.values()):
             self._end(reader, "too many of those who may keep history do not answer; try later")
             return
         events = sorted(reader.events.values(), key=place_of)
@@ -321,7 +351,7 @@ class Recalling:
             events = events[-reader.past.last :]
         self._hand_over(reader, events)
         is_whole = self._is_whole(reader, events)
-        told = CaughtUp(reader.number, len(events), reader.oldest_us, is_whole=is_whole)
+        told = CaughtUp(reader.number, len(events), reader.first_us, is_whole=is_whole)
         self._office.deliver(told)
 
     def _is_whole(self, reader: _Reader, events: list[Publication]) -> bool:
@@ -329,8 +359,10 @@ class Recalling:
         assert reader.after is not None
         has_as_many = bool(events) and len(events) == reader.past.last
         first_us = events[0].created_us if has_as_many else reader.after.created_us
-        first_us = max(first_us, reader.oldest_us)
-        return not reader.oldest_us or 0 < reader.whole_us <= first_us
+        return all(
+            tree in reader.whole_us and reader.whole_us[tree] <= max(first_us, oldest_us)
+            for tree, oldest_us in reader.oldest_us.items()
+        )
 
     def _hand_over(self, reader: _Reader, events: list[Publication]) -> None:
         """Deliver the past and what has come meanwhile, in one order and each once."""
@@ -351,7 +383,7 @@ class Recalling:
     def _end(self, reader: _Reader, problem: str) -> None:
         """Give the past up; what has come is not lost."""
         self._hand_over(reader, [])
-        self._office.deliver(CaughtUp(reader.number, 0, reader.oldest_us, problem))
+        self._office.deliver(CaughtUp(reader.number, 0, reader.first_us, problem))
 
 
 def _place_of_delivery(delivery: Delivery) -> Place:

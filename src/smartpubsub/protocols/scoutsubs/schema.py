@@ -58,6 +58,7 @@ _ANNOUNCE_FIELDS = [
     field("is_retry", 9, "bool"),
     field("signature", 10, "bytes"),
     field("root_ms", 11, "uint64"),
+    field("stage", 12, "uint64"),
 ]
 
 _CHILD_FIELDS = [
@@ -115,6 +116,7 @@ _FILE = FileDescriptorProto(
             field("wants_whole", 5, "bool"),
             field("go_to", 6, "message Peer"),
             field("signature", 7, "bytes"),
+            field("stage", 8, "uint64"),
         ),
         _with_event(
             "Raise",
@@ -123,6 +125,7 @@ _FILE = FileDescriptorProto(
             field("is_retry", 5, "bool"),
             field("wants_all", 6, "bool"),
             field("age_ms", 7, "uint64"),
+            field("is_permitted", 8, "bool"),
         ),
         _message("Holder", field("peer", 1, "bytes"), field("signature", 2, "bytes")),
         _about_event(
@@ -156,6 +159,7 @@ _FILE = FileDescriptorProto(
             field("is_whole", 4, "bool"),
             field("children", 5, "message ChildCopy", repeated=True),
             field("gone", 6, "bytes", repeated=True),
+            field("stage", 7, "uint64"),
         ),
         _message(
             "TreeCopied",
@@ -179,6 +183,7 @@ _FILE = FileDescriptorProto(
             field("owner", 3, "bytes"),
             field("children", 4, "message ChildCopy", repeated=True),
             field("records", 5, "message Record", repeated=True),
+            field("stage", 6, "uint64"),
         ),
         _message("PullOwn"),
         _message(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
+from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import Adopt, ChildCopy, Pull, Pulled
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
@@ -155,13 +156,13 @@ class Seeking:
         """Somebody is to be the rendezvous of an attribute: say what is known here."""
         office = self._office
         tree = office.trees.get(part.attribute)
-        was_root = tree is not None and tree.acts_as_root
         records = office.admitting.records_of(part.attribute)
-        if was_root:
-            pulled = Pulled(part.attribute, True, office.own.peer, (), records)
+        if tree is not None and tree.acts_as_root:
+            pulled = Pulled(part.attribute, True, office.own.peer, (), records, tree.stage)
         else:
             owner, children = office.copying.copy_of_root(part.attribute)
-            pulled = Pulled(part.attribute, False, owner, children, records)
+            stage = office.copying.stage_of_root(part.attribute)
+            pulled = Pulled(part.attribute, False, owner, children, records, stage)
         office.say(contact.peer, pulled)
         is_closer = tree is not None and contact.key ^ tree.key < office.own.key ^ tree.key
         if tree is not None and tree.role is not Role.CHILD and is_closer:
@@ -218,6 +219,8 @@ class Seeking:
         office.cancel_timer(("sync", tree.attribute))
         tree.move("what others know is here")
         tree.root_us = office.now
+        stages = [office.copying.stage_of_root(tree.attribute), *(p.stage for _, p in sync.heard)]
+        office.branching.hear(tree, max(WHOLE_STAGE, *stages))
         former_roots = {peer: None for peer, pulled in sync.heard if pulled.was_root}
         owner, children = office.copying.copy_of_root(tree.attribute)
         copies = [(owner, children)]

@@ -34,6 +34,10 @@ class ScoutSettings:
     """How many children a node takes in a tree before it sends newcomers on to one of them; 0 for
     any number. Few, so that what a popular attribute takes is shared by all who want it."""
 
+    hot_copies_per_s: int = 50
+    """A rendezvous that begins to send so many copies of events splits its attribute over several
+    keys; 0 for never. Only where events are tracked: otherwise they spread on their way up."""
+
     renew_us: int = 15 * MINUTE
     """How often a node renews what it has announced: t. Unless renewed it lapses after 2t."""
     probe_us: int = 20 * SECOND

@@ -148,6 +148,7 @@ def _raise(part: parts.Raise) -> int:
         + of_flag(part.is_retry)
         + of_flag(part.wants_all)
         + of_number(part.age_ms)
+        + of_flag(part.is_permitted)
     )
 
 
@@ -164,6 +165,7 @@ def _announce(part: parts.Announce) -> int:
         + of_flag(part.is_retry)
         + of_bytes(part.signature)
         + of_number(part.root_ms)
+        + of_number(part.stage)
     )
 
 
@@ -176,6 +178,7 @@ def _announced(part: parts.Announced) -> int:
         + of_flag(part.wants_whole)
         + of_contact(part.go_to)
         + of_bytes(part.signature)
+        + of_number(part.stage)
     )
 
 
@@ -187,6 +190,7 @@ def _copy_tree(part: parts.CopyTree) -> int:
         + of_flag(part.is_whole)
         + _children(part.children)
         + of_peers(part.gone)
+        + of_number(part.stage)
     )
 
 
@@ -207,6 +211,7 @@ def _pulled(part: parts.Pulled) -> int:
         + of_bytes(part.owner)
         + _children(part.children)
         + sum(field_bytes(_record(record)) for record in part.records)
+        + of_number(part.stage)
     )
 
 

@@ -12,10 +12,12 @@ from types import MappingProxyType
 
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.protocols.scoutsubs.branches import others_of
+from smartpubsub.protocols.scoutsubs.child import Child, Former
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
-from smartpubsub.protocols.scoutsubs.tree import Child, Former, Tree
+from smartpubsub.protocols.scoutsubs.tree import Tree
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.protocols.scoutsubs.window import Window
 from smartpubsub.seam import Peer
@@ -112,7 +114,10 @@ class Spreading:
         """Deliver an event here and send it to all interested children, present and former."""
         office = self._office
         own, children = tree.interested(event.predicate)
-        if self._delivered.add((event.id, tree.attribute), office.now) and own:
+        is_first = self._delivered.add((event.id, tree.attribute), office.now)
+        # If its publisher did not hear that it was admitted, it can come by another branch again.
+        others = [(event.id, name) for name in others_of(tree.attribute)]
+        if is_first and own and not any(key in self._delivered for key in others):
             office.recalling.deliver(Delivery(event, own, hops))
         targets = {
             peer: Target(tree.children[peer].backups) for peer in children if peer != excluded
@@ -177,20 +182,25 @@ class Spreading:
         """Send an event to a child for the first time, straight past it if it has offered that.
 
         What goes another way than what is still under way could overtake that, so a shortcut is
-        taken only when everything before is confirmed, and after one is taken back, events wait.
+        taken only when everything before is confirmed, or if nobody confirms, has had the time to
+        arrive; and after one is taken back, events wait.
         """
-        path = child.direct.peer if child.direct else child.contact.peer
-        if child.outstanding and path != child.path and not self._office.is_silent(child.path):
-            if child.direct is None:
+        by_child = child.contact.peer
+        path = child.direct.peer if child.direct else by_child
+        if path != child.path and not self._office.is_silent(child.path):
+            ago_us = self._office.now - child.sent_us
+            has_arrived = self._office.settings.is_reliable or ago_us >= self._office.patience_us
+            if child.path == by_child and (child.outstanding or not has_arrived):
+                path = by_child
+            elif child.path != by_child and child.outstanding:
                 child.held.append(opened.key)
                 return
-            path = child.path
         self._send_by(opened, child, path)
 
     def _send_by(self, opened: Opened, child: Child, path: Peer) -> None:
         if self._office.settings.is_reliable:
             child.outstanding += 1
-        child.path = path
+        child.path, child.sent_us = path, self._office.now
         event, attribute = opened.event, opened.attribute
         goes_straight = path == (child.direct or child.contact).peer
         if goes_straight and self._office.offering.is_to_be_offered(event, child):

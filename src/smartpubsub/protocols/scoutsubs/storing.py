@@ -15,6 +15,7 @@ from typing import TypeVar
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.rpc_wire import RpcLimits
+from smartpubsub.protocols.scoutsubs.branches import UNTOLD
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, CopyTree, Part, Record
@@ -26,6 +27,7 @@ STORED = b"scout/"
 _RECORD = STORED + b"record/"
 _DONE = STORED + b"done/"
 _CHILD = STORED + b"child/"
+_STAGE = STORED + b"stage/"
 _CHILD_BYTES_MAX = 4 << 20
 """A child that wants more than this is not stored; its copies have to do."""
 # What was taken once is read again, whatever the limits are by now.
@@ -47,6 +49,8 @@ class Storing:
         """Read after a start: events, and in whose care they were."""
         self._children: dict[str, dict[Peer, ChildCopy]] = {}
         """Read after a start: children, by attribute."""
+        self._stages: dict[str, int] = {}
+        """Of attributes that are or were split: whether they are."""
         self._read_us = 0
         self._has_begun = False
 
@@ -105,6 +109,20 @@ class Storing:
         else:
             self._drop(key)
 
+    def keep_stage(self, tree: Tree) -> None:
+        """Store whether an attribute is split, for events come by its branches after a restart."""
+        self._stages[tree.attribute] = tree.stage
+        self._put(_STAGE + tree.name, _SINCE.pack(tree.stage))
+
+    def stage_of(self, attribute: str) -> int:
+        """The stage that an attribute was in before a restart."""
+        return self._stages.get(attribute, UNTOLD)
+
+    def drop_stage(self, tree: Tree) -> None:
+        """The node has to do with an attribute no longer."""
+        self._stages.pop(tree.attribute, None)
+        self._drop(_STAGE + tree.name)
+
     def _put(self, key: bytes, value: bytes) -> None:
         self.bytes_held += len(key) + len(value) - self._sizes.get(key, 0)
         self._sizes[key] = len(key) + len(value)
@@ -157,6 +175,8 @@ class Storing:
             record = _part(Record, rest[_SINCE.size :])
             age_ms = max(0, self._office.now - began_us) // MS
             self._records.append((owner, record._replace(age_ms=age_ms)))
+        elif key.startswith(_STAGE):
+            (self._stages[key.removeprefix(_STAGE).decode()],) = _SINCE.unpack(value)
         else:
             part = _part(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.matching import FilterSet, Index
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.branches import UNTOLD
+from smartpubsub.protocols.scoutsubs.child import Child, Former
 from smartpubsub.protocols.scoutsubs.holdings import Holdings
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Announce, ChildCopy, Raise
+from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, ChildCopy, Raise
 from smartpubsub.seam import Peer
 
 
@@ -46,50 +46,6 @@ TRANSITIONS: dict[tuple[Role, str], Role] = {
 
 Owner: TypeAlias = Peer | int
 """Whose filter it is: a child's, or the subscription's with this number."""
-
-
-@dataclass(slots=True, eq=False)
-class Child:
-    """Somebody farther from the rendezvous, and the filters that it has announced."""
-
-    contact: Contact
-    incarnation: int
-    version: int
-    heard_us: int
-    filters: dict[Predicate, int] = field(default_factory=dict)
-    """With the keys that they are kept under."""
-    direct: Contact | None = None
-    backups: tuple[Contact, ...] = ()
-    elsewhere: dict[str, list[Predicate]] = field(default_factory=dict)
-    """Filters that it has in other trees, or whoever events go to past it; by an attribute each."""
-    path: Peer = NOBODY
-    """Where the last event was sent to: the child, or straight past it."""
-    outstanding: int = 0
-    """How many events were sent there and are not confirmed."""
-    held: list[tuple[EventId, str]] = field(default_factory=list)
-    """Events that wait for those, so as not to overtake them."""
-
-    def copy(self) -> ChildCopy:
-        """The child as a backup is told of it."""
-        return ChildCopy(
-            self.contact,
-            self.incarnation,
-            self.version,
-            tuple(self.filters),
-            self.direct,
-            self.backups,
-        )
-
-
-class Former(NamedTuple):
-    """A child that has moved to another parent, as it was then.
-
-    An event of before may still be on its way here for it, or be sent again after it got lost.
-    """
-
-    filters: tuple[Predicate, ...]
-    backups: tuple[Contact, ...]
-    left_us: int
 
 
 class Wait(NamedTuple):
@@ -166,6 +122,12 @@ class Tree:
         have to have it too."""
         self.used_us = 0
         """When anything was last wanted of it."""
+        self.stage = UNTOLD
+        """Whether the attribute is split (`branches.py`), as far as the node has been told."""
+        self.claim = UNTOLD
+        """Up to which stage all below is in the branches, as the parent is told."""
+        self.stage_copy_version = 0
+        """The first version of copies that the present stage is in."""
         self._version_before = version
         self._changes: list[Change] = []
         self._owners: dict[int, Owner] = {}
@@ -329,14 +291,14 @@ class Tree:
 
     # --- what is shown above ---
 
-    def advance(self, backups: tuple[Contact, ...], *, redirects: bool) -> bool:
+    def advance(self, backups: tuple[Contact, ...], claim: int, *, redirects: bool) -> bool:
         """Take note of what has changed in what is shown; whether there is a new version."""
         added, removed = self._shown.changes()
         direct = self._only_child() if redirects and self.role is not Role.ROOT else None
-        is_same = direct == self.direct and backups == self.backups
+        is_same = (direct, backups, claim) == (self.direct, self.backups, self.claim)
         if not added and not removed and is_same:
             return False
-        self.direct, self.backups = direct, backups
+        self.direct, self.backups, self.claim = direct, backups, claim
         self.version += 1
         self._changes.append(Change(self.version, added, removed))
         del self._changes[:-CHANGES_KEPT]
@@ -375,6 +337,7 @@ class Tree:
             self.backups,
             is_retry,
             root_ms=root_ms,
+            stage=self.claim,
         )
 
     def _changes_since(self, base: int) -> tuple[list[Predicate], list[Predicate]]:

@@ -16,6 +16,7 @@ from smartpubsub.protocols import wire_fields as fields
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.rpc_wire import event_bytes
 from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs.branches import base_of
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record, Span
 from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer, PartBuffer
 from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any
@@ -145,17 +146,23 @@ def _id(buffer: Any, taken: Taken) -> EventId:
 _children = each(_of(ChildCopy))
 
 
+def _tree_name(name: str, taken: Taken) -> str:
+    """The name of an attribute's tree, or of a branch of it."""
+    fields.attribute(base_of(name), taken)
+    return name
+
+
 def _tree(buffer: Any, taken: Taken) -> tuple[str, tuple[ChildCopy, ...]]:
-    return fields.attribute(buffer.attribute, taken), _children(buffer.children, taken)
+    return _tree_name(buffer.attribute, taken), _children(buffer.children, taken)
 
 
 _NUMBERS = (
     *("incarnation", "version", "in_force", "previous", "number"),
     *("age_ms", "root_ms", "place", "pieces", "since_us", "oldest_us", "newest"),
-    *("whole_us", "amount", "digest"),
+    *("whole_us", "amount", "digest", "stage"),
 )
 _FLAGS = (
-    *("is_retry", "wants_whole", "wants_all", "is_resend"),
+    *("is_retry", "wants_whole", "wants_all", "is_resend", "is_permitted"),
     *("is_root", "is_whole", "was_root", "is_full", "has_more", "is_answer"),
 )
 
@@ -164,7 +171,7 @@ _READ: dict[str, Read] = {
     "event": fields.event,
     "events": each(fields.event),
     **dict.fromkeys(("after", "about"), if_any(_id)),
-    "attribute": fields.attribute,
+    "attribute": _tree_name,
     "predicate": fields.predicate,
     "refusal": fields.text,
     **dict.fromkeys(_NUMBERS, fields.number),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from typing import NamedTuple
 
+from smartpubsub.protocols.scoutsubs.branches import BRANCHES
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.sim.experiment import Experiment
 from smartpubsub.sim.inside import all_scoutsubs, filters_kept
@@ -13,11 +14,31 @@ from smartpubsub.sim.running import RunOptions
 from smartpubsub.sim.spread import spread
 from smartpubsub.sim.stacks import StackOptions
 from smartpubsub.sim.studies.observed import Watch, completed, nobody
-from smartpubsub.workloads import scenario
+from smartpubsub.workloads import ScenarioOptions, scenario
 
 SCENARIO = "power-law"
-FAN_OUTS = (0, 16, ScoutSettings().fan_out_max)
-"""How many children a node takes in a tree: any number, some, as many as usual."""
+EVENTS_PER_NODE = 10
+USUAL = ScoutSettings()
+
+
+class Way(NamedTuple):
+    """One way to spread the load."""
+
+    mapping: Mapping
+    fan_out_max: int
+    """How many children a node takes in a tree; 0 for any number."""
+    hot_copies_per_s: int
+    """What makes an attribute be split over several keys; 0 for nothing."""
+
+
+WAYS = (
+    Way(Mapping.SHARED, 0, 0),
+    Way(Mapping.SHARED, USUAL.fan_out_max, 0),
+    Way(Mapping.SHARED, 0, USUAL.hot_copies_per_s),
+    Way(Mapping.SHARED, USUAL.fan_out_max, USUAL.hot_copies_per_s),
+    Way(Mapping.NEAREST, USUAL.fan_out_max, USUAL.hot_copies_per_s),
+)
+"""From none to all; the last but one is what nodes do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +63,13 @@ class Skew:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """The load of the nodes under one mapping of predicates to attributes and one fan-out."""
+    """The load of the nodes with one way to spread it."""
 
     mapping: str
     fan_out_max: int
     """0 for any number of children."""
+    keys: int
+    """Over how many keys a hot attribute is spread."""
     messages: Skew
     bytes: Skew
     filters: Skew
@@ -56,23 +79,27 @@ class Load:
 
 def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Load]:
     """Run the same workload with every way to spread it."""
-    workload = scenario(SCENARIO, keys=range(nodes), seed=seed)
+    events = ScenarioOptions(events=EVENTS_PER_NODE * nodes)
+    workload = scenario(SCENARIO, keys=range(nodes), seed=seed, options=events)
     found = []
-    for mapping, fan_out_max in product(Mapping, FAN_OUTS):
-        stack = StackOptions(mapping=mapping, overrides={"fan_out_max": fan_out_max})
+    for mapping, fan_out_max, hot in WAYS:
+        overrides = {"fan_out_max": fan_out_max, "hot_copies_per_s": hot}
+        stack = StackOptions(mapping=mapping, overrides=overrides)
         options = RunOptions(protocol="scoutsubs", stack=stack, nodes=nodes, seed=seed)
-        with watch(f"{mapping.value}, fan-out {fan_out_max or 'any'}, ") as progress:
+        keys = BRANCHES if hot else 1
+        with watch(f"{mapping.value}, fan-out {fan_out_max or 'any'}, keys {keys}, ") as progress:
             experiment = Experiment(options, workload, progress=progress)
-            found.append(_load(experiment))
+            found.append(_load(experiment, keys))
     return found
 
 
-def _load(experiment: Experiment) -> Load:
+def _load(experiment: Experiment, keys: int) -> Load:
     result = completed(experiment, SCENARIO)
     traffic = experiment.traffic()
     return Load(
         mapping=experiment.options.stack.mapping.value,
         fan_out_max=experiment.options.stack.scout_settings.fan_out_max,
+        keys=keys,
         messages=Skew.of([node.sent for node in traffic]),
         bytes=Skew.of([node.sent_bytes for node in traffic]),
         filters=Skew.of([filters_kept(node) for node in all_scoutsubs(experiment)]),

@@ -1,0 +1,190 @@
+"""When an attribute is split, and which events go down its branches.
+
+A rendezvous with much to send splits its attribute: it tells those below, who have their filters in
+all branches from then on (`subscribing.py`) and say so upward. When all do, the rendezvous sends
+events on to the branches, and with the first one the permission to take more of them straight from
+their publishers, for a while. Without it a branch sends them to the attribute's own rendezvous, who
+always may have them: everybody who is in a branch is there too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.branches import (
+    UNTOLD,
+    WHOLE_STAGE,
+    base_of,
+    branch_for,
+    is_split,
+)
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.parts import Raise
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
+from smartpubsub.seam import Peer
+
+PERMIT_US = 30_000_000
+"""How long a branch may take events after an attribute's rendezvous has said so."""
+LAST_COUNT_MAX = 10_000
+COOL = 8
+"""What is so many times less than what makes an attribute hot is nothing to be split for."""
+HEAT_US = 1_000_000
+
+
+@dataclass(slots=True)
+class _Heat:
+    """How much a rendezvous has to send."""
+
+    since_us: int
+    """From when on it is counted."""
+    hot_us: int
+    """When it was last enough to have the attribute split."""
+    copies: int = 0
+
+
+class Branching:
+    """A node's part in splitting attributes."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._permitted_us: dict[str, int] = {}
+        """By branch: when it was last told that it may take events."""
+        self._last: dict[tuple[Peer, str], EventId] = {}
+        """By publisher and tree: what this node as its root has admitted last."""
+        self._heat: dict[str, _Heat] = {}
+
+    @property
+    def last_count(self) -> int:
+        """Of how many publishers and trees it is remembered what was admitted last."""
+        return len(self._last)
+
+    # --- stages ---
+
+    def claim(self, tree: Tree) -> int:
+        """Up to which stage all is in the branches that is in force here and below."""
+        if tree.stage == WHOLE_STAGE:
+            return WHOLE_STAGE
+        claims = [child.stage for child in tree.live_children() if child.stage != UNTOLD]
+        if self._office.subscribing.lags(tree):
+            claims.append(max(WHOLE_STAGE, tree.stage - 1))
+        if tree.stage != UNTOLD:
+            claims.append(tree.stage)
+        return min(claims, default=UNTOLD)
+
+    def hear(self, tree: Tree, stage: int) -> None:
+        """Somebody who knows says which stage an attribute is in."""
+        if stage <= tree.stage:
+            return
+        was_told = tree.stage != UNTOLD
+        tree.stage = stage
+        if not was_told and tree.claim == UNTOLD and self.claim(tree) == stage:
+            tree.claim = stage  # So the parent takes it that has told it; it needs no announcement.
+        if is_split(stage) or was_told:
+            self._on_stage(tree)
+
+    def on_child(self, tree: Tree, stage: int) -> None:
+        """A child knows of a stage: so there was one, also if this rendezvous is new."""
+        if tree.role is Role.ROOT:
+            self.hear(tree, stage)
+
+    def _on_stage(self, tree: Tree) -> None:
+        office = self._office
+        self._heat_of(tree).hot_us = office.now
+        tree.copy_version += 1
+        tree.stage_copy_version = tree.copy_version
+        office.storing.keep_stage(tree)
+        office.copying.touch(tree, office.own.peer)
+        office.subscribing.on_stage(tree)
+        office.announcing.tell_stage(tree)
+        office.announcing.update(tree)
+
+    def tick(self) -> None:
+        """Once in a while: have whole again what is not hot any more."""
+        office = self._office
+        self._heat = {name: heat for name, heat in self._heat.items() if name in office.trees}
+        for tree in list(office.trees.values()):
+            if tree.role is Role.ROOT and is_split(tree.stage):
+                # Longer than any permission lasts, or an event that was permitted.
+                cold_us = office.now - self._heat_of(tree).hot_us
+                if cold_us > 4 * office.settings.renew_us:
+                    self.hear(tree, tree.stage + 1)
+        oldest = office.now - PERMIT_US
+        self._permitted_us = {n: at for n, at in self._permitted_us.items() if at > oldest}
+
+    # --- heat ---
+
+    def on_admitted(self, tree: Tree, id: EventId, copies: int) -> None:
+        """A rendezvous has begun to spread an event."""
+        self._last.pop((id.publisher, tree.attribute), None)
+        self._last[id.publisher, tree.attribute] = id
+        if len(self._last) > LAST_COUNT_MAX:
+            del self._last[next(iter(self._last))]
+        self._warm(tree, copies)
+
+    def _warm(self, tree: Tree, copies: int) -> None:
+        office, hot = self._office, self._office.settings.hot_copies_per_s
+        if not hot or not office.settings.is_reliable or base_of(tree.attribute) != tree.attribute:
+            return
+        heat = self._heat_of(tree)
+        heat.copies += copies
+        took_us = office.now - heat.since_us
+        if took_us < HEAT_US:
+            return
+        per_s = heat.copies * 1_000_000 // took_us
+        heat.copies, heat.since_us = 0, office.now
+        if COOL * per_s >= hot:
+            heat.hot_us = office.now
+        if per_s >= hot and not is_split(tree.stage) and self.claim(tree) == tree.stage:
+            self.hear(tree, tree.stage + 1)
+
+    def _heat_of(self, tree: Tree) -> _Heat:
+        now = self._office.now
+        return self._heat.setdefault(tree.attribute, _Heat(now, now))
+
+    # --- which way an event goes ---
+
+    def moved(self, tree: Tree, part: Raise) -> Raise | None:
+        """An event as it has to go on to another key from this root; None if it is to stay."""
+        base = base_of(tree.attribute)
+        if tree.attribute == base:
+            name = branch_for(base, part.event.id.publisher)
+            if name == base or not self._is_open(tree) or self._is_under_way(tree, part):
+                return None
+            self._warm(tree, 1)
+            return self._on(tree, part._replace(attribute=name, is_permitted=True))
+        if part.is_permitted:
+            self._permitted_us[tree.attribute] = self._office.now
+            return None
+        age_us = self._office.now - self._permitted_us.get(tree.attribute, -PERMIT_US)
+        is_late = 2 * age_us > PERMIT_US and not self._is_under_way(tree, part)
+        if age_us < PERMIT_US and not is_late:
+            return None
+        return self._on(tree, part._replace(attribute=base))
+
+    def _on(self, tree: Tree, part: Raise) -> Raise:
+        """An event that goes on; where the one before it has been, nobody there waits for that."""
+        before = part.event.id._replace(number=part.previous)
+        was_here = self._office.admitting.has_admitted((before, tree.attribute))
+        return part._replace(previous=0) if was_here else part
+
+    def _is_open(self, tree: Tree) -> bool:
+        """Whether everybody is in the branches and will be there."""
+        office = self._office
+        return (
+            is_split(tree.stage)
+            and self.claim(tree) == tree.stage
+            and office.now - self._heat_of(tree).hot_us < office.settings.renew_us
+            and office.copying.copied_version(tree) >= tree.stage_copy_version
+        )
+
+    def _is_under_way(self, tree: Tree, part: Raise) -> bool:
+        """Whether an event, or the one before it, is going down this tree.
+
+        What goes by another tree might overtake it.
+        """
+        office, id = self._office, part.event.id
+        if office.admitting.has_admitted((id, tree.attribute)):
+            return True
+        last = self._last.get((id.publisher, tree.attribute))
+        return last is not None and office.spreading.at_root((last, tree.attribute)) is not None
