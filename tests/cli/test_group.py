@@ -111,7 +111,7 @@ def test_a_join_beyond_the_limit_says_what_to_do(
         arguments = ("group", "join", "date", "--owner", a.address, "--data", c.folder, *more)
         code, out, problem = running.run(*arguments)
         assert (code, out) == (1, "")
-        assert "leave one, or raise its group_count_max" in problem.splitlines()[-1]
+        assert "leave one, or raise its limit group_count_max" in problem.splitlines()[-1]
     running.output("group", "leave", "fig", "--data", c.folder)
     arguments = ("group", "join", "date", "--owner", a.address, "--data", c.folder)
     join = running.start(*arguments, "--and-sub", "--limit", "1")

@@ -223,7 +223,12 @@ class FastDelivery:
         if group is None and is_new:
             group = owning.create(predicate)
         if group is None:
-            reason = owning.too_many if is_new else "only the owner publishes in a group"
+            reason = (
+                owning.too_many
+                if is_new
+                else f"only the owner publishes in a group, and this node owns no {predicate};"
+                " create it first"
+            )
             self.office.deliver(Refused(event.id, reason))
         else:
             self.office.spreading.publish(event, group, wants_all=wants_all)

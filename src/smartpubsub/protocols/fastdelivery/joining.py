@@ -164,8 +164,8 @@ class Joining:
                 limit = office.settings.group_count_max
                 self._lack_room(
                     wish,
-                    f"this node is in {limit} groups, as many as it may be, and not in {group};"
-                    " leave one, or raise its group_count_max",
+                    f"this node is in as many groups as it may be, {limit}, and not in {group};"
+                    " leave one, or raise its limit group_count_max",
                 )
                 return
             membership = self.memberships[id] = Membership(owner, group)

@@ -45,6 +45,7 @@ from smartpubsub.protocols.fastdelivery.signatures import is_invited, is_request
 from smartpubsub.protocols.fastdelivery.told import GroupOpened, GroupRefused, Overloaded
 from smartpubsub.seam import Peer
 
+NO_SUCH_GROUP = "its owner has no such group; look with group search how it is called"
 TERM_BITS = 32
 """Terms of a later incarnation are higher than all those of earlier ones."""
 
@@ -102,7 +103,7 @@ class Owning:
     def too_many(self) -> str:
         """Why there can be no further group."""
         limit = self._office.settings.group_count_max
-        return f"this node has {limit} groups, as many as it may; raise its group_count_max"
+        return f"this node has as many groups as it may, {limit}; raise its limit group_count_max"
 
     def open(self, group: Group) -> None:
         """All who waited for such a group are known: events can go out."""
@@ -159,7 +160,7 @@ class Owning:
         office, peer, request = self._office, contact.peer, part.request
         group = self.groups.get(part.group)
         if group is None:
-            office.answer(peer, number, Joined("there is no such group here"))
+            office.answer(peer, number, Joined(NO_SUCH_GROUP))
             return
         if request.contact.peer != peer or not is_request_signed(office, request):
             office.refusals["requests"] += 1
@@ -191,7 +192,11 @@ class Owning:
         if is_full and peer not in group.requests:
             return "the group has as many members as it can have; try again later"
         if group.is_private and not is_invited(self._office, group.predicate, peer, invitation):
-            return "the group is private, and this is no invitation by its owner"
+            if invitation:
+                return (
+                    "the group is private, and this is no invitation to it for this node; ask again"
+                )
+            return "the group is private; ask its owner for an invitation, and join with that"
         return group.contract(request)
 
     def _take(self, group: Group, request: Request, renewed_us: int) -> None:

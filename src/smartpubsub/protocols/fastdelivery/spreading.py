@@ -53,7 +53,10 @@ class Spreading:
         """Send an event to all members of a group that want it."""
         office = self._office
         if not group.predicate.matches(event.predicate):
-            reason = f"{event.predicate} is no event of the group {group.predicate}"
+            reason = (
+                f"{event.predicate} is no event of the group {group.predicate}, whose predicate it"
+                " does not match; publish it in another"
+            )
             office.deliver(Refused(event.id, reason))
             return
         if len(self.open) >= office.settings.open_count_max:
