@@ -5,6 +5,7 @@ import pytest
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
+from smartpubsub.seam import Disconnected
 from smartpubsub.sim.network import DROP, NetworkOptions
 from tests.protocols.pulsarcast.village import Village
 
@@ -114,6 +115,28 @@ def test_keepers_have_everything_and_lost_ones_are_replaced() -> None:
     assert len(keepers()) == 3
     assert all(len(village.room(node, topic).log) == 51 for node in keepers())
     assert all(not village.payloads(node) for node in keepers() if node not in (0, 1))
+
+
+def test_whoever_cannot_be_reached_does_not_hold_up_what_is_published() -> None:
+    village = Village(12)
+    topic = village.create(0)
+    village.subscribe_all(range(12), topic)
+    village.publish(9, topic, b"first")
+    village.run(2)
+    room = village.room(9, topic)
+    lost = next(c for c in room.keepers if village.number_of(c.peer) != 9)
+    village.crash(village.number_of(lost.peer))
+    id = village.publish(9, topic, b"second")
+    village.run(0.1)
+    assert id not in village.published()
+    effects = village.node(9).handle(Disconnected(lost.peer), village.world.now)
+    village.world.carry_out(village.host(9), effects)
+    village.run(0.1)
+
+    assert id in village.published()
+    assert len(room.keepers) == 3
+    village.run(60)
+    assert all(village.payloads(n)[-1] == b"second" for n in range(12) if village.host(n).is_up)
 
 
 def test_an_acknowledged_event_survives_its_publisher() -> None:

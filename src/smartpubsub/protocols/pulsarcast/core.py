@@ -259,6 +259,7 @@ class Pulsarcast:
                 office.on_told(item)
             case Disconnected(peer):
                 office.beating.on_disconnected(peer)
+                office.keeping.on_disconnected(peer)
             case Started(incarnation):
                 office.incarnation = incarnation
                 office.do(Load(STORED))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
@@ -34,6 +34,8 @@ class Keepers:
         self._then: dict[EventId, Callable[[], None]] = {}
         self._waiting: dict[Cid, list[Callable[[], None]]] = {}
         """What is to be done in each room once its keepers have been looked for."""
+        self._lost: dict[Peer, int] = {}
+        """Who could not be reached, and for how long they are not asked to keep anything."""
 
     # --- who they are ---
 
@@ -160,6 +162,33 @@ class Keepers:
         owing = [c.peer for c in room.keepers if any(c.peer not in k.kept_by for k in late)]
         are_there = all(self._office.has_heard_from(peer, late_us) for peer in owing)
         return bool(owing) and are_there and asked_us > late_us - self._wait_us
+
+    def on_disconnected(self, peer: Peer) -> None:
+        """A connection is lost, or could not be made: what waits for that keeper goes to others."""
+        office = self._office
+        rooms = [room for room in office.rooms.values() if room.keeping]
+        rooms = [room for room in rooms if any(c.peer == peer for c in room.keepers)]
+        if not rooms:
+            return
+        self._lost = {p: until for p, until in self._lost.items() if until > office.now}
+        self._lost[peer] = office.now + office.settings.avoid_us
+        for room in rooms:
+            self._do_without(room, peer)
+
+    def _do_without(self, room: Room, peer: Peer) -> None:
+        """Have the next closest be keepers, until a lookup says who are; it may take long."""
+        office, count = self._office, self._office.settings.keepers
+        staying = [contact for contact in room.keepers if contact.peer != peer]
+        known = office.kademlia.closest_local(room.id, count + len(self._lost) + 1)
+        key = key_of(room.id)
+        near = sorted([*known, office.own], key=lambda contact: contact.key ^ key)
+        others = [c for c in near if c.peer not in self._lost and c not in staying]
+        keepers = tuple([*staying, *others][:count])
+        if any(contact.peer != office.own.peer for contact in keepers):  # It is not cut off.
+            room.keepers = keepers
+            for keeping in list(room.keeping.values())[:KEEP_AT_ONCE_MAX]:
+                self._send(room, keeping)
+        self.find(room)
 
     def on_kept(self, peer: Peer, part: Kept) -> None:
         """A keeper has events."""
