@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 
 from google.protobuf.message import DecodeError
@@ -16,13 +17,19 @@ _VERSION = "ipfs/0.1.0"
 _ADDRESSES_READ_MAX = 64
 
 
+@cache
+def _agent() -> str:
+    """What this program calls itself; finding out its version means reading a file."""
+    return f"smartpubsub/{metadata.version('smartpubsub')}"
+
+
 def written(
     public_key: bytes, addresses: Sequence[bytes], protocols: Sequence[str], observed: bytes
 ) -> bytes:
     """What a peer says of itself, and where from it sees the other."""
     said = Identify(
         protocol_version=_VERSION,
-        agent_version=f"smartpubsub/{metadata.version('smartpubsub')}",
+        agent_version=_agent(),
         public_key=public_key,
         listen_addrs=addresses,
         observed_addr=observed,

@@ -10,8 +10,12 @@ that is cut for longer than a host is patient with silence breaks.
 
 from __future__ import annotations
 
+import math
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -20,6 +24,7 @@ from libp2p.abc import IRawConnection
 from libp2p.custom_types import THandler
 from libp2p.io.abc import ReadWriteCloser
 from libp2p.io.exceptions import ConnectionClosedError
+from libp2p.io.trio import TrioTCPStream
 from libp2p.io.utils import read_exactly
 from libp2p.transport.exceptions import OpenConnectionError
 from libp2p.transport.tcp.tcp import TCPListener
@@ -38,6 +43,8 @@ SEGMENT_BYTES = 1_460
 BUFFER_BYTES = 256 << 10
 """What a connection takes before its writer has to wait, as a socket's buffer does."""
 NUMBER_BYTES = 4
+TICKS_PER_S = 1_000
+"""What arrives within one of these arrives together."""
 CLOSE_S = 1.0
 """How long what was written before a connection is closed is waited for."""
 
@@ -87,15 +94,44 @@ class Link:
         """Has an async function run beside all else."""
         self._latency_us = latency_us
         """To which node."""
+        self._latencies_s: dict[int, float] = {}
         self._jitter_s = options.jitter_us / SECOND
         self._loss = options.loss
         self._bytes_per_s = options.bandwidth_bytes_per_s
         self._rng = rng
         self._free_at = 0.0
+        self._due: list[tuple[float, int, ShapedStream]] = []
+        """The connections on which something is under way, and when the first of it arrives."""
+        self._numbers = count()
+        self._has_sooner = trio.Event()
+        spawn(self._carry)
 
     def latency_s(self, peer: int) -> float:
         """How long the way to a node is."""
-        return self._latency_us(peer) / SECOND
+        latency_s = self._latencies_s.get(peer)
+        if latency_s is None:
+            latency_s = self._latencies_s[peer] = self._latency_us(peer) / SECOND
+        return latency_s
+
+    def call_at(self, at: float, stream: ShapedStream) -> None:
+        """Have a connection told at a time that something is to arrive."""
+        heappush(self._due, (at, next(self._numbers), stream))
+        if self._due[0][2] is stream:
+            self._has_sooner.set()
+
+    async def _carry(self) -> None:
+        """Let what is under way arrive, on all connections: a task for each would cost more."""
+        while True:
+            at = self._tick_after(self._due[0][0]) if self._due else math.inf
+            self._has_sooner = trio.Event()
+            with trio.CancelScope(deadline=at):
+                await self._has_sooner.wait()
+            now = trio.current_time()
+            while self._due and self._tick_after(self._due[0][0]) <= now:
+                heappop(self._due)[2].arrive()
+
+    def _tick_after(self, at: float) -> float:
+        return math.ceil(round(at * TICKS_PER_S, 3)) / TICKS_PER_S
 
     def arrival(self, peer: int, size: int, silence_s: float) -> float:
         """When something that is sent now is there, on trio's clock."""
@@ -162,11 +198,11 @@ class ShapedStream(ReadWriteCloser):
         """What was written, and when it arrives."""
         self._under_way_bytes = 0
         self._last_at = 0.0
+        self._is_carried = False
+        """Whether the link will call, or what has arrived is being passed on."""
         self._is_closing = False
         self._is_over = False
-        self._wake = trio.Event()
         self._has_room = trio.Event()
-        link.spawn(self._carry)
 
     async def write(self, data: bytes) -> None:
         """Send bytes; they arrive in the order of writing."""
@@ -178,7 +214,8 @@ class ShapedStream(ReadWriteCloser):
         self._last_at = at
         self._under_way.append((at, data))
         self._under_way_bytes += len(data)
-        self._wake.set()
+        if not self._is_carried:
+            self._go_on()
 
     async def read(self, n: int | None = None) -> bytes:
         """Some bytes, as soon as there are any."""
@@ -187,9 +224,8 @@ class ShapedStream(ReadWriteCloser):
     async def close(self) -> None:
         """End, when what was written has arrived or does not for too long."""
         self._is_closing = True
-        self._wake.set()
         with trio.move_on_after(CLOSE_S):
-            while not self._is_over:
+            while self._is_carried and not self._is_over:
                 await self._has_room.wait()
         await self._end()
 
@@ -197,26 +233,49 @@ class ShapedStream(ReadWriteCloser):
         """Where the other end is."""
         return self._stream.get_remote_address()
 
-    async def _carry(self) -> None:
-        """Let what was written arrive when it is to."""
+    def _go_on(self) -> None:
+        """Have the link call when the next is to arrive, if there is any."""
+        self._is_carried = bool(self._under_way) and not self._is_over
+        if self._is_carried:
+            self._link.call_at(self._under_way[0][0], self)
+        elif self._is_closing:
+            self._link.spawn(self._end)
+
+    def arrive(self) -> None:
+        """Pass on what is there by now: at once if the system takes it, otherwise when it does."""
+        if self._is_over:
+            return
+        if self._link.cuts.is_cut(self._link.node, self._peer):
+            self._link.spawn(self._pass_on, b"")
+            return
+        data = self._arrived()
+        sent = self._sent_now(data)
+        if sent < len(data):
+            self._link.spawn(self._pass_on, data[sent:])
+        else:
+            self._go_on()
+
+    def _sent_now(self, data: bytes) -> int:
+        """How much the system takes without waiting; whatever is wrong shows when one waits."""
+        stream: Any = self._stream
+        if not isinstance(stream, TrioTCPStream):
+            return 0
         try:
-            while await self._has_something():
-                await trio.sleep_until(self._under_way[0][0])
-                if self._link.cuts.is_cut(self._link.node, self._peer):
-                    with trio.fail_after(self._silence_s):
-                        await self._link.cuts.wait_for_passage(self._link.node, self._peer)
-                await self._stream.write(self._arrived())
+            return os.write(stream.stream.socket.fileno(), data)
+        except OSError:
+            return 0
+
+    async def _pass_on(self, data: bytes) -> None:
+        """Wait until it can be passed on, and go on with what comes after."""
+        try:
+            with trio.fail_after(self._silence_s):
+                await self._link.cuts.wait_for_passage(self._link.node, self._peer)
+            await self._stream.write(data or self._arrived())
         except (ConnectionClosedError, trio.TooSlowError, OSError):
-            pass
-        finally:
             with trio.CancelScope(shield=True):
                 await self._end()
-
-    async def _has_something(self) -> bool:
-        while not self._under_way and not self._is_closing:
-            self._wake = trio.Event()
-            await self._wake.wait()
-        return bool(self._under_way)
+        else:
+            self._go_on()
 
     def _arrived(self) -> bytes:
         """All that is there by now."""
@@ -230,8 +289,9 @@ class ShapedStream(ReadWriteCloser):
         return data
 
     def _tell_room(self) -> None:
-        has_room, self._has_room = self._has_room, trio.Event()
-        has_room.set()
+        if self._has_room.statistics().tasks_waiting:
+            has_room, self._has_room = self._has_room, trio.Event()
+            has_room.set()
 
     async def _end(self) -> None:
         if not self._is_over:
