@@ -108,10 +108,9 @@ class TopicEvent:
 
         Signatures are what stands last in a block, so none of it has to be written again.
         """
-        count = 1 if self.publisher == self.draft.id.publisher else 2
-        head = len(self.block) - count * _SIGNATURE_BYTES_WRITTEN - 1
-        others = self.block[head + 1 : -_SIGNATURE_BYTES_WRITTEN]
-        return self.block[:head] + bytes([_LIST + count - 1]) + others
+        others = len(_signatures_before(self.draft, self.publisher))
+        without = _with_signatures(self.block, others + 1, others)
+        return without[:-_SIGNATURE_BYTES_WRITTEN]
 
     @property
     def topic(self) -> Cid:
@@ -146,8 +145,9 @@ def new_event(
     """A draft that is given its place by the peer that signs."""
     content = _content(draft, publisher, parents, height)
     before = _signatures_before(draft, publisher)
-    signature = signing.vouch(lambda: encode({**content, "signatures": before}))
-    block = encode({**content, "signatures": [*before, signature]})
+    signed = encode({**content, "signatures": before})
+    signature = signing.vouch(lambda: signed)
+    block = _with_signatures(signed, len(before), len(before) + 1) + encode(signature)
     return _remembered(
         TopicEvent(
             draft=draft,
@@ -170,6 +170,12 @@ def _content(
         "parents": [link(cid) for cid in parents],
         "metadata": {**draft.metadata, "height": height},
     }
+
+
+def _with_signatures(written: bytes, count: int, said: int) -> bytes:
+    """Something that ends in a list of signatures, with another number of them before these."""
+    head = len(written) - count * _SIGNATURE_BYTES_WRITTEN - 1
+    return written[:head] + bytes([_LIST + said]) + written[head + 1 :]
 
 
 def _signatures_before(draft: Draft, publisher: Peer) -> list[bytes]:
