@@ -34,6 +34,10 @@ class Gathering:
         """What somebody says to be the newest, and how high that stands."""
         self.gone: dict[Cid, None] = {}
         """What somebody says to have let go."""
+        self._ordered: list[TopicEvent] = []
+        self._seen: tuple[object, ...] = ()
+        """What the picture was made of; nothing of it ever becomes less."""
+        self._picture = Picture((), (), ())
 
     def add(self, events: Iterable[TopicEvent]) -> int:
         """Take events that were checked; how many are new."""
@@ -53,6 +57,12 @@ class Gathering:
 
     def picture(self) -> Picture:
         """What is missing of what is wanted."""
+        seen = (len(self.events), len(self.heads), len(self.gone), self.after)
+        if seen != self._seen:
+            self._seen, self._picture = seen, self._looked()
+        return self._picture
+
+    def _looked(self) -> Picture:
         lowest = self._lowest()
         since = None if self.after is None else self.after[1]
         found = look(
@@ -76,14 +86,22 @@ class Gathering:
             return tuple(event for event in events if event.place > self.after)
         return tuple(event for event in events if event.draft.created_us >= wanted.since_us)
 
+    @property
+    def floor_us(self) -> int:
+        """From when on events are wanted, by whatever clock."""
+        return max(0, self._wanted.since_us - self._skew_us)
+
     def since_us(self) -> int:
         """From when on what lies below something that is missing is wanted as well."""
         oldest = self._oldest_of_last()
-        since_us = self._wanted.since_us if oldest is None else oldest.draft.created_us
-        return max(0, since_us - self._skew_us)
+        if oldest is None:
+            return self.floor_us
+        return max(0, oldest.draft.created_us - self._skew_us)
 
     def _in_order(self) -> list[TopicEvent]:
-        return sorted(self.events.values(), key=lambda event: event.place)
+        if len(self._ordered) != len(self.events):
+            self._ordered = sorted(self.events.values(), key=lambda event: event.place)
+        return self._ordered
 
     def _oldest_of_last(self) -> TopicEvent | None:
         """The first of the newest so many, if there are as many."""
@@ -100,5 +118,4 @@ class Gathering:
     def _is_wanted_below(self, event: TopicEvent, lowest: int) -> bool:
         """Whether what an event links to may be wanted."""
         # Clocks differ: what is older may link to what says that it is newer.
-        is_recent = event.draft.created_us >= self._wanted.since_us - self._skew_us
-        return is_recent and event.height > lowest
+        return event.draft.created_us >= self.floor_us and event.height > lowest

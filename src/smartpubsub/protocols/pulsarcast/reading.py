@@ -156,7 +156,7 @@ class Reading:
         else:
             newest = 0 if gathering.events else reader.wanted.last
             after = None if reader.after is None else Head(reader.after[1], reader.after[0])
-            part = Range(room, number, after, gathering.since_us(), newest)
+            part = Range(room, number, after, gathering.floor_us, newest)
         reader.question = number
         office.say(reader.sources[0], part)
         self._wait(reader)
@@ -265,6 +265,8 @@ class Reading:
                 self._go_on(reader)
             else:
                 self._next(reader)
+        elif not part.blocks and not part.heads and len(reader.sources) > 1:
+            self._next(reader)  # It has not heard of the topic.
         elif part.has_more and new and len(reader.gathering.events) < HISTORY_COUNT_MAX:
             reader.after = good[-1].place
             self._ask(reader)
