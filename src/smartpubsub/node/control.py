@@ -179,7 +179,8 @@ class _Client:
         except SmartPubSubError as error:
             await self._say(request.id, error=str(error))
         except OSError as error:
-            await self._say(request.id, error=f"{error.filename}: {error.strerror}")
+            problem = f"{error.filename}: {error.strerror}; name a file that the node can write"
+            await self._say(request.id, error=problem)
         finally:
             self._request_count -= 1
 
