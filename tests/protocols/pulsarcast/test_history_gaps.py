@@ -95,6 +95,17 @@ def test_who_is_closest_and_has_not_heard_of_the_topic_makes_nothing_missing() -
     assert payloads(read(village, stranger_to(village, topic), topic)) == all_payloads()
 
 
+def test_if_nobody_is_left_who_knows_anything_that_is_not_taken_for_no_events() -> None:
+    village, topic = village_with_history()
+    village.crash(*village.members(topic))
+    village.run(30)
+
+    reader = next(n for n in range(20) if village.host(n).is_up)
+    told = read(village, reader, topic)
+    assert (told.topic, told.events) == (None, ())
+    assert not any(village.room(node, topic).has_all for node in village.members(topic))
+
+
 def test_keepers_that_have_lost_different_events_make_history_whole_together() -> None:
     village, topic = village_with_history()
     events = village.room(0, topic).log.after(None)

@@ -72,8 +72,8 @@ class Backfill:
         if not backfilling.has_answer or (wanted and wanted != backfilling.wanted):
             backfilling.wanted = wanted
             self._ask(room, backfilling)
-        elif wanted:
-            self._next(room, backfilling)  # It has nothing more of it.
+        elif wanted or not (missed or room.log.heads):
+            self._next(room, backfilling)  # It has nothing more of it, or knows nothing at all.
         elif missed:
             room.backfilling = None
             room.backfill_tries, room.backfill_again_us = 0, self._office.now + SOON_US

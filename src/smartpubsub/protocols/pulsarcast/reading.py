@@ -213,16 +213,19 @@ class Reading:
             self._wait(reader)
             return
         gathering.add_own(reader.room.log.events)
-        is_too_much = len(gathering.events) >= HISTORY_COUNT_MAX
-        if not gathering.picture().missing or is_too_much:
+        # What tells of the topic itself is an event, so whoever knows of none knows nothing.
+        is_whole = bool(gathering.heads) and not gathering.picture().missing
+        if is_whole or len(gathering.events) >= HISTORY_COUNT_MAX:
             self._tell(reader)
         elif reader.sources:
             self._ask(reader)
         elif not reader.has_widened:
             reader.has_widened = True
             office.look_up(reader.room.id, partial(self._widen, reader))
-        else:
+        elif gathering.heads:
             self._tell(reader)
+        else:
+            self._end(reader, HistoryRead(reader.number, None, ()))
 
     # --- what comes ---
 
@@ -244,7 +247,6 @@ class Reading:
                 self._office.cancel_timer(("read", reader.number))
                 self._go_on(reader)
             return
-        reader.question = 0
         self._office.cancel_timer(("read", reader.number))
         events = self._read(part.blocks)
         versions = dict.fromkeys(event.topic for event in events)
@@ -255,6 +257,7 @@ class Reading:
     def _take(self, reader: _Reader, part: Page, events: list[TopicEvent]) -> None:
         if reader.number not in self._readers:
             return
+        reader.question = 0
         good = [event for event in events if self._is_good(reader.room, event)]
         if not reader.is_placed:
             self._take_since(reader, good)
