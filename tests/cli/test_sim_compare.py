@@ -1,6 +1,7 @@
 """Comparing protocols in the same world."""
 
 import json
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -36,6 +37,28 @@ def test_that_all_get_topics_for_the_sake_of_one_is_said(capsys: Captured) -> No
     for others in (["--protocol", "floodsub"], [*pulsarcast, "--scenario", "reddit"]):
         assert main(["sim", "compare", *others, *options]) == 0
         assert "note:" not in capsys.readouterr().err
+
+
+def test_who_is_left_out_is_said(tmp_path: Path, capsys: Captured) -> None:
+    lines = [
+        {"node": "a", "create_topic": "news"},
+        {"node": "b", "subscribe": "news"},
+        {"settle": True},
+        {"node": "c", "publish": "news"},
+    ]
+    workload = tmp_path / "topics.jsonl"
+    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = ["sim", "compare", "--workload", str(workload), "--variant", "base-reliable"]
+
+    assert main([*command, "--json"]) == 0
+    told = capsys.readouterr()
+    assert "note: pulsarcast knows topics only and is left out" in told.err
+    assert "pulsarcast" not in {document["protocol"] for document in json.loads(told.out)}
+
+    assert main([*command, "--protocol", "floodsub", "--protocol", "pulsarcast", "--json"]) == 0
+    told = capsys.readouterr()
+    assert "note:" not in told.err
+    assert [document["delivered"] for document in json.loads(told.out)] == [1, 1]
 
 
 @patch.dict(STACKS)  # Which gives them back in their order.

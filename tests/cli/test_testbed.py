@@ -133,8 +133,13 @@ def test_topics_are_there_on_real_nodes_too(tmp_path: Path, capsys: Captured) ->
         {"node": "d", "publish": "surf"},
         {"node": "d", "publish": "ski"},
     )
-    found = ran(capsys, "--protocol", "pulsarcast", "--workload", path, "--workers", 1)
+    options = ["--protocol", "pulsarcast", "--workload", path, "--workers", 1, "--json"]
+    assert main(["testbed", "run", *map(str, options)]) == 0
+    output = capsys.readouterr()
+    found = json.loads(output.out)
 
+    stages = [line for line in output.err.splitlines() if line.endswith("joining")]
+    assert stages == ["real, joining", "simulated, joining"]
     assert found["delivered"] == found["expected"] == found["simulated"]["delivered"] >= 3
     assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
 

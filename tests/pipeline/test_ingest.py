@@ -321,7 +321,8 @@ def test_where_bad_lines_are_and_why_is_told(
         assert main(["pipeline", "ingest", str(tmp_path / name), "--out", str(out)]) == 0
         said += capsys.readouterr().err.splitlines()
 
-    assert said == [
+    # On a busy machine there may be lines between that say how far it is.
+    assert [line for line in said if line.startswith("smartpubsub: ")] == [
         f"smartpubsub: all lines are bad and kept in {out}/_bad, mostly: not a JSON object (9)",
         f"smartpubsub: 3 of 4 lines are bad and kept in {out}/_bad, mostly:"
         " not a JSON object (2); no topic, no number and no text (1)",

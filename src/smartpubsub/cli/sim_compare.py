@@ -78,7 +78,10 @@ def compare(
       smartpubsub sim compare --scenario normal --nodes 100
       smartpubsub sim compare --protocol floodsub --protocol gossipsub --loss 0.05 --json
     """
-    chosen = choices(protocols or usual_protocols(options), variants or VARIANTS)
+    usual = usual_protocols(options)
+    if not protocols:
+        tell_who_is_left_out([name for name in STACKS if name not in usual])
+    chosen = choices(protocols or usual, variants or VARIANTS)
     workload = options.load([protocol for protocol, _ in chosen])
     tell_of_topics([protocol for protocol, _ in chosen], options)
     documents: list[dict[str, Any]] = []
@@ -111,6 +114,16 @@ def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
         click.echo(
             f"note: {' and '.join(knowing)} knows topics only, so in this run all protocols get the"
             f" scenario {options.scenario_name} with topics in the place of predicates",
+            err=True,
+        )
+
+
+def tell_who_is_left_out(protocols: Sequence[str]) -> None:
+    """Say so if not all protocols are compared although nobody has chosen any."""
+    for name in protocols:
+        click.echo(
+            f"note: {name} knows topics only and is left out; to compare it too, name it and"
+            f" others with --protocol, or take the scenario {TOPICS_SCENARIO}",
             err=True,
         )
 

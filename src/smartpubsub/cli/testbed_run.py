@@ -96,9 +96,10 @@ def run(
     with ExitStack() as stack:
         sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
         trace = Trace(sink)
-        progress = stack.enter_context(StderrProgress(passed="passed", tells_stages=True))
-        real = RealRun(chosen, workload, faults, layout=layout, trace=trace, progress=progress)
-        twin = Experiment(chosen, workload, faults, progress=progress) if simulate else None
+        shown = stack.enter_context(StderrProgress("real, ", passed="passed", tells_stages=True))
+        real = RealRun(chosen, workload, faults, layout=layout, trace=trace, progress=shown)
+        shown = stack.enter_context(StderrProgress("simulated, ", tells_stages=True))
+        twin = Experiment(chosen, workload, faults, progress=shown) if simulate else None
         try:
             result = results.run(real, options.scenario_name, twin)
         finally:
