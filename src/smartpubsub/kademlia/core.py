@@ -112,9 +112,9 @@ class Kademlia:
         self._asks.ping(contact, now, is_meeting=True)
         return self._taken()
 
-    def find_closest(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
-        """Find who lies closest to a name; `Found` comes."""
-        return self._start(Goal.CLOSEST, name, now), self._taken()
+    def find_closest(self, name: bytes, now: int, count: int = 0) -> tuple[int, list[Effect]]:
+        """Find who lies closest to a name, so many or k of them; `Found` comes."""
+        return self._start(Goal.CLOSEST, name, now, count=count), self._taken()
 
     def put(self, name: bytes, value: bytes, now: int) -> tuple[int, list[Effect]]:
         """Have a value held by the peers closest to its name; `Put` comes.
@@ -172,6 +172,7 @@ class Kademlia:
         *,
         value: bytes = b"",
         seeds: Sequence[Contact] = (),
+        count: int = 0,
     ) -> int:
         # Longer ones are refused without an answer, and whoever is asked would seem to have failed.
         if len(name) > self.settings.name_bytes_max:
@@ -181,7 +182,7 @@ class Kademlia:
         number = self._take_number()
         target = key_of(name)
         known = [*seeds, *self.table.closest(target, self.settings.k)]
-        k, alpha, paths = self.settings.k, self.settings.alpha, self.settings.paths
+        k, alpha, paths = count or self.settings.k, self.settings.alpha, self.settings.paths
         lookup = Lookup(target, known, k=k, alpha=alpha, paths=paths, own=self.own.peer)
         self._queries[number] = query = Query(number, goal, name, lookup, value)
         if goal is Goal.PROVIDERS:

@@ -22,6 +22,8 @@ from smartpubsub.protocols.pulsarcast.room import Keeping, Room
 from smartpubsub.protocols.pulsarcast.spreading import FETCHED_HOPS
 from smartpubsub.seam import Peer
 
+SPARE_KEEPERS = 5
+"""How many more have to have answered before it is believed who the keepers are."""
 KEEP_AT_ONCE_MAX = 100
 """How many events are sent again at once to keepers that have not answered."""
 
@@ -44,7 +46,8 @@ class Keepers:
         if room.is_finding_keepers or not self._office.is_ready:
             return
         room.is_finding_keepers = True
-        self._office.look_up(room.id, partial(self._on_found, room))
+        count = self._office.settings.keepers + SPARE_KEEPERS
+        self._office.look_up(room.id, partial(self._on_found, room), count)
 
     def when_found(self, room: Room, then: Callable[[], None]) -> None:
         """Do something when it is known who keeps a topic now, as far as that can be found."""

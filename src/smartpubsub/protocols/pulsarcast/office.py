@@ -167,9 +167,9 @@ class Office:
 
     # --- the overlay ---
 
-    def look_up(self, name: bytes, then: Callable[[Found], None]) -> None:
-        """Find who is closest to a name."""
-        self._start(self.kademlia.find_closest(name, self.now), then)
+    def look_up(self, name: bytes, then: Callable[[Found], None], count: int = 0) -> None:
+        """Find who is closest to a name; where few are wanted fewer have to be asked."""
+        self._start(self.kademlia.find_closest(name, self.now, count), then)
 
     def get(self, name: bytes, then: Callable[[Got], None]) -> None:
         """Find a value in the overlay."""
