@@ -162,7 +162,7 @@ class Spreading:
         return number if before is not None and peer in before.waiting else 0
 
     def on_expect(self, contact: Contact, number: int, part: Expect) -> None:
-        """A member waits for an event: it is to go on if that is on its way, and way is made."""
+        """A member waits for an event: is it on its way, by somebody who was heard just now?"""
         office, peer = self._office, contact.peer
         record = self.open.get(EventId(office.own.peer, part.incarnation, part.number))
         hop = record.sent.get(peer) if record is not None and peer in record.waiting else None
