@@ -20,11 +20,14 @@ class Importing:
         self._office = office
         self._metas: dict[Cid, Topic] = {}
         """Meta topics whose topics have not come yet."""
+        self._changed: dict[Cid, Room] = {}
+        """Topics that something has come of."""
 
     def take(self, blocks: Iterable[bytes]) -> int:
         """Take blocks, descriptors before what is published under them; how many were good."""
+        self._changed.clear()
         good = sum(self._take_one(block) for block in blocks)
-        for room in self._office.rooms.values():
+        for room in self._changed.values():
             self._office.backfilling.look_again(room)  # A file may have a part only.
         return good
 
@@ -54,7 +57,7 @@ class Importing:
                 return
             check_meta_topic(meta, topic)
             room = new_room(topic, meta, office.own.key)
-            room.is_new, room.has_all = False, True
+            room.is_new = False
             office.storing.store_topic(meta)
         self._keep(room, topic)
 
@@ -79,4 +82,5 @@ class Importing:
             return False
         if event.cid in room.log:
             return True
+        self._changed[room.id] = room
         return office.spreading.take(room, event, 0, None, is_linked=True, is_told=False)
