@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle
 from smartpubsub.protocols.scoutsubs.wire import HOPS_MAX
 from tests.predicates.said import predicate
@@ -15,6 +16,7 @@ NUMBER_MAX = (1 << 63) - 1
 # Numbers and lengths around which a varint takes one byte more are worth trying.
 numbers = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, NUMBER_MAX]) | st.integers(0, NUMBER_MAX)
 hops = st.integers(0, HOPS_MAX)
+stages = st.sampled_from([0, 1, 2, STAGE_MAX]) | st.integers(0, STAGE_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
 attributes = names() | st.sampled_from([127, 128, 1024]).map(lambda length: "n" * length)
@@ -52,7 +54,7 @@ some_parts = st.one_of(
         flags,
         signatures,
         numbers,
-        numbers,
+        stages,
     ),
     st.builds(
         parts.Announced,
@@ -63,7 +65,7 @@ some_parts = st.one_of(
         flags,
         st.none() | contacts,
         signatures,
-        numbers,
+        stages,
     ),
     st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags),
     st.builds(parts.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
@@ -82,7 +84,7 @@ some_parts = st.one_of(
         flags,
         some_children,
         st.lists(peers, max_size=3).map(tuple),
-        numbers,
+        stages,
     ),
     st.builds(parts.TreeCopied, attributes, numbers, flags),
     records,
@@ -96,7 +98,7 @@ some_parts = st.one_of(
         peers_or_nobody,
         some_children,
         st.lists(records, max_size=2).map(tuple),
-        numbers,
+        stages,
     ),
     st.just(parts.PullOwn()),
     st.builds(parts.PulledOwn, st.lists(trees, max_size=2).map(tuple)),

@@ -224,7 +224,7 @@ class Admitting:
         is_below = not office.settings.is_reliable and came_from in tree.children
         excluded = came_from if is_below and came_from else NOBODY
         opened = office.spreading.spread(tree, event, part.hops, None, excluded)
-        office.branching.on_admitted(tree, event.id, len(opened.targets) + office.settings.backups)
+        office.branching.warm(tree, len(opened.targets) + office.settings.backups)
         if office.settings.is_reliable:
             self._care_for(opened, part)
         else:

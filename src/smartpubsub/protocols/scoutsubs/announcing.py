@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.scoutsubs.branches import UNTOLD
 from smartpubsub.protocols.scoutsubs.child import Child
 from smartpubsub.protocols.scoutsubs.children import has_room, shortcut, somebody_else
 from smartpubsub.protocols.scoutsubs.office import Office
@@ -143,7 +144,7 @@ class Announcing:
     def _take_in_force(self, tree: Tree, part: Announced) -> None:
         if part.in_force:
             # First, for what is in force in a split attribute is so in its branches.
-            self._office.branching.hear(tree, part.stage)
+            self._office.branching.on_parent(tree, part.stage)
         tree.in_force = max(tree.in_force, part.in_force)
         if tree.is_in_force:
             tree.in_force_us = self._office.now
@@ -238,7 +239,7 @@ class Announcing:
                     Announced(part.attribute, part.incarnation, 0, 0, False, elsewhere),
                 )
                 return
-            child = Child(contact, part.incarnation, part.version, office.now)
+            child = Child(contact, part.incarnation, part.version, office.now, stage=UNTOLD)
             tree.children[contact.peer] = child
         removed = list(part.removed)
         if part.base == WHOLE:
@@ -247,13 +248,14 @@ class Announcing:
                 tree.let_go(child, office.now)
             removed = [predicate for predicate in child.filters if predicate not in wanted]
         if part.incarnation != child.incarnation:
-            child.outstanding = 0
+            child.outstanding, child.stage = 0, UNTOLD
         child.incarnation, child.version, child.heard_us = (
             part.incarnation,
             part.version,
             office.now,
         )
-        child.backups, child.stage = part.backups, part.stage
+        # What is said before it has heard of a stage does not undo that it was told of one.
+        child.backups, child.stage = part.backups, part.stage or child.stage
         child.direct = shortcut(office, tree, contact, part)
         tree.change_child(child, part.added, removed)
         office.copying.touch(tree, contact.peer)
@@ -313,8 +315,8 @@ class Announcing:
         if child is None:
             return
         if in_force:
-            # From here on it has something in force, in no later stage than it is told of.
-            child.stage = min(child.stage or tree.stage, tree.stage)
+            # From here on it has something in force, in the stage that it is told of.
+            child.stage = child.stage or tree.stage
         self._office.say(
             peer,
             Announced(

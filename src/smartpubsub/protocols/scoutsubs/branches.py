@@ -21,6 +21,9 @@ WHOLE_STAGE = 1
 """An attribute is whole in odd stages and split in even ones. Stages only grow, so whoever hears of
 two of them knows which one is the later."""
 
+STAGE_MAX = 1 << 62
+"""Far more than there ever are, and less than what can be written and read."""
+
 _NUMBERED = re.compile(r"/[0-9]\Z")
 
 
@@ -38,6 +41,15 @@ def name_of(attribute: str, branch: int = 0) -> str:
     return f"{attribute}/{branch}" if branch or _NUMBERED.search(attribute) else attribute
 
 
+def attribute_of(name: str) -> str:
+    """The attribute that a tree with a name is of.
+
+    >>> attribute_of("surf"), attribute_of("surf/3"), attribute_of("surf/3/0")
+    ('surf', 'surf', 'surf/3')
+    """
+    return name[:-2] if _NUMBERED.search(name) else name
+
+
 @lru_cache(1 << 14)
 def base_of(name: str) -> str:
     """The name of the tree that one is a branch of, or its own if it is none.
@@ -45,7 +57,7 @@ def base_of(name: str) -> str:
     >>> base_of("surf/3"), base_of("surf"), base_of("surf/3/0")
     ('surf', 'surf', 'surf/3/0')
     """
-    return name_of(name[:-2]) if _NUMBERED.search(name) else name
+    return name_of(attribute_of(name)) if _NUMBERED.search(name) else name
 
 
 @lru_cache(1 << 14)
@@ -55,8 +67,7 @@ def names_of(base: str) -> tuple[str, ...]:
     >>> names_of("surf")
     ('surf', 'surf/1', 'surf/2', 'surf/3')
     """
-    attribute = base[:-2] if _NUMBERED.search(base) else base
-    return tuple(name_of(attribute, branch) for branch in range(BRANCHES))
+    return tuple(name_of(attribute_of(base), branch) for branch in range(BRANCHES))
 
 
 @lru_cache(1 << 14)

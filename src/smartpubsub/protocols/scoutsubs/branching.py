@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.branches import (
+    STAGE_MAX,
     UNTOLD,
     WHOLE_STAGE,
     base_of,
@@ -20,13 +20,15 @@ from smartpubsub.protocols.scoutsubs.branches import (
     is_split,
 )
 from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened
 from smartpubsub.protocols.scoutsubs.parts import Raise
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 
 PERMIT_US = 30_000_000
-"""How long a branch may take events after an attribute's rendezvous has said so."""
-LAST_COUNT_MAX = 10_000
+"""How long a branch may take events after an attribute's rendezvous has said so, at most."""
+STAGES_AT_ONCE_MAX = 1 << 20
+"""A child that knows of a stage so much later than its rendezvous does not tell the truth."""
 COOL = 8
 """What is so many times less than what makes an attribute hot is nothing to be split for."""
 HEAT_US = 1_000_000
@@ -38,7 +40,9 @@ class _Heat:
 
     since_us: int
     """From when on it is counted."""
-    hot_us: int
+    heard_us: int
+    """When the stage was last another one, or not yet known."""
+    hot_us: int = -1 << 62
     """When it was last enough to have the attribute split."""
     copies: int = 0
 
@@ -50,19 +54,17 @@ class Branching:
         self._office = office
         self._permitted_us: dict[str, int] = {}
         """By branch: when it was last told that it may take events."""
-        self._last: dict[tuple[Peer, str], EventId] = {}
-        """By publisher and tree: what this node as its root has admitted last."""
+        self._under_way: dict[tuple[Peer, str], dict[EventKey, None]] = {}
+        """By publisher and tree: what goes down from this node as its root."""
         self._heat: dict[str, _Heat] = {}
-
-    @property
-    def last_count(self) -> int:
-        """Of how many publishers and trees it is remembered what was admitted last."""
-        return len(self._last)
 
     # --- stages ---
 
     def claim(self, tree: Tree) -> int:
-        """Up to which stage all is in the branches that is in force here and below."""
+        """Up to which stage all is in the branches that is in force here and below.
+
+        Whatever has come to a whole stage has left the branches of those before.
+        """
         if tree.stage == WHOLE_STAGE:
             return WHOLE_STAGE
         claims = [child.stage for child in tree.live_children() if child.stage != UNTOLD]
@@ -70,27 +72,51 @@ class Branching:
             claims.append(max(WHOLE_STAGE, tree.stage - 1))
         if tree.stage != UNTOLD:
             claims.append(tree.stage)
-        return min(claims, default=UNTOLD)
+        lowest = min(claims, default=UNTOLD)
+        has_left = is_split(lowest) and not all(map(is_split, claims))
+        return WHOLE_STAGE if has_left else lowest
 
     def hear(self, tree: Tree, stage: int) -> None:
-        """Somebody who knows says which stage an attribute is in."""
-        if stage <= tree.stage:
+        """Somebody who knows says which stage an attribute is in; a branch is always whole."""
+        if base_of(tree.attribute) != tree.attribute:
+            stage = min(stage, WHOLE_STAGE)
+        if not tree.stage < stage <= STAGE_MAX:
             return
         was_told = tree.stage != UNTOLD
         tree.stage = stage
-        if not was_told and tree.claim == UNTOLD and self.claim(tree) == stage:
+        if tree.claim == UNTOLD and stage == WHOLE_STAGE:
             tree.claim = stage  # So the parent takes it that has told it; it needs no announcement.
         if is_split(stage) or was_told:
             self._on_stage(tree)
 
+    def on_parent(self, tree: Tree, stage: int) -> None:
+        """A parent says which stage an attribute is in.
+
+        After failures that can be an earlier one than others have told. Those above may send events
+        down the branches then, so the node has to be there.
+        """
+        parent = tree.parent.peer if tree.parent else None
+        if stage >= tree.stage:
+            tree.stage_by = parent
+        elif is_split(stage) and not is_split(tree.stage) and tree.stage_by != parent:
+            tree.stage_by, stage = parent, tree.stage + 1
+        self.hear(tree, stage)
+
     def on_child(self, tree: Tree, stage: int) -> None:
-        """A child knows of a stage: so there was one, also if this rendezvous is new."""
-        if tree.role is Role.ROOT:
-            self.hear(tree, stage)
+        """A child knows of a stage: so there was one, also if this rendezvous is new.
+
+        Others are not made to leave the branches by it, for events may be under way there.
+        """
+        if tree.role is not Role.ROOT or stage <= tree.stage:
+            return
+        if stage - tree.stage > STAGES_AT_ONCE_MAX:
+            self._office.refusals["stages"] += 1
+            return
+        self.hear(tree, stage + 1 if is_split(tree.stage) and not is_split(stage) else stage)
 
     def _on_stage(self, tree: Tree) -> None:
         office = self._office
-        self._heat_of(tree).hot_us = office.now
+        self._heat_of(tree).heard_us = office.now
         tree.copy_version += 1
         tree.stage_copy_version = tree.copy_version
         office.storing.keep_stage(tree)
@@ -98,6 +124,7 @@ class Branching:
         office.subscribing.on_stage(tree)
         office.announcing.tell_stage(tree)
         office.announcing.update(tree)
+        office.offering.on_changed()
 
     def tick(self) -> None:
         """Once in a while: have whole again what is not hot any more."""
@@ -106,23 +133,17 @@ class Branching:
         for tree in list(office.trees.values()):
             if tree.role is Role.ROOT and is_split(tree.stage):
                 # Longer than any permission lasts, or an event that was permitted.
-                cold_us = office.now - self._heat_of(tree).hot_us
+                heat = self._heat_of(tree)
+                cold_us = office.now - max(heat.heard_us, heat.hot_us)
                 if cold_us > 4 * office.settings.renew_us:
                     self.hear(tree, tree.stage + 1)
-        oldest = office.now - PERMIT_US
+        oldest = office.now - self._permit_us
         self._permitted_us = {n: at for n, at in self._permitted_us.items() if at > oldest}
 
     # --- heat ---
 
-    def on_admitted(self, tree: Tree, id: EventId, copies: int) -> None:
-        """A rendezvous has begun to spread an event."""
-        self._last.pop((id.publisher, tree.attribute), None)
-        self._last[id.publisher, tree.attribute] = id
-        if len(self._last) > LAST_COUNT_MAX:
-            del self._last[next(iter(self._last))]
-        self._warm(tree, copies)
-
-    def _warm(self, tree: Tree, copies: int) -> None:
+    def warm(self, tree: Tree, copies: int) -> None:
+        """A rendezvous has begun to send copies of an event."""
         office, hot = self._office, self._office.settings.hot_copies_per_s
         if not hot or not office.settings.is_reliable or base_of(tree.attribute) != tree.attribute:
             return
@@ -144,6 +165,29 @@ class Branching:
 
     # --- which way an event goes ---
 
+    @property
+    def _permit_us(self) -> int:
+        """How long a permission lasts; with all that comes before it less than the branches."""
+        return min(PERMIT_US, self._office.settings.renew_us // 2)
+
+    def on_opened(self, opened: Opened) -> None:
+        """An event goes down from this node as the root of a tree."""
+        name = opened.event.id.publisher, opened.attribute
+        self._under_way.setdefault(name, {})[opened.key] = None
+
+    def on_concluded(self, opened: Opened) -> None:
+        """An event has come to everybody."""
+        name = opened.event.id.publisher, opened.attribute
+        there = self._under_way.get(name, {})
+        there.pop(opened.key, None)
+        if not there:
+            self._under_way.pop(name, None)
+
+    def on_tried(self, opened: Opened) -> None:
+        """An event is sent again; after some tries nothing is held up by it any more."""
+        if opened.tries >= self._office.settings.tries_max:
+            self.on_concluded(opened)
+
     def moved(self, tree: Tree, part: Raise) -> Raise | None:
         """An event as it has to go on to another key from this root; None if it is to stay."""
         base = base_of(tree.attribute)
@@ -151,14 +195,15 @@ class Branching:
             name = branch_for(base, part.event.id.publisher)
             if name == base or not self._is_open(tree) or self._is_under_way(tree, part):
                 return None
-            self._warm(tree, 1)
+            self.warm(tree, 1)
             return self._on(tree, part._replace(attribute=name, is_permitted=True))
         if part.is_permitted:
             self._permitted_us[tree.attribute] = self._office.now
             return None
-        age_us = self._office.now - self._permitted_us.get(tree.attribute, -PERMIT_US)
-        is_late = 2 * age_us > PERMIT_US and not self._is_under_way(tree, part)
-        if age_us < PERMIT_US and not is_late:
+        permit_us = self._permit_us
+        age_us = self._office.now - self._permitted_us.get(tree.attribute, -permit_us)
+        is_late = 2 * age_us > permit_us and not self._is_under_way(tree, part)
+        if age_us < permit_us and not is_late:
             return None
         return self._on(tree, part._replace(attribute=base))
 
@@ -179,12 +224,10 @@ class Branching:
         )
 
     def _is_under_way(self, tree: Tree, part: Raise) -> bool:
-        """Whether an event, or the one before it, is going down this tree.
+        """Whether an event, or one before it, is going down this tree.
 
         What goes by another tree might overtake it.
         """
-        office, id = self._office, part.event.id
-        if office.admitting.has_admitted((id, tree.attribute)):
-            return True
-        last = self._last.get((id.publisher, tree.attribute))
-        return last is not None and office.spreading.at_root((last, tree.attribute)) is not None
+        id = part.event.id
+        is_here = self._office.admitting.has_admitted((id, tree.attribute))
+        return is_here or (id.publisher, tree.attribute) in self._under_way

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.scoutsubs.branches import UNTOLD
+from smartpubsub.protocols.scoutsubs.branches import UNTOLD, is_split
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.parts import (
     NOBODY,
@@ -227,7 +227,7 @@ class Copying:
 
     def _has_room(self, kept: TreeCopy | None, part: CopyTree) -> bool:
         settings = self._office.settings
-        if kept is None and part.children and len(self.kept) >= settings.tree_count_max:
+        if kept is None and _has_content(part) and len(self.kept) >= settings.tree_count_max:
             return False
         known = {} if kept is None or part.is_whole else kept.children
         new = dict.fromkeys(child.contact.peer for child in part.children)
@@ -238,7 +238,7 @@ class Copying:
 
     def _keep(self, key: tuple[Peer, str], kept: TreeCopy | None, part: CopyTree) -> None:
         office = self._office
-        if part.is_whole and not part.children:
+        if part.is_whole and not _has_content(part):
             self.kept.pop(key, None)
             return
         if kept is None or part.is_whole:
@@ -360,5 +360,13 @@ class Copying:
 
 
 def _needs_copies(tree: Tree) -> bool:
-    """A parent has the filters of a leaf; those of a root nobody else has."""
-    return bool(tree.live_children()) or (tree.acts_as_root and bool(tree.own))
+    """A parent has the filters of a leaf; those of a root nobody else has.
+
+    Nor does anybody else know that an attribute is split which nobody wants: who comes has to.
+    """
+    is_root = tree.acts_as_root and (bool(tree.own) or is_split(tree.stage))
+    return is_root or bool(tree.live_children())
+
+
+def _has_content(part: CopyTree) -> bool:
+    return bool(part.children) or is_split(part.stage)

@@ -23,7 +23,7 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
-from smartpubsub.protocols.scoutsubs.branching import LAST_COUNT_MAX, Branching
+from smartpubsub.protocols.scoutsubs.branching import Branching
 from smartpubsub.protocols.scoutsubs.copying import Copying
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
@@ -330,7 +330,6 @@ class ScoutSubs:
             Bound("events kept for others", len(office.keeping), records),
             Bound("events that wait on their way up", waiting, records),
             Bound("events that are not yet admitted", len(office.raising), records),
-            Bound("publishers by attribute", office.branching.last_count, LAST_COUNT_MAX),
             Bound("attributes published to", office.raising.last_count, LAST_KNOWN_MAX),
             Bound("history of an attribute", history.longest, settings.history_count_max),
             Bound("bytes of history", history.bytes_held, settings.history_bytes_max),

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.scoutsubs.branches import is_split
 from smartpubsub.protocols.scoutsubs.holdings import Holdings
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Part, Piece
 from smartpubsub.protocols.scoutsubs.pieces import in_pieces
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.sizes import event_bytes_in
-from smartpubsub.protocols.scoutsubs.tree import Tree
+from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.protocols.scoutsubs.vouching import Vouching
 from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer
 
@@ -306,7 +307,7 @@ class Office:
         for tree in list(self.trees.values()):
             if tree.used_us < horizon_us and self._is_dispensable(tree):
                 del self.trees[tree.attribute]
-                self.storing.drop_stage(tree)
+                self.storing.drop_stage(tree.attribute)
                 self._version = max(self._version, tree.version)
                 self._copy_version = max(self._copy_version, tree.copy_version)
 
@@ -314,6 +315,7 @@ class Office:
         attribute = tree.attribute
         return (
             tree.is_idle
+            and not (tree.role is Role.ROOT and is_split(tree.stage))
             and not self.announcing.is_leaving(attribute)
             and not self.admitting.waits_for(attribute)
             and not self.spreading.all_at_root(attribute)

@@ -162,6 +162,7 @@ class Seeking:
         else:
             owner, children = office.copying.copy_of_root(part.attribute)
             stage = office.copying.stage_of_root(part.attribute)
+            stage = stage if tree is None else max(stage, tree.stage)
             pulled = Pulled(part.attribute, False, owner, children, records, stage)
         office.say(contact.peer, pulled)
         is_closer = tree is not None and contact.key ^ tree.key < office.own.key ^ tree.key
@@ -219,8 +220,6 @@ class Seeking:
         office.cancel_timer(("sync", tree.attribute))
         tree.move("what others know is here")
         tree.root_us = office.now
-        stages = [office.copying.stage_of_root(tree.attribute), *(p.stage for _, p in sync.heard)]
-        office.branching.hear(tree, max(WHOLE_STAGE, *stages))
         former_roots = {peer: None for peer, pulled in sync.heard if pulled.was_root}
         owner, children = office.copying.copy_of_root(tree.attribute)
         copies = [(owner, children)]
@@ -232,6 +231,10 @@ class Seeking:
         for owner, children in copies:
             if owner not in former_roots:  # Those announce by themselves what they have.
                 adopted += [c.contact.peer for c in children if self._adopt(tree, c, owner)]
+        stages = [office.copying.stage_of_root(tree.attribute), *(p.stage for _, p in sync.heard)]
+        office.branching.hear(tree, max(WHOLE_STAGE, *stages))
+        for child in tree.live_children():
+            office.branching.on_child(tree, child.stage)
         for peer in adopted:  # When all are there, for what is copied replaces what others have.
             office.copying.touch(tree, peer)
         office.copying.refresh(tree)

@@ -64,6 +64,7 @@ class Spreading:
     def keep_at_root(self, opened: Opened) -> None:
         """Take an event into care, also if nobody is to confirm it, until it is recorded."""
         self._open.setdefault(opened.key, {})[NOBODY] = opened
+        self._office.branching.on_opened(opened)
         self._wait(opened)
 
     # --- down ---
@@ -317,6 +318,7 @@ class Spreading:
             self._confirm(opened.upstream, opened.key, opened.on_behalf)
         else:
             self._office.cancel_timer(("check", *opened.key))
+            self._office.branching.on_concluded(opened)
             self._office.admitting.on_complete(opened)
 
     def on_no_copy(self, peer: Peer, part: NoCopy) -> None:
@@ -344,6 +346,7 @@ class Spreading:
             return
         office = self._office
         opened.tries += 1
+        office.branching.on_tried(opened)
         if all(not office.is_silent(peer) for peer in opened.targets):
             self._confirmation.on_silence(opened.sent_us, office.now)
         if office.now - opened.began_us > 2 * office.settings.renew_us:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.rpc_wire import RpcLimits
-from smartpubsub.protocols.scoutsubs.branches import UNTOLD
+from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, UNTOLD
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, CopyTree, Part, Record
@@ -118,10 +118,10 @@ class Storing:
         """The stage that an attribute was in before a restart."""
         return self._stages.get(attribute, UNTOLD)
 
-    def drop_stage(self, tree: Tree) -> None:
+    def drop_stage(self, attribute: str) -> None:
         """The node has to do with an attribute no longer."""
-        self._stages.pop(tree.attribute, None)
-        self._drop(_STAGE + tree.name)
+        self._stages.pop(attribute, None)
+        self._drop(_STAGE + attribute.encode())
 
     def _put(self, key: bytes, value: bytes) -> None:
         self.bytes_held += len(key) + len(value) - self._sizes.get(key, 0)
@@ -176,7 +176,10 @@ class Storing:
             age_ms = max(0, self._office.now - began_us) // MS
             self._records.append((owner, record._replace(age_ms=age_ms)))
         elif key.startswith(_STAGE):
-            (self._stages[key.removeprefix(_STAGE).decode()],) = _SINCE.unpack(value)
+            (stage,) = _SINCE.unpack(value)
+            if not UNTOLD < stage <= STAGE_MAX:
+                raise WireError(f"a stage of {stage} is stored")
+            self._stages[key.removeprefix(_STAGE).decode()] = stage
         else:
             part = _part(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})
@@ -221,10 +224,13 @@ class Storing:
 
     def tick(self) -> None:
         """Once in a while: forget what was read and is too old to be of use."""
-        if self._children and self._office.now - self._read_us > 2 * self._office.settings.renew_us:
-            for attribute in list(self._children):
-                for copy in self.children_of(attribute):
-                    self._drop(_CHILD + _counted(copy.contact.peer) + attribute.encode())
+        if self._office.now - self._read_us <= 2 * self._office.settings.renew_us:
+            return
+        for attribute in list(self._children):
+            for copy in self.children_of(attribute):
+                self._drop(_CHILD + _counted(copy.contact.peer) + attribute.encode())
+        for attribute in [name for name in self._stages if name not in self._office.trees]:
+            self.drop_stage(attribute)
 
 
 def _counted(peer: Peer) -> bytes:

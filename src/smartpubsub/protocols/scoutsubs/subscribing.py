@@ -101,6 +101,8 @@ class Subscribing:
             self._place(placed)
             if placed.is_told and not self._is_everywhere(placed):
                 self._lagging.setdefault(placed.base, {})[number] = None
+            else:
+                self._no_longer_lags(placed)
 
     def on_in_force(self, number: int, name: str) -> None:
         """A change of the node's own is in force in a tree."""

@@ -124,6 +124,8 @@ class Tree:
         """When anything was last wanted of it."""
         self.stage = UNTOLD
         """Whether the attribute is split (`branches.py`), as far as the node has been told."""
+        self.stage_by: Peer | None = None
+        """The parent that has told it."""
         self.claim = UNTOLD
         """Up to which stage all below is in the branches, as the parent is told."""
         self.stage_copy_version = 0

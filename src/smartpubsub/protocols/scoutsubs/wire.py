@@ -16,7 +16,7 @@ from smartpubsub.protocols import wire_fields as fields
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.rpc_wire import event_bytes
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.branches import base_of
+from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, attribute_of
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record, Span
 from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer, PartBuffer
 from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any
@@ -148,8 +148,15 @@ _children = each(_of(ChildCopy))
 
 def _tree_name(name: str, taken: Taken) -> str:
     """The name of an attribute's tree, or of a branch of it."""
-    fields.attribute(base_of(name), taken)
+    fields.attribute(attribute_of(name), taken)
     return name
+
+
+def _stage(stage: int, _: Taken) -> int:
+    """A stage that others can come after."""
+    if stage > STAGE_MAX:
+        raise WireError(f"a stage of {stage}; at most {STAGE_MAX} is taken")
+    return stage
 
 
 def _tree(buffer: Any, taken: Taken) -> tuple[str, tuple[ChildCopy, ...]]:
@@ -159,7 +166,7 @@ def _tree(buffer: Any, taken: Taken) -> tuple[str, tuple[ChildCopy, ...]]:
 _NUMBERS = (
     *("incarnation", "version", "in_force", "previous", "number"),
     *("age_ms", "root_ms", "place", "pieces", "since_us", "oldest_us", "newest"),
-    *("whole_us", "amount", "digest", "stage"),
+    *("whole_us", "amount", "digest"),
 )
 _FLAGS = (
     *("is_retry", "wants_whole", "wants_all", "is_resend", "is_permitted"),
@@ -172,6 +179,7 @@ _READ: dict[str, Read] = {
     "events": each(fields.event),
     **dict.fromkeys(("after", "about"), if_any(_id)),
     "attribute": _tree_name,
+    "stage": _stage,
     "predicate": fields.predicate,
     "refusal": fields.text,
     **dict.fromkeys(_NUMBERS, fields.number),
