@@ -79,6 +79,7 @@ class Probing:
         """Somebody is not there: do without."""
         office = self._office
         self._open.pop(peer, None)
+        was_silent = office.is_silent(peer)
         office.suspect(peer)
         for tree in list(office.trees.values()):
             if tree.parent is not None and tree.parent.peer == peer and tree.role is Role.CHILD:
@@ -89,7 +90,8 @@ class Probing:
             office.tree(attribute)
         office.admitting.on_silent(peer)
         office.keeping.on_silent(peer)
-        office.spreading.on_silent(peer)
+        if not was_silent:  # Otherwise all that is for it goes other ways already.
+            office.spreading.on_silent(peer)
         office.raising.on_silent(peer)
 
     def _on_restarted(self, peer: Peer) -> None:

@@ -331,12 +331,12 @@ class Spreading:
     # --- again ---
 
     def _wait(self, opened: Opened) -> None:
-        office = self._office
-        wait_us = self._confirmation.wait_us(
-            opened.tries,
-            least_us=office.settings.check_us_min,
-            most_us=office.settings.check_us_max,
-        )
+        office, settings = self._office, self._office.settings
+        # Who is gone is sent what it has missed when it is back, and need not be tried for often.
+        is_for_the_gone = not opened.recording and all(map(office.is_silent, opened.targets))
+        most_us = settings.renew_us // 4 if is_for_the_gone else settings.check_us_max
+        least_us = settings.check_us_min
+        wait_us = self._confirmation.wait_us(opened.tries, least_us=least_us, most_us=most_us)
         office.set_timer(("check", *opened.key), office.now + wait_us)
 
     def on_check(self, key: EventKey) -> None:
