@@ -122,3 +122,20 @@ def test_who_asks_from_outside_asks_until_there_is_an_answer() -> None:
 
     assert id in village.published()
     assert village.payloads(3) == [b"from outside"]
+
+
+def test_what_was_asked_for_before_a_crash_comes_before_what_is_published_right_after_it() -> None:
+    village = Village(8)
+    topic = village.create(0, rules=rules_ordered_by(village.host(0).peer))
+    village.subscribe_all(range(8), topic)
+    village.crash(0)
+    village.publish(5, topic, b"before")
+    village.run(1)
+    village.crash(5)
+    village.restart(5)
+    village.publish(5, topic, b"after")  # Before it has its place again.
+    village.run(5)
+    village.restart(0)
+    village.run(120)
+
+    assert village.payloads(3) == [b"before", b"after"]

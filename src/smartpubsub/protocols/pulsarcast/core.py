@@ -293,11 +293,12 @@ class Pulsarcast:
     def _begin(self) -> None:
         if not (self._has_loaded and self.office.is_ready):
             return
+        # What was asked for before a restart comes before what was published since.
+        requests, self.office.storing.requests = self.office.storing.requests, []
+        self.office.requesting.resume(requests)
         early, self._early = self._early, []
         for action in early:
             action()
-        requests, self.office.storing.requests = self.office.storing.requests, []
-        self.office.requesting.resume(requests)
         for room in list(self.office.rooms.values()):
             self.office.joining.attach(room)
 
