@@ -1,7 +1,9 @@
 """Where links are full everything is late, and nobody gives anybody up or says everything again."""
 
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.pulsarcast.parts import Parcel, Welcome
 from smartpubsub.protocols.pulsarcast.topics import rules_ordered_by
+from smartpubsub.seam import Received
 from tests.protocols.pulsarcast.village import Village
 
 NODES = range(16)
@@ -43,6 +45,21 @@ def test_who_is_busy_in_one_topic_is_not_given_up_in_another() -> None:
     for node in NODES:
         assert village.payloads(node) == [b"first", *(b"%d" % number for number in range(60))]
     assert slowest_us > SECOND  # So they were late indeed, and that was noticed.
+
+
+def test_a_welcome_that_nobody_waits_for_says_nothing_of_how_long_answers_take() -> None:
+    village = Village(len(NODES))
+    topic = village.create(0)
+    village.subscribe_all(NODES, topic)
+    village.run(20)
+    child, parent = next((n, p) for n, p in village.parents(topic).items() if p is not None)
+    office = village.core(child).office
+    usual_us = office.answer_us
+    again = Parcel((Welcome(topic.room, topic.cid, ()),))
+    village.core(child).handle(Received(village.host(parent).peer, again, ()), village.world.now)
+
+    assert office.answer_us == usual_us < SECOND
+    assert village.parents(topic)[child] == parent
 
 
 def test_requests_that_wait_their_turn_are_not_sent_again() -> None:

@@ -101,7 +101,7 @@ class Joining:
         assert room.joining is not None
         part = Join(room.id, room.topic.cid, room.below())
         self._office.say(room.joining.peer, part)
-        room.beat_sent_us = self._office.now
+        room.join_sent_us = self._office.now
         # Who is asked for the fourth time is there, and busy.
         again = max(0, room.tries - self._office.settings.tries_max)
         self._office.set_timer(("join", room.id), self._office.patience_us << again)
@@ -112,7 +112,7 @@ class Joining:
             return
         room.tries += 1
         tries_max = self._office.settings.tries_max
-        is_there = self._office.has_heard_from(room.joining.peer, room.beat_sent_us)
+        is_there = self._office.has_heard_from(room.joining.peer, room.join_sent_us)
         if room.tries <= tries_max + (BUSY_TRIES_MAX if is_there else 0):
             self._join(room)
             return
@@ -129,7 +129,8 @@ class Joining:
     def hear_late(self, room: Room, peer: Peer) -> None:
         """Somebody answers who was given up: it is there, and answers take longer than thought."""
         if room.avoided.pop(peer, None) is not None:
-            self._office.heard_answer(self._office.now - room.beat_sent_us)
+            asked_us = max(room.join_sent_us, room.beat_sent_us)
+            self._office.heard_answer(self._office.now - asked_us)
 
     def on_attach_timer(self, room: Room) -> None:
         """The node was alone when it looked for a place, or was sent to somebody who is gone."""
@@ -150,14 +151,14 @@ class Joining:
             return
         if contact.key ^ room.target >= room.own_distance:
             return
-        self._office.heard_answer(self._office.now - room.beat_sent_us)
         if is_asked:
+            self._office.heard_answer(self._office.now - room.join_sent_us)
             room.joining = None
             self._office.cancel_timer(("join", room.id))
         if room.parent is not None and not is_parent:
             self._office.say(room.parent.peer, Leave(room.id))
         room.parent, room.is_root = contact, False
-        room.silent_beats = room.redirects = 0
+        room.silent_beats = room.beat_sent_us = room.redirects = 0
         self._office.finding.hear_of_version(room, part.topic, contact.peer)
         self._office.catching_up.on_place(room, part.heads, contact.peer)
         self._on_attached(room, part.topic)

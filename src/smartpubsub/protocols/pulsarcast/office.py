@@ -152,6 +152,7 @@ class Office:
 
     def heard_answer(self, after_us: int) -> None:
         """A neighbour has answered after some time."""
+        after_us = min(after_us, self.settings.avoid_us)
         share = _UP_SHARE if after_us > self.answer_us else _DOWN_SHARE
         self.answer_us += (after_us - self.answer_us) // share
 

@@ -91,7 +91,9 @@ class Room:
     redirects: int = 0
     silent_beats: int = 0
     beat_sent_us: int = 0
-    """When what has no answer yet was last asked of the parent, or of who is to be it."""
+    """When the parent was last asked for an answer that has not come; 0 if there is none such."""
+    join_sent_us: int = 0
+    """When somebody was last asked to be the parent."""
     children: dict[Peer, Child] = field(default_factory=dict)
     waiting: dict[Peer, tuple[Contact, int]] = field(default_factory=dict)
     avoided: dict[Peer, int] = field(default_factory=dict)
