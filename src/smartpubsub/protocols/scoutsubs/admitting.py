@@ -6,9 +6,6 @@ once, has its backups record it, and only then acknowledges it.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
-
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.office import Office
@@ -29,15 +26,6 @@ from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
 
-class _Before(NamedTuple):
-    """An event that another one of the same publisher waits for."""
-
-    attribute: str
-    publisher: Peer
-    incarnation: int
-    number: int
-
-
 class Admitting:
     """Events on their way up, those in the node's care, and those it keeps for others."""
 
@@ -47,18 +35,12 @@ class Admitting:
         self._admitted = Window(settings.seen_us, settings.seen_count_max)
         self._disowned: Seen[EventKey] = Seen(settings.suspect_us, settings.seen_count_max)
         """Events that were passed on before they were acknowledged; they may come back."""
-        self._late: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
-        """Events that were waited for in vain, and are not waited for again."""
         self._publishers: Seen[tuple[Peer, str]] = Seen(settings.seen_us, settings.seen_count_max)
         """Whose events of which attributes have been admitted here."""
         self._held: dict[str, list[tuple[Raise, Peer | None]]] = {}
         """Events that wait until it is known who the rendezvous is."""
         self._doubtful: dict[Peer, list[tuple[Raise, Peer | None]]] = {}
         """Events that wait until it is known whether the next hop is there."""
-        self._early: dict[_Before, Raise] = {}
-        """Events that wait for the one before them."""
-        self._followed: deque[_Before] = deque()
-        """Events that have come, and after which others may go on."""
 
     # --- on the way up ---
 
@@ -119,7 +101,7 @@ class Admitting:
     def waiting_count(self) -> int:
         """How many events wait for something on their way up."""
         waiting = [*self._held.values(), *self._doubtful.values()]
-        return len(self._early) + sum(map(len, waiting))
+        return len(self._office.following) + sum(map(len, waiting))
 
     def _has_room_to_wait(self) -> bool:
         """Whether one more event can wait; one that cannot is raised again by its publisher."""
@@ -172,45 +154,27 @@ class Admitting:
             self._wait_for_previous(part)
         else:
             self._take(tree, part, came_from)
-            self._follow(_Before(part.attribute, *id))
+            office.following.on_admitted((id, part.attribute))
 
     def has_admitted(self, key: EventKey) -> bool:
         """Whether an event has been admitted here, by way of a tree."""
         return key in self._admitted
 
     def _has_to_wait(self, part: Raise) -> bool:
-        before = (part.event.id._replace(number=part.previous), part.attribute)
-        return bool(part.previous) and before not in self._admitted and before not in self._late
+        id = part.event.id
+        before = (id._replace(number=part.previous), part.attribute)
+        is_known = before in self._admitted or self._office.following.is_late(before)
+        # What comes after itself, whoever says so, would be waited for without end.
+        return 0 < part.previous < id.number and not is_known
 
     def _wait_for_previous(self, part: Raise) -> None:
-        id = part.event.id
-        before = _Before(part.attribute, id.publisher, id.incarnation, part.previous)
-        if before not in self._early and self._has_room_to_wait():
-            self._early[before] = part
-            office = self._office
+        office = self._office
+        if not office.following.is_waited_for(part) and self._has_room_to_wait():
             wait_us = min(office.settings.hold_us_max, 2 * office.patience_us)
-            if (id.publisher, part.attribute) not in self._publishers:
+            if (part.event.id.publisher, part.attribute) not in self._publishers:
                 # A new rendezvous does not know what came before, and most probably it has come.
                 wait_us = min(wait_us, office.patience_us // 2)
-            office.set_timer(("early", *before), office.now + wait_us)
-
-    def on_early(self, attribute: str, publisher: Peer, incarnation: int, number: int) -> None:
-        """The event before is not waited for any longer."""
-        self._follow(_Before(attribute, publisher, incarnation, number))
-
-    def _follow(self, before: _Before) -> None:
-        """Go on with what has waited for an event, in a loop, for a chain of them may be long."""
-        self._followed.append(before)
-        if len(self._followed) > 1:
-            return  # Whoever has begun goes on.
-        while self._followed:
-            came = self._followed[0]
-            part = self._early.pop(came, None)
-            if part is not None:
-                id = EventId(came.publisher, came.incarnation, came.number)
-                self._late.add((id, came.attribute), self._office.now)
-                self.pass_up(part, None)
-            self._followed.popleft()
+            office.following.wait(part, wait_us)
 
     def _take(self, tree: Tree, part: Raise, came_from: Peer | None) -> None:
         office = self._office

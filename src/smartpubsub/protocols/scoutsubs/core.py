@@ -25,6 +25,7 @@ from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
 from smartpubsub.protocols.scoutsubs.branching import Branching
 from smartpubsub.protocols.scoutsubs.copying import Copying
+from smartpubsub.protocols.scoutsubs.following import Following
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
 from smartpubsub.protocols.scoutsubs.keeping import Keeping
@@ -60,6 +61,7 @@ class ScoutSubs:
         office.copying = Copying(office)
         office.raising = Raising(office)
         office.admitting = Admitting(office)
+        office.following = Following(office)
         office.keeping = Keeping(office)
         office.spreading = Spreading(office)
         office.storing = Storing(office)
@@ -111,7 +113,7 @@ class ScoutSubs:
             "check": lambda id, attribute: office.spreading.on_check((id, attribute)),
             "offered": office.offering.on_timer,
             "elsewhere": office.offering.tell_all,
-            "early": office.admitting.on_early,
+            "early": office.following.on_timer,
             "sync": office.seeking.on_timer,
             "copy": office.copying.on_timer,
             "probe": office.probing.on_timer,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from smartpubsub.protocols.scoutsubs.announcing import Announcing
     from smartpubsub.protocols.scoutsubs.branching import Branching
     from smartpubsub.protocols.scoutsubs.copying import Copying
+    from smartpubsub.protocols.scoutsubs.following import Following
     from smartpubsub.protocols.scoutsubs.history import History
     from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
     from smartpubsub.protocols.scoutsubs.keeping import Keeping
@@ -57,6 +58,7 @@ class Office:
     copying: Copying
     raising: Raising
     admitting: Admitting
+    following: Following
     keeping: Keeping
     spreading: Spreading
     storing: Storing
