@@ -298,5 +298,27 @@ def test_no_event_goes_by_a_branch_while_one_before_it_is_under_way() -> None:
     assert not branching._under_way
 
 
+def test_no_event_goes_by_a_branch_while_the_one_before_it_waits() -> None:
+    forest = Forest(8, HOT)
+    forest.subscribed(5, "surf")
+    split(forest)
+    forest.run(SECOND)
+    publisher = next(n for n in (1, 2, 3, 4, 7) if branch_of(forest, n) != "surf")
+    forest.published(publisher, "surf")
+    forest.cut(publisher, 0, 15 * MS)
+    lost = forest.publish(publisher, "surf")
+    forest.run(20 * MS)
+    ids = [forest.publish(publisher, "surf")]
+    forest.run(50 * MS)
+    assert len(forest.scouts(0).office.following) == 1
+    branching = forest.scouts(0).office.branching
+    branching._heat_of(forest.tree(0)).hot_us = forest.clock(0)
+    ids += [forest.publish(publisher, "surf"), forest.publish(publisher, "surf")]
+    forest.run(10 * SECOND)
+
+    assert [id for id in forest.received(5) if id in ids] == ids
+    assert forest.received(5).count(lost) == 1
+
+
 def branch_of(forest: Forest, number: int) -> str:
     return branch_for("surf", forest.contacts[number].peer)

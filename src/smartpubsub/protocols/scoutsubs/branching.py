@@ -224,10 +224,11 @@ class Branching:
         )
 
     def _is_under_way(self, tree: Tree, part: Raise) -> bool:
-        """Whether an event, or one before it, is going down this tree.
+        """Whether an event, or one before it, is going down this tree, or waits to do so.
 
         What goes by another tree might overtake it.
         """
-        id = part.event.id
-        is_here = self._office.admitting.has_admitted((id, tree.attribute))
-        return is_here or (id.publisher, tree.attribute) in self._under_way
+        id, office = part.event.id, self._office
+        is_here = office.admitting.has_admitted((id, tree.attribute))
+        is_behind = office.following.is_behind_another(part)
+        return is_here or is_behind or (id.publisher, tree.attribute) in self._under_way
