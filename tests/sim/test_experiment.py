@@ -69,7 +69,7 @@ def test_a_paused_node_acts_when_it_goes_on() -> None:
     experiment.run()
 
     (event,) = experiment.journal.events.values()
-    assert event.called_us == experiment.began_us + 9 * SECOND
+    assert event.called_us == experiment.began_us + 9 * SECOND + 1
     assert event.acknowledged_us is not None
 
 

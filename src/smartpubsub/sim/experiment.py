@@ -93,7 +93,8 @@ class Experiment:
         self.traffic_before: list[Traffic] = []
         self._fault_plan = faults
         self._progress = progress or Progress()
-        self._postponed: dict[int, None] = {}
+        self._postponed: dict[int, int] = {}
+        """Actions of nodes that are paused, and when they were to be."""
         self._watch_at = 0
         self.world = World(
             options.network,
@@ -270,10 +271,11 @@ class Experiment:
         host = self.world.hosts[action.node]
         is_paused = host.is_up and host.paused_until > self.world.now
         if is_paused and not isinstance(action, CrashNode):  # Its application is paused with it.
-            self._postponed[id(action)] = None
-            self.world.at(host.paused_until, partial(self._act, action))
+            self._postponed.setdefault(id(action), self.world.now)
+            # What has come for the node meanwhile was there before.
+            self.world.at(host.paused_until + 1, partial(self._act, action))
             return
-        self._postponed.pop(id(action), None)
+        wanted_us = self._postponed.pop(id(action), self.world.now)
         match action:
             case RestartNode():
                 if not host.is_up:
@@ -283,16 +285,16 @@ class Experiment:
             case CrashNode():
                 self.world.crash(host)
             case _:
-                self._call(host, action)
+                self._call(host, action, wanted_us)
 
-    def _call(self, host: Host, action: Action) -> None:
+    def _call(self, host: Host, action: Action, wanted_us: int | None = None) -> None:
         now = self.world.now
         on_node = self.observer.topics.on_nodes(action) if self.stack.has_topics else action
         if on_node is None:
             return  # Whoever should have made its topic was down.
         asked, effects = call(self.core(host.number), on_node, host.clock(now))
         if asked is not None:
-            self.observer.called(now, host.number, asked)
+            self.observer.called(now, host.number, asked, wanted_us)
             self.world.carry_out(host, effects)
 
     # --- what applications are told ---

@@ -32,6 +32,8 @@ class SubscriptionRecord:
     called_us: int
     in_force: list[Span] = field(default_factory=list)
     """From each acknowledgement until the unsubscribe or the crash after it."""
+    unsubscribe_wanted_us: int | None = None
+    """When the application was to unsubscribe; it did later if its node was paused."""
     unsubscribe_called_us: int | None = None
     unsubscribe_acknowledged_us: int | None = None
 
@@ -104,10 +106,11 @@ class Journal:
         if record.unsubscribe_called_us is None and not record.is_in_force(now):
             record.in_force.append(Span(now))
 
-    def unsubscribe(self, node: int, number: int, now: int) -> None:
+    def unsubscribe(self, node: int, number: int, now: int, wanted_us: int | None = None) -> None:
         """A node's application has unsubscribed."""
         record = self.subscriptions[node, number]
         record.unsubscribe_called_us = now
+        record.unsubscribe_wanted_us = now if wanted_us is None else wanted_us
         record.interrupt(now)
 
     def unsubscribed(self, node: int, number: int, now: int) -> None:

@@ -58,8 +58,8 @@ class Observer:
 
     # --- what applications do ---
 
-    def called(self, now: int, node: int, call: Call) -> None:
-        """An application has asked its node for something."""
+    def called(self, now: int, node: int, call: Call, wanted_us: int | None = None) -> None:
+        """An application has asked its node for something, perhaps later than it wanted to."""
         what, key, predicate, size, topic = call
         row = Row(now, what, node, size=size, text=str(predicate))
         if isinstance(key, EventId):
@@ -79,7 +79,7 @@ class Observer:
                 self.journal.subscriptions[node, key] = record
                 self.oracle.add(record)
             else:
-                self.journal.unsubscribe(node, key, now)
+                self.journal.unsubscribe(node, key, now, wanted_us)
                 self._open_calls.pop((node, "subscribe", key), None)
         self._open_calls[node, what, key] = None
 

@@ -157,7 +157,7 @@ def expected_pairs(
 
 
 def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
-    ended = record.unsubscribe_called_us
+    ended = record.unsubscribe_wanted_us
     return ended is not None and ended <= at + UNDER_WAY_US
 
 

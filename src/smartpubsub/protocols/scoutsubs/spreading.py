@@ -97,7 +97,9 @@ class Spreading:
             self._stand_in(peer, part)
         else:
             tree = office.trees[part.attribute]
-            late_us = 2 * (office.settings.renew_us if part.is_resend else office.patience_us)
+            # On its way it may have been lost for long before it came.
+            is_late = part.is_resend or office.now - part.event.created_us > office.patience_us
+            late_us = 2 * (office.settings.renew_us if is_late else office.patience_us)
             former = tree.former_interested(part.event.predicate, office.now - late_us)
             self.spread(tree, part.event, part.hops, peer, NOBODY, former=former)
 
@@ -392,9 +394,5 @@ class Spreading:
                 self._send_to(opened, peer)
 
     def _all_for(self, peer: Peer) -> list[Opened]:
-        return [
-            opened
-            for opens in self._open.values()
-            for opened in opens.values()
-            if peer in opened.targets
-        ]
+        every = [opened for opens in self._open.values() for opened in opens.values()]
+        return [opened for opened in every if peer in opened.targets]
