@@ -230,5 +230,5 @@ class Branching:
         """
         id, office = part.event.id, self._office
         is_here = office.admitting.has_admitted((id, tree.attribute))
-        is_behind = office.following.is_behind_another(part)
-        return is_here or is_behind or (id.publisher, tree.attribute) in self._under_way
+        is_in_line = office.following.is_in_line(part)
+        return is_here or is_in_line or (id.publisher, tree.attribute) in self._under_way

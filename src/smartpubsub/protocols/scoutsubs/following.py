@@ -51,9 +51,10 @@ class Following:
         """Whether something waits for the same event as this one would."""
         return _before(part) in self._early
 
-    def is_behind_another(self, part: Raise) -> bool:
-        """Whether the event before this one is here and waits itself."""
-        return _before(part) in self._waiting
+    def is_in_line(self, part: Raise) -> bool:
+        """Whether an event, or the one before it, is here and waits."""
+        own = _Place(part.attribute, *part.event.id)
+        return own in self._waiting or _before(part) in self._waiting
 
     def wait(self, part: Raise, wait_us: int) -> None:
         """Have an event wait for the one before it, so long at most."""
