@@ -30,7 +30,7 @@ from smartpubsub.seam import Peer
 from smartpubsub.sim.signing import StandInSigning
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
-WATCHDOG_S = 30
+WATCHDOG_S = 100
 
 T = TypeVar("T")
 

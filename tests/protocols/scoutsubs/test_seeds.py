@@ -39,3 +39,15 @@ def test_the_seeds_are_worth_running() -> None:
 @pytest.mark.parametrize("seed", [*RELIABLE, *LOSSY, *UNRELIABLE, *QUIET])
 def test_nothing_happens_that_must_not(seed: int) -> None:
     assert violations_of(chance(seed, "scoutsubs")) == []
+
+
+@pytest.mark.parametrize("seed", [521132, 620312])
+def test_nothing_happens_that_must_not_where_most_is_hot(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 521132 copies come in pieces, mixed up; in 620312 after a crash two newcomers are the
+
+    closest to a key and know nothing.
+    """
+    monkeypatch.setattr("smartpubsub.sim.chance.HEATS", (1, 1, 3))
+    assert violations_of(chance(seed, "scoutsubs")) == []

@@ -27,6 +27,14 @@ class _Sync:
     heard: list[tuple[Peer, Pulled]] = field(default_factory=list)
     expected: dict[Peer, None] = field(default_factory=dict)
     """Those that were the rendezvous until now and will announce what they have."""
+    near: dict[Peer, None] = field(default_factory=dict)
+    """Those of them who ought to know, if they are no newcomers."""
+
+    def is_complete(self, *, is_known: bool) -> bool:
+        """Whether nobody has to be waited for: of those farther away only if nobody near knows."""
+        is_known = is_known or any(p.was_root or p.owner or p.records for _, p in self.heard)
+        needed = self.near if is_known else self.waiting
+        return not self.expected and not any(peer in self.waiting for peer in needed)
 
 
 class Seeking:
@@ -47,7 +55,7 @@ class Seeking:
             self._look_up(tree)
         else:
             # Proven by the table, or whoever is closer does not answer.
-            self._sync(tree, self._around(tree))
+            self._sync(tree)
 
     def lose_parent(self, tree: Tree) -> None:
         """Whoever was above is not there any more."""
@@ -117,32 +125,34 @@ class Seeking:
         if closest and closest[0].peer != self._office.own.peer:
             self._set_parent(tree, closest[0])
         elif tree.role is Role.SEEKING:
-            self._sync(tree, self._around(tree))
+            self._sync(tree)
         else:
             self._office.admitting.on_proved(tree)
 
-    def _around(self, tree: Tree) -> tuple[Contact, ...]:
-        """Those who may know of an attribute: the f + 1 closest, and the suspects among them,
+    def _around(self, tree: Tree, count: int) -> dict[Peer, None]:
+        """So many who may know of an attribute, and the suspects among them,
 
         for whoever takes the place of somebody had better ask once more whether that one is there.
         """
         office = self._office
-        count = office.settings.backups + 1
         known = office.kademlia.closest_local(tree.name, count + office.suspect_count)
         trusted = 0
-        around = []
+        around: dict[Peer, None] = {}
         for contact in known:
             if trusted < count:
-                around.append(contact)
+                around[contact.peer] = None
                 trusted += not office.is_suspect(contact.peer)
-        return tuple(around)
+        return around
 
     # --- becoming the rendezvous ---
 
-    def _sync(self, tree: Tree, around: tuple[Contact, ...]) -> None:
+    def _sync(self, tree: Tree) -> None:
         tree.move("nobody closer is there")
         tree.parent = None
-        self._syncs[tree.attribute] = sync = _Sync({contact.peer: None for contact in around})
+        # Newcomers may be the closest and know nothing, so more are asked than keep a copy.
+        count = self._office.settings.backups + 1
+        sync = _Sync(self._around(tree, 2 * count), near=self._around(tree, count))
+        self._syncs[tree.attribute] = sync
         self._ask_around(tree, sync)
         self._conclude_if_complete(tree)
 
@@ -199,19 +209,20 @@ class Seeking:
         if tree is None or sync is None or tree.role is not Role.SYNCING:
             return
         sync.tries += 1
-        # Who is suspected has been asked often enough before; once more will do.
-        waiting = sync.waiting
-        is_suspected = bool(waiting) and all(map(self._office.is_suspect, waiting))
+        # Who is suspected has been asked often enough before; once more will do. And who is far
+        # away has no more to say than whoever does not answer, most probably.
+        needed = [peer for peer in sync.waiting if peer in sync.near]
+        is_suspected = all(map(self._office.is_suspect, needed)) and not sync.expected
         if sync.tries <= self._office.settings.tries_max and not is_suspected:
             self._ask_around(tree, sync)
             return
-        for peer in sync.waiting:
+        for peer in needed:
             self._office.suspect(peer)
         self._become_root(tree)
 
     def _conclude_if_complete(self, tree: Tree) -> None:
-        sync = self._syncs[tree.attribute]
-        if not sync.waiting and not sync.expected:
+        owner, _ = self._office.copying.copy_of_root(tree.attribute)
+        if self._syncs[tree.attribute].is_complete(is_known=bool(owner)):
             self._become_root(tree)
 
     def _become_root(self, tree: Tree) -> None:
