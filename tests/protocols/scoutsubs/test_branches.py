@@ -136,6 +136,16 @@ def test_what_is_not_hot_stays_whole() -> None:
     assert everywhere(forest, 12) == ["surf"]
 
 
+def test_what_one_publisher_sends_is_no_reason_to_split() -> None:
+    forest = Forest(NODES, HOT)
+    for number in SUBSCRIBERS:
+        forest.subscribed(number, "surf")
+    for _ in range(60):
+        forest.publish(3, "surf")
+        forest.run(50 * MS)
+    assert {forest.tree(n).stage for n in SUBSCRIBERS} == {1}
+
+
 @pytest.mark.parametrize(
     "settings", [replace(HOT, is_reliable=False), replace(HOT, hot_copies_per_s=0)]
 )

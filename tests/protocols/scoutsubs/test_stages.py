@@ -55,9 +55,10 @@ def is_in_all(forest: Forest, number: int) -> bool:
 
 
 def warm(forest: Forest, publisher: int, seconds: int) -> None:
-    for _ in range(30 * seconds):
-        forest.publish(publisher, "surf")
-        forest.run(SECOND // 30)
+    """Publish a while, so fast that the attribute is hot; somebody else does so too."""
+    for number in range(20 * seconds):
+        forest.publish(publisher - number % 2, "surf")
+        forest.run(50 * MS)
 
 
 # --- what a parent knows of its children ---

@@ -188,7 +188,8 @@ class Admitting:
         is_below = not office.settings.is_reliable and came_from in tree.children
         excluded = came_from if is_below and came_from else NOBODY
         opened = office.spreading.spread(tree, event, part.hops, None, excluded)
-        office.branching.warm(tree, len(opened.targets) + office.settings.backups)
+        copies = len(opened.targets) + office.settings.backups
+        office.branching.warm(tree, event.id.publisher, copies)
         if office.settings.is_reliable:
             self._care_for(opened, part)
         else:

@@ -9,7 +9,8 @@ always may have them: everybody who is in a branch is there too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from smartpubsub.protocols.scoutsubs.branches import (
     STAGE_MAX,
@@ -44,7 +45,8 @@ class _Heat:
     """When the stage was last another one, or not yet known."""
     hot_us: int = -1 << 62
     """When it was last enough to have the attribute split."""
-    copies: int = 0
+    copies: Counter[Peer] = field(default_factory=Counter)
+    """By publisher."""
 
 
 class Branching:
@@ -142,21 +144,25 @@ class Branching:
 
     # --- heat ---
 
-    def warm(self, tree: Tree, copies: int) -> None:
-        """A rendezvous has begun to send copies of an event."""
+    def warm(self, tree: Tree, publisher: Peer, copies: int) -> None:
+        """A rendezvous has begun to send copies of an event of somebody."""
         office, hot = self._office, self._office.settings.hot_copies_per_s
         if not hot or not office.settings.is_reliable or base_of(tree.attribute) != tree.attribute:
             return
         heat = self._heat_of(tree)
-        heat.copies += copies
+        heat.copies[publisher] += copies
         took_us = office.now - heat.since_us
         if took_us < HEAT_US:
             return
-        per_s = heat.copies * 1_000_000 // took_us
-        heat.copies, heat.since_us = 0, office.now
+        per_s = heat.copies.total() * 1_000_000 // took_us
+        most_per_s = max(heat.copies.values()) * 1_000_000 // took_us
+        heat.copies.clear()
+        heat.since_us = office.now
         if COOL * per_s >= hot:
             heat.hot_us = office.now
-        if per_s >= hot and not is_split(tree.stage) and self.claim(tree) == tree.stage:
+        # What one publisher sends goes by one tree in any case.
+        is_hot = per_s >= hot and 2 * (per_s - most_per_s) >= hot
+        if is_hot and not is_split(tree.stage) and self.claim(tree) == tree.stage:
             self.hear(tree, tree.stage + 1)
 
     def _heat_of(self, tree: Tree) -> _Heat:
@@ -195,7 +201,7 @@ class Branching:
             name = branch_for(base, part.event.id.publisher)
             if name == base or not self._is_open(tree) or self._is_under_way(tree, part):
                 return None
-            self.warm(tree, 1)
+            self.warm(tree, part.event.id.publisher, 1)
             return self._on(tree, part._replace(attribute=name, is_permitted=True))
         if part.is_permitted:
             self._permitted_us[tree.attribute] = self._office.now

@@ -35,8 +35,9 @@ class ScoutSettings:
     any number. Few, so that what a popular attribute takes is shared by all who want it."""
 
     hot_copies_per_s: int = 50
-    """A rendezvous that begins to send so many copies of events splits its attribute over several
-    keys; 0 for never. Only where events are tracked: otherwise they spread on their way up."""
+    """A rendezvous that begins to send so many copies of events, and half as many of others than
+    the one who publishes most, splits its attribute over several keys; 0 for never. Only where
+    events are tracked: otherwise they spread on their way up."""
 
     renew_us: int = 15 * MINUTE
     """How often a node renews what it has announced: t. Unless renewed it lapses after 2t."""
