@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "archive": LazyCommand(
         "smartpubsub.cli.pipeline_archive:archive",
-        "Keep the history of topics in tables, and make CAR files of it again.",
+        "Keep history in tables, and make CAR files of it again.",
     ),
     "campaign": LazyCommand(
         "smartpubsub.cli.pipeline_campaign:campaign", "Run the many simulations of a plan."
