@@ -331,6 +331,12 @@ class Admitting:
                 self._record(opened)
                 self._acknowledge_if_recorded(opened)
 
+    def on_moved(self, tree: Tree, peer: Peer) -> None:
+        """A child has lost its parent: what is open may have been lost on the way by that one."""
+        for opened in self._office.spreading.all_at_root(tree.attribute):
+            event, hops, began_us = opened.event, opened.hops, opened.began_us
+            self._office.spreading.send_late(tree, event, hops, began_us, peer)
+
     def share_with(self, tree: Tree, peer: Peer, root_ms: int) -> None:
         """A child was another rendezvous for so long: it gets what was admitted here meanwhile.
 

@@ -262,6 +262,8 @@ class Announcing:
         office.branching.on_child(tree, part.stage)
         self._changed(tree, contact.peer, part.version)
         office.spreading.on_return(tree, child)
+        if part.is_retry:
+            office.admitting.on_moved(tree, contact.peer)
         if part.root_ms and office.settings.is_reliable:
             office.admitting.share_with(tree, contact.peer, part.root_ms)
         office.seeking.on_announced_below(tree, contact.peer)

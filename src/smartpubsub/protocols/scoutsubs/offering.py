@@ -35,7 +35,7 @@ MEMBER_COUNT_MAX = 1_000
 """Of trees with more filters than this none are told: it would take long to look for them."""
 TELL_US = 50_000
 """What changes within this time is told at once."""
-TELL_AGAIN_US = 1_000_000
+TELL_AGAIN_US = 250_000
 """What changes after that is not told sooner than after this time."""
 RECENT_US = 60_000_000
 RECENT_COUNT_MAX = 10_000
