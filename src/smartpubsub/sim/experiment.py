@@ -7,7 +7,7 @@ when waiting longer is of no use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from smartpubsub.protocols.codecs import (
 )
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Inspection
-from smartpubsub.seam import Peer
+from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.calls import call
 from smartpubsub.sim.crowd import Crowd, settled_tables
 from smartpubsub.sim.faults import Fault, Partition
@@ -77,6 +77,7 @@ class Experiment:
         *,
         trace: Trace | None = None,
         progress: Progress | None = None,
+        on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
     ) -> None:
         check_size(options, workload)
         self.options = options
@@ -104,6 +105,7 @@ class Experiment:
             trace=self.trace,
             on_deliver=self._on_deliver,
             on_receive=self._on_receive,
+            on_effects=on_effects,
         )
         self.world.on_fault = self._on_fault
         self._crowd = Crowd(self.world, options.seed, options.peers)

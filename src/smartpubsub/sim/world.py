@@ -6,7 +6,7 @@ was brought about, so that the same seed gives the same world in any process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -99,6 +99,7 @@ class World:
         trace: Trace | None = None,
         on_deliver: Callable[[Host, object], None] | None = None,
         on_receive: Callable[[Host, bytes, object], None] | None = None,
+        on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
@@ -106,6 +107,7 @@ class World:
         self.on_deliver = on_deliver
         self.on_receive = on_receive
         self.on_fault: Callable[[str, int], None] | None = None
+        self.on_effects = on_effects
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._through = through
@@ -285,8 +287,10 @@ class World:
 
     # --- effects ---
 
-    def carry_out(self, host: Host, effects: Iterable[Effect]) -> None:
-        """Do what a core has asked for."""
+    def carry_out(self, host: Host, effects: Sequence[Effect]) -> None:
+        """Carry out the effects that a core has returned."""
+        if self.on_effects is not None:
+            self.on_effects(host, effects)
         for effect in effects:
             self._carry_out[type(effect)](host, effect)
 
