@@ -7,9 +7,9 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Interval, Predicate, PredicateError
 
 if TYPE_CHECKING:
-    from smartpubsub.node.asyncio_bridge import AsyncioNode
-    from smartpubsub.node.node import Node
-    from smartpubsub.node.sync import SyncNode
+    from smartpubsub.node.api.asyncio_bridge import AsyncioNode
+    from smartpubsub.node.api.node import Node
+    from smartpubsub.node.api.sync import SyncNode
 
 __all__ = [
     "AsyncioNode",
@@ -29,5 +29,5 @@ def __getattr__(name: str) -> Any:
     if name == "matching":
         return import_module("smartpubsub.matching")
     if name in _NODES:
-        return getattr(import_module(f"smartpubsub.node.{_NODES[name]}"), name)
+        return getattr(import_module(f"smartpubsub.node.api.{_NODES[name]}"), name)
     raise AttributeError(f"module 'smartpubsub' has no attribute {name!r}")

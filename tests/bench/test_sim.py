@@ -4,7 +4,7 @@ from smartpubsub.bench.sim import Flood, Relay, Token, received, relays
 from smartpubsub.bench.sim_large import measure
 from smartpubsub.bench.sim_peers import SimpyRelay
 from smartpubsub.seam import Send
-from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.kernel.network import NetworkOptions
 
 OPTIONS = NetworkOptions(latency_us=5_000, bandwidth_bytes_per_s=1 << 18)
 

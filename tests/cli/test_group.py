@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from smartpubsub.cli.group import group
+from smartpubsub.cli.group.group import group
 from tests.cli.running import Commands, RunningNode, commands
 
 

@@ -17,10 +17,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
-from smartpubsub.cli.node_info import wish_text
+from smartpubsub.cli.node.info import wish_text
 from smartpubsub.cli.pub import payload_of
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.node.receipts import Receipt
+from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX
 from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from smartpubsub.cli import node_health
 from smartpubsub.cli.checks import Check
-from smartpubsub.node import patches
-from smartpubsub.node.connections import ListenError
+from smartpubsub.cli.node import health as node_health
+from smartpubsub.node.transport import patches
+from smartpubsub.node.transport.connections import ListenError
 
 PORT_ZERO = "/ip4/127.0.0.1/tcp/0"
 

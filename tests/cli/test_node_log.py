@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from smartpubsub.cli.node_log import NameValueFormatter
+from smartpubsub.cli.node.log import NameValueFormatter
 
 
 def record(message: str, **fields: object) -> logging.LogRecord:

@@ -7,9 +7,9 @@ from unittest.mock import patch
 import pytest
 
 from smartpubsub.cli.main import main
-from smartpubsub.cli.sim_compare import HEAD, choices
-from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.sim.stacks import STACKS, VARIANTS
+from smartpubsub.cli.sim.compare import HEAD, choices
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 from tests.sim.broken import Pushy, boastful, stack_of
 
 Captured = pytest.CaptureFixture[str]

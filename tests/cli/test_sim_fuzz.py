@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from smartpubsub.cli import sim_fuzz
 from smartpubsub.cli.main import main
-from smartpubsub.sim.fuzz import Report
-from smartpubsub.sim.stacks import STACKS
+from smartpubsub.cli.sim import fuzz as sim_fuzz
+from smartpubsub.sim.experiments.fuzz import Report
+from smartpubsub.sim.experiments.stacks import STACKS
 from tests.sim.broken import Pushy, stack_of
 
 Captured = pytest.CaptureFixture[str]

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from smartpubsub.cli.main import main
-from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.sim.checkers.violation import Violation
-from smartpubsub.sim.replay import Window
-from smartpubsub.sim.stacks import STACKS
-from smartpubsub.sim.trace import Row
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.sim.experiments.replay import Window
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.traces.trace import Row
 from tests.sim.broken import Pushy, stack_of
 
 Captured = pytest.CaptureFixture[str]

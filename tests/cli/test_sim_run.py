@@ -12,9 +12,9 @@ from unittest.mock import patch
 import pytest
 
 from smartpubsub.cli.main import main
-from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.sim.stacks import STACKS
-from smartpubsub.sim.world import World
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.kernel.world import World
 from tests.sim.broken import Pushy, stack_of
 from tests.sim.test_trace_files import records_in
 

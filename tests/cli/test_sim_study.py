@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.cli import study_redirect
 from smartpubsub.cli.main import main
-from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.cli.sim_study import COMMANDS
-from smartpubsub.sim.stacks import VARIANTS
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.cli.study import redirect as study_redirect
+from smartpubsub.cli.study.group import COMMANDS
+from smartpubsub.sim.experiments.stacks import VARIANTS
 from smartpubsub.sim.studies.redirect import Unpopular
 
 Captured = pytest.CaptureFixture[str]

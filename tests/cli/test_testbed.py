@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from smartpubsub.cli.main import main
-from smartpubsub.sim.places import region_of
+from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.testbed.placed import peer_of
 from tests.cli.running import PROGRAM, WATCHDOG_S
 from tests.cli.test_sim_run import KEYS

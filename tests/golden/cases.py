@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from smartpubsub.sim.chance import chance
-from smartpubsub.sim.options import Churning, Cutting, SimOptions
-from smartpubsub.sim.stacks import VARIANTS
+from smartpubsub.sim.experiments.chance import chance
+from smartpubsub.sim.experiments.options import Churning, Cutting, SimOptions
+from smartpubsub.sim.experiments.stacks import VARIANTS
 from tests.golden.recording import Golden, recorded
 from tests.protocols.fastdelivery.test_seeds import SEEDS as FASTDELIVERY_SEEDS
 from tests.protocols.scoutsubs.test_seeds import LOSSY, QUIET, RELIABLE, UNRELIABLE

@@ -26,11 +26,11 @@ from smartpubsub.seam import (
     Store,
     Timer,
 )
-from smartpubsub.sim.experiment import Experiment, FaultPlan
-from smartpubsub.sim.rows import delivered_row
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.trace import Row, Trace
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.kernel.world import Host
+from smartpubsub.sim.traces.rows import delivered_row
+from smartpubsub.sim.traces.trace import Row, Trace
 from smartpubsub.workloads.actions import Workload
 
 DIGEST_HEX_DIGITS = 24

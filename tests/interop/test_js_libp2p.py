@@ -15,9 +15,9 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Got, Joined, Put
 from smartpubsub.kademlia.settings import MINUTE, Settings
-from smartpubsub.node.contacts import contact_at, text_of
-from smartpubsub.node.host import Host
 from smartpubsub.node.identity import Identity, peer_text
+from smartpubsub.node.transport.contacts import contact_at, text_of
+from smartpubsub.node.transport.host import Host
 from smartpubsub.protocols.codecs import KADEMLIA, kademlia_codec
 from tests.interop.javascript import Script, require_packages, running
 from tests.node.hosts import LOOPBACK, Memory, eventually, run

@@ -14,20 +14,20 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.node.connections import Connections
-from smartpubsub.node.host import Host
-from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.node.identity import Identity
+from smartpubsub.node.transport.connections import Connections
+from smartpubsub.node.transport.host import Host
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.codecs import FLOODSUB, kademlia_codec, rpc_codec, scoutsubs_codec
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, PubSub, Subscribed
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 WATCHDOG_S = 100

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from multiaddr import Multiaddr
 
-from smartpubsub.node.addresses import AddressBook, transport_address
-from smartpubsub.node.backoff import Backoff
 from smartpubsub.node.identity import Identity
-from smartpubsub.node.timers import Clock, Timers
-from smartpubsub.node.usage import Usage
+from smartpubsub.node.transport.addresses import AddressBook, transport_address
+from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.timers import Clock, Timers
+from smartpubsub.node.transport.usage import Usage
 
 PEER, OTHER = Identity.of(bytes(32)), Identity.of(b"\1" * 32)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.node.arrivals import Overflow
-from smartpubsub.node.asyncio_bridge import AsyncioNode
+from smartpubsub.node.api.arrivals import Overflow
+from smartpubsub.node.api.asyncio_bridge import AsyncioNode
+from smartpubsub.node.api.sync import SyncNode
 from smartpubsub.node.errors import NodeClosedError, NotInTimeError, OverflowedError
-from smartpubsub.node.folder import FolderInUseError
-from smartpubsub.node.sync import SyncNode
+from smartpubsub.node.storage.folder import FolderInUseError
 from smartpubsub.protocols.car import read_car
 
 

@@ -19,13 +19,13 @@ import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smartpubsub.node import control
-from smartpubsub.node.calls import Wait
-from smartpubsub.node.control import Control
-from smartpubsub.node.control_client import ControlClient, NoNodeError
-from smartpubsub.node.control_requests import Request, RequestError, request_of
-from smartpubsub.node.control_socket import SOCKET, ControlError, socket_in
-from smartpubsub.node.node import Node
+from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.node import Node
+from smartpubsub.node.control import server as control
+from smartpubsub.node.control.client import ControlClient, NoNodeError
+from smartpubsub.node.control.requests import Request, RequestError, request_of
+from smartpubsub.node.control.server import Control
+from smartpubsub.node.control.socket import SOCKET, ControlError, socket_in
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX
 from tests.node.hosts import LOOPBACK, eventually, run
 

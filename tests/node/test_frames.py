@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.protobuf import WireError, framed
-from smartpubsub.node.frames import FrameReader
+from smartpubsub.node.transport.frames import FrameReader
 
 
 class Pieces:

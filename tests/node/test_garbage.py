@@ -11,11 +11,11 @@ import trio
 from smartpubsub.kademlia import wire
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.node import identify
-from smartpubsub.node.connections import PING, Connections
-from smartpubsub.node.frames import FrameReader
-from smartpubsub.node.host_settings import HostSettings
-from smartpubsub.node.streams import STREAM_ERRORS, Stream, UnreachableError
+from smartpubsub.node.transport import identify
+from smartpubsub.node.transport.connections import PING, Connections
+from smartpubsub.node.transport.frames import FrameReader
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError
 from smartpubsub.protocols.codecs import FLOODSUB, KADEMLIA, SCOUTSUBS
 from tests.node.hosts import Node, connections, eventually, run
 

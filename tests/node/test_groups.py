@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from smartpubsub import Node
+from smartpubsub.node.api.groups import JoinRequest
 from smartpubsub.node.errors import (
     EventRefusedError,
     LimitError,
@@ -17,7 +18,6 @@ from smartpubsub.node.errors import (
     NotInTimeError,
     NotOwnerError,
 )
-from smartpubsub.node.groups import JoinRequest
 from smartpubsub.protocols.pubsub import SubscriptionState
 from tests.node.hosts import LOOPBACK, eventually, run
 

@@ -10,7 +10,7 @@ import trio
 
 from smartpubsub import Node, SyncNode
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.node.arrivals import Event, Overflow, Subscription
+from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.errors import EventRefusedError, NodeError, NotPromisedError
 from smartpubsub.node.identity import identity_in
 from smartpubsub.protocols.blocks import BlockError, cid_of, cid_text

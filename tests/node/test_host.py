@@ -13,10 +13,10 @@ import trio.testing
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.node.connections import ListenError
-from smartpubsub.node.host import Host, HostStoppedError
-from smartpubsub.node.host_settings import HostSettings
 from smartpubsub.node.identity import Identity
+from smartpubsub.node.transport.connections import ListenError
+from smartpubsub.node.transport.host import Host, HostStoppedError
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.protocols.codecs import kademlia_codec
 from smartpubsub.seam import (
     Answer,

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from smartpubsub.node.inbox import GATHER_ROUNDS, Inbox
+from smartpubsub.node.transport.inbox import GATHER_ROUNDS, Inbox
 
 LATE_S = 0.02
 

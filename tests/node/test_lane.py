@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import trio
 
 from smartpubsub.kademlia.protobuf import framed
-from smartpubsub.node.counts import Counts
-from smartpubsub.node.host_settings import HostSettings
-from smartpubsub.node.lane import Lane
-from smartpubsub.node.streams import UnreachableError
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.lane import Lane
+from smartpubsub.node.transport.streams import UnreachableError
 from tests.node.hosts import eventually, run
 
 

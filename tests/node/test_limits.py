@@ -14,9 +14,9 @@ from smartpubsub.kademlia.messages import Kind, Message, Record
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.configuration import NodeConfig, wire_limits
 from smartpubsub.node.errors import LimitError
-from smartpubsub.node.frames import FrameReader
-from smartpubsub.node.host_settings import HostSettings
-from smartpubsub.node.streams import UnreachableError
+from smartpubsub.node.transport.frames import FrameReader
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.predicates import PredicateError
 from smartpubsub.protocols.codecs import KADEMLIA, SCOUTSUBS, codecs_of
 from smartpubsub.protocols.scoutsubs import wire as bundles

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub import Node
-from smartpubsub.node import mdns
-from smartpubsub.node.contacts import contact_at, text_of
 from smartpubsub.node.identity import Identity
-from smartpubsub.node.mdns import MdnsError, contact_in, record_of
+from smartpubsub.node.transport import mdns
+from smartpubsub.node.transport.contacts import contact_at, text_of
+from smartpubsub.node.transport.mdns import MdnsError, contact_in, record_of
 from tests.node.hosts import LOOPBACK, eventually, run
 
 OWN, OTHER, THIRD = Identity.new(), Identity.new(), Identity.new()

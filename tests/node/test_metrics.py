@@ -12,11 +12,11 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub import Node
-from smartpubsub.node import metrics_server
 from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeLimits
+from smartpubsub.node.control import metrics_server
+from smartpubsub.node.control.metrics_server import MetricsError, MetricsServer
 from smartpubsub.node.errors import NodeClosedError
-from smartpubsub.node.metrics_server import MetricsError, MetricsServer
 from smartpubsub.protocols.codecs import KADEMLIA
 from tests.node.hosts import LOOPBACK, connections, eventually, run
 from tests.node.test_garbage import has_ended

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.protocols.pubsub import Published, Subscribed
 from tests.node.hosts import Memory, Node, eventually, network, run
 

@@ -13,9 +13,8 @@ import trio
 
 from smartpubsub import Node, PredicateError
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.arrivals import Event, Overflow, Subscription
-from smartpubsub.node.calls import Wait
-from smartpubsub.node.connections import ListenError
+from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
+from smartpubsub.node.api.calls import Wait
 from smartpubsub.node.engine import JOIN_S_MAX
 from smartpubsub.node.errors import (
     NodeClosedError,
@@ -24,7 +23,8 @@ from smartpubsub.node.errors import (
     NotPromisedError,
     OverflowedError,
 )
-from smartpubsub.node.folder import FolderInUseError
+from smartpubsub.node.storage.folder import FolderInUseError
+from smartpubsub.node.transport.connections import ListenError
 from smartpubsub.protocols.pubsub import SubscriptionState
 from tests.node.hosts import LOOPBACK, eventually, run
 

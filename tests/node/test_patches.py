@@ -19,10 +19,10 @@ from multiaddr import Multiaddr
 from trio.testing import MockClock
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node import patches
-from smartpubsub.node.connections import PING, Connections, ListenError
-from smartpubsub.node.host_settings import HostSettings
-from smartpubsub.node.streams import STREAM_ERRORS, Stream, UnreachableError
+from smartpubsub.node.transport import patches
+from smartpubsub.node.transport.connections import PING, Connections, ListenError
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError
 from smartpubsub.seam import Peer
 from tests.node.hosts import connections, eventually, run
 

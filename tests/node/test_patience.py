@@ -2,7 +2,7 @@
 
 import trio
 
-from smartpubsub.node.patience import PatientClock
+from smartpubsub.node.transport.patience import PatientClock
 
 
 class Slow:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from libp2p.stream_muxer.yamux import yamux
 
-from smartpubsub.node.plain_frames import PlainFrames
+from smartpubsub.node.transport.plain_frames import PlainFrames
 
 WINDOW_BYTES = 60
 OPEN = (1, 3)

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartpubsub.node.rates import Rates
+from smartpubsub.node.transport.rates import Rates
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
 

@@ -12,10 +12,10 @@ import pytest
 
 from smartpubsub import Node, Predicate
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.node.calls import Wait
+from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.receipts import Receipt, ReceiptError
 from smartpubsub.node.errors import NotInTimeError
 from smartpubsub.node.identity import Identity
-from smartpubsub.node.receipts import Receipt, ReceiptError
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.protocols.codecs import SCOUTSUBS
 from smartpubsub.protocols.publication import EventId

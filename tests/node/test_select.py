@@ -11,7 +11,7 @@ from libp2p.protocol_muxer.exceptions import MultiselectClientError
 from libp2p.protocol_muxer.multiselect import Multiselect
 from libp2p.protocol_muxer.multiselect_communicator import MultiselectCommunicator
 
-from smartpubsub.node.select import QuickClient
+from smartpubsub.node.transport.select import QuickClient
 from tests.node.hosts import run
 
 SPOKEN, OTHER = TProtocol("/spoken/1.0.0"), TProtocol("/other/1.0.0")

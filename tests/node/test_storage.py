@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from smartpubsub.node.storage import SqliteStorage, StorageLimitError, StorageLimits
-from smartpubsub.node.storage_file import FILE, StorageError
+from smartpubsub.node.storage.store import SqliteStorage, StorageLimitError, StorageLimits
+from smartpubsub.node.storage.store_file import FILE, StorageError
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
 

@@ -7,8 +7,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 
-from smartpubsub.node.storage import SqliteStorage
-from smartpubsub.node.storage_file import FILE
+from smartpubsub.node.storage.store import SqliteStorage
+from smartpubsub.node.storage.store_file import FILE
 from tests.node import writer
 
 KILLS = 25

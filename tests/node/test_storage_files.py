@@ -13,10 +13,10 @@ from random import Random
 
 import pytest
 
-from smartpubsub.node import storage_file
-from smartpubsub.node.folder import FolderError, FolderInUseError
-from smartpubsub.node.storage import SqliteStorage
-from smartpubsub.node.storage_file import (
+from smartpubsub.node.storage import store_file as storage_file
+from smartpubsub.node.storage.folder import FolderError, FolderInUseError
+from smartpubsub.node.storage.store import SqliteStorage
+from smartpubsub.node.storage.store_file import (
     FILE,
     DamagedStorageError,
     DiskFullError,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from smartpubsub import Node
+from smartpubsub.node.api.topic import Topic
 from smartpubsub.node.errors import NoSubscriptionError
-from smartpubsub.node.topic import Topic
 from smartpubsub.protocols.blocks import cid_text
 from tests.node.hosts import eventually, run
 from tests.node.test_topics import node_in, published, told

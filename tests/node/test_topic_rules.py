@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from smartpubsub.node.api.topic_rules import RulesError
 from smartpubsub.node.errors import EventRefusedError, NodeError, NotOwnerError
-from smartpubsub.node.topic_rules import RulesError
 from smartpubsub.protocols.pulsarcast.topics import Linking
 from tests.node.hosts import eventually, run
 from tests.node.test_topics import three_nodes, told

@@ -12,10 +12,10 @@ import pytest
 import trio
 
 from smartpubsub import Node
-from smartpubsub.node.arrivals import Subscription
+from smartpubsub.node.api.arrivals import Subscription
+from smartpubsub.node.api.topic import Topic
+from smartpubsub.node.api.topic_events import Entry, Gaps
 from smartpubsub.node.errors import EventRefusedError, NodeError
-from smartpubsub.node.topic import Topic
-from smartpubsub.node.topic_events import Entry, Gaps
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
 from tests.node.hosts import LOOPBACK, run

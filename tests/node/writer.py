@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from smartpubsub.node.storage import SqliteStorage
+from smartpubsub.node.storage.store import SqliteStorage
 
 KEPT_GROUPS = 20
 PARTS = 8

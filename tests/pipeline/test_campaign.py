@@ -19,7 +19,7 @@ from smartpubsub.pipeline.campaign_progress import CampaignProgress
 from smartpubsub.pipeline.one_run import CampaignFolder, carry_out, result_row
 from smartpubsub.pipeline.plan import read_plan
 from smartpubsub.pipeline.result_schemas import RESULTS, flattened
-from smartpubsub.sim import result as results
+from smartpubsub.sim.judging import result as results
 from tests.pipeline.waiting import until
 
 pytestmark = pytest.mark.usefixtures("spark")

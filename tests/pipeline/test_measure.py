@@ -16,7 +16,7 @@ from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.orders import order_violations
 from smartpubsub.pipeline.result_schemas import RUNS
 from smartpubsub.pipeline.spreads import spread
-from smartpubsub.sim import spread as sim_spread
+from smartpubsub.sim.judging import spread as sim_spread
 
 PLAN = """
 [defaults]

@@ -10,8 +10,8 @@ import pytest
 
 from smartpubsub.pipeline.plan import Plan, read_plan
 from smartpubsub.pipeline.plan_values import KEYS, PlanError
-from smartpubsub.sim.options import Churning, SimOptions
-from smartpubsub.sim.stacks import STACKS, VARIANTS
+from smartpubsub.sim.experiments.options import Churning, SimOptions
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 
 PLANS = Path(__file__).parents[2] / "plans"
 

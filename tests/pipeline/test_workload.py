@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from smartpubsub.cli import pipeline_workload
 from smartpubsub.cli.main import main
+from smartpubsub.cli.pipeline import workload as pipeline_workload
 from smartpubsub.pipeline.published import PUBLISHED, published_workload
 from smartpubsub.pipeline.workload_tables import tables_of, workload_of
 from smartpubsub.workloads import read_workload

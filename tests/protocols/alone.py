@@ -8,12 +8,12 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.gossip_settings import GossipSettings
-from smartpubsub.protocols.gossipsub import GossipSub
+from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
+from smartpubsub.protocols.baselines.gossipsub import GossipSub
+from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.rpc import Control, Copy, Rpc
 from smartpubsub.seam import Effect, Event, Peer, Received, Send, Started, TimerFired, Told
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.network import contact
 
 SURF = Predicate.parse("surf")

@@ -11,20 +11,20 @@ from smartpubsub.kademlia.messages import Message
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols import rpc
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
-from smartpubsub.protocols.gossip_settings import GossipSettings
-from smartpubsub.protocols.gossipsub import GossipSub
+from smartpubsub.protocols.baselines import rpc
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
+from smartpubsub.protocols.baselines.gossipsub import GossipSub
+from smartpubsub.protocols.baselines.rpc import Rpc
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.pubsub import Delivery, PubSub
-from smartpubsub.protocols.rpc import Rpc
 from smartpubsub.seam import Effect, Send
-from smartpubsub.sim.network import DROP, NetworkOptions
-from smartpubsub.sim.signing import StandInSigning
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.trace import Trace
-from smartpubsub.sim.world import Host, World
+from smartpubsub.sim.kernel.network import DROP, NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.kernel.world import Host, World
+from smartpubsub.sim.traces.trace import Trace
 
 MakePubSub = Callable[[int, Kademlia, Signing, Random], PubSub]
 

@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
+from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.rpc import Control, Copy, Rpc
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from tests.predicates.said import predicate
 from tests.predicates.strategies import said
 

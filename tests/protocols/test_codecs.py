@@ -6,6 +6,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.baselines.rpc import Rpc
 from smartpubsub.protocols.codecs import (
     FLOODSUB,
     KADEMLIA,
@@ -16,7 +17,6 @@ from smartpubsub.protocols.codecs import (
     rpc_codec,
     scoutsubs_codec,
 )
-from smartpubsub.protocols.rpc import Rpc
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
 

@@ -4,11 +4,11 @@ import pytest
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.rpc import Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.rpc import Copy, Rpc
 from smartpubsub.seam import Disconnected
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.network import Nodes, contact, flooding
 
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartpubsub.protocols.gossip_cache import MessageCache
-from smartpubsub.protocols.gossip_settings import GossipSettings
-from smartpubsub.protocols.rpc import Copy
+from smartpubsub.protocols.baselines.gossip_cache import MessageCache
+from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
+from smartpubsub.protocols.baselines.rpc import Copy
 from tests.protocols.alone import event
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
-from smartpubsub.protocols.gossip_settings import GossipSettings
-from smartpubsub.protocols.rpc import Control, Rpc
+from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
+from smartpubsub.protocols.baselines.rpc import Control, Rpc
 from smartpubsub.seam import Disconnected, Received
 from tests.protocols.alone import Alone, event, peer
 

@@ -9,10 +9,10 @@ from statistics import fmean
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.gossip_settings import GossipSettings
-from smartpubsub.protocols.gossipsub import GossipSub
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.trace import Trace
+from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
+from smartpubsub.protocols.baselines.gossipsub import GossipSub
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.traces.trace import Trace
 from tests.protocols.network import Nodes, contact, flooding, gossiping, publish_in_turn
 from tests.tidy.source import CHECKOUT
 

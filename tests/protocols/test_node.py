@@ -8,7 +8,7 @@ import pytest
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery, PubSub
 from smartpubsub.seam import (
@@ -26,8 +26,8 @@ from smartpubsub.seam import (
     Told,
     Unknown,
 )
-from smartpubsub.sim.faults import Partition
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.faults import Partition
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.network import MakePubSub, Nodes, contact, flooding, gossiping
 
 EITHER = pytest.mark.parametrize(

@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 
 from smartpubsub.kademlia.protobuf import framed
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc, wire_bytes
+from smartpubsub.protocols.baselines.rpc_wire import (
+    RpcLimits,
+    WireError,
+    decode,
+    encode,
+    signing_bytes,
+)
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.rpc import Control, Copy, Rpc, wire_bytes
-from smartpubsub.protocols.rpc_wire import RpcLimits, WireError, decode, encode, signing_bytes
 from tests.damage import damaged
 from tests.predicates.said import Said, predicate
 from tests.predicates.strategies import said

@@ -9,11 +9,14 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message, Record
 from smartpubsub.kademlia.schema import MessageBuffer
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.node import identify
-from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.transport import identify
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
-from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.baselines import rpc_wire
+from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.baselines.rpc_schema import ContentBuffer, RpcBuffer
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.blocks import encode as block_of
 from smartpubsub.protocols.codecs import codecs_of
@@ -28,16 +31,13 @@ from smartpubsub.protocols.pulsarcast import wire as pulsar_wire
 from smartpubsub.protocols.pulsarcast.parts import Head, Parcel
 from smartpubsub.protocols.pulsarcast.schema import ParcelBuffer
 from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
-from smartpubsub.protocols.rpc import Control, Copy, Rpc
-from smartpubsub.protocols.rpc_schema import ContentBuffer, RpcBuffer
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs import wire as scout_wire
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
 from smartpubsub.protocols.scoutsubs.vouching import held_bytes, said_bytes
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits
-from smartpubsub.sim.stacks import STACKS
+from smartpubsub.sim.experiments.stacks import STACKS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 

@@ -6,7 +6,7 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.reports.hops_chart import log_fit, plot_hops
-from smartpubsub.sim.lookups import Result
+from smartpubsub.sim.experiments.lookups import Result
 
 RESULTS = {
     nodes: Result(3, 3, 0, 0, hops) for nodes, hops in {100: [1, 1, 2], 1_000: [2, 2, 3]}.items()

@@ -7,8 +7,8 @@ from typing import Any
 from smartpubsub.kademlia.lookup import TRANSITIONS
 from smartpubsub.protocols.scoutsubs import tree
 from smartpubsub.seam import drawing, effects, events
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.world import World
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.world import World
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCUMENTS / "seam.md").read_text(encoding="utf-8")

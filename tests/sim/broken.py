@@ -3,11 +3,11 @@
 from dataclasses import replace
 from itertools import count
 
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, Published
 from smartpubsub.seam import Deliver, Effect, Event, SetTimer, Started
-from smartpubsub.sim.stacks import STACKS, Stack
+from smartpubsub.sim.experiments.stacks import STACKS, Stack
 
 _MOODS = count()
 

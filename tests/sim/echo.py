@@ -17,9 +17,9 @@ from smartpubsub.seam import (
     Store,
     TimerFired,
 )
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.trace import Trace
-from smartpubsub.sim.world import World
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.world import World
+from smartpubsub.sim.traces.trace import Trace
 
 
 class Text(NamedTuple):

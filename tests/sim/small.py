@@ -1,10 +1,10 @@
 """Small experiments for tests."""
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.sim.experiment import Experiment, FaultPlan, nothing_fails
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.trace import Trace
+from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan, nothing_fails
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.workloads.actions import Action, Publish, Subscribe, Unsubscribe, Workload
 
 MS = 1_000

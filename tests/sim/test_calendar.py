@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.seam import CancelTimer, SetTimer, TimerFired
-from smartpubsub.sim.calendar import Calendar, Entry
+from smartpubsub.sim.kernel.calendar import Calendar, Entry
 from tests.sim.echo import echo, world_of
 
 # Around the beginnings of slots, close together and far apart.

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.protocols.floodsub import Floodsub
+from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.protocols.pubsub import Bound, Tally
-from smartpubsub.sim import result
-from smartpubsub.sim.chance import chance
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.stacks import STACKS
+from smartpubsub.sim.experiments.chance import chance
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.judging import result
 from smartpubsub.workloads import ScenarioOptions, scenario
 from tests.sim.broken import stack_of
 from tests.sim.small import experiment_of, publish, subscribe

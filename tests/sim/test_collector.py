@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from smartpubsub.sim.collector import cleared_away
+from smartpubsub.sim.kernel.collector import cleared_away
 
 
 @pytest.fixture(autouse=True)

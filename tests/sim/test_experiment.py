@@ -4,11 +4,11 @@ import pytest
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.sim import experiment as experiments
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.faults import Crash, Fault, Partition, Pause
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.trace import Row, Trace
+from smartpubsub.sim.experiments import experiment as experiments
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.kernel.faults import Crash, Fault, Partition, Pause
+from smartpubsub.sim.traces.trace import Row, Trace
 from smartpubsub.workloads.actions import CrashNode, RestartNode, Workload
 from tests.sim.small import MS, experiment_of, publish, subscribe, unsubscribe
 

@@ -1,9 +1,9 @@
 """Faults do what they are named for, when they are planned for."""
 
 from smartpubsub.seam import Send, SetTimer, Started, TimerFired
-from smartpubsub.sim.faults import Churn, Clog, Crash, Partition, Pause, Skew, Slow
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.world import World
+from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause, Skew, Slow
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.world import World
 from tests.sim.echo import Text, echo, peer, world_of
 
 SECOND = 1_000_000

@@ -2,13 +2,13 @@
 
 import pytest
 
-from smartpubsub.sim import fuzz as fuzzing
-from smartpubsub.sim.chance import Chance, chance
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.faults import Churn, Clog, Crash, Partition, Pause
-from smartpubsub.sim.fuzz import Report, fuzz
-from smartpubsub.sim.oracle import REFRESH_US
-from smartpubsub.sim.stacks import STACKS
+from smartpubsub.sim.experiments import fuzz as fuzzing
+from smartpubsub.sim.experiments.chance import Chance, chance
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.fuzz import Report, fuzz
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.judging.oracle import REFRESH_US
+from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause
 from tests.sim.broken import Frail, Moody, Pushy, Silent, boastful, stack_of
 
 SOUND = ["floodsub", "gossipsub"]

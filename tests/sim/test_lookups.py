@@ -5,10 +5,10 @@ import json
 import pytest
 
 from smartpubsub.cli.main import main
-from smartpubsub.sim.crowd import quietly
-from smartpubsub.sim.lookups import Result, run
-from smartpubsub.sim.overlay import Overlay
-from smartpubsub.sim.trace import Trace
+from smartpubsub.sim.experiments.lookups import Result, run
+from smartpubsub.sim.kernel.crowd import quietly
+from smartpubsub.sim.kernel.overlay import Overlay
+from smartpubsub.sim.traces.trace import Trace
 
 
 @pytest.mark.parametrize(("dead", "seed"), [(0.0, 1), (0.1, 2), (0.3, 3)])

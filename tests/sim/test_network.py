@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.seam import Send
-from smartpubsub.sim.network import DROP, Network, NetworkOptions
+from smartpubsub.sim.kernel.network import DROP, Network, NetworkOptions
 from tests.sim.echo import Text, echo, peer, world_of
 
 SECOND = 1_000_000

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 import pytest
 
-from smartpubsub.cli.sim_options import sim_options
-from smartpubsub.cli.sim_protocols import protocol_option, variant_option
-from smartpubsub.sim.options import Churning, Cutting, OptionsError, SimOptions
+from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.protocols import protocol_option, variant_option
+from smartpubsub.sim.experiments.options import Churning, Cutting, OptionsError, SimOptions
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.sim.comparison import carried_for_nothing, compared
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.result import Result, facts_of, run
-from smartpubsub.sim.stacks import STACKS
+from smartpubsub.sim.experiments.comparison import carried_for_nothing, compared
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.judging.result import Result, facts_of, run
+from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.sim.broken import Forger, boastful, stack_of
 from tests.sim.small import experiment_of, publish, subscribe
 

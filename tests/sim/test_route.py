@@ -5,10 +5,10 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.reports.route_chart import places_in
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.route import Route, only_subscriptions, route
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.stacks import VARIANTS, StackOptions
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.route import Route, only_subscriptions, route
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.experiments.stacks import VARIANTS, StackOptions
 from smartpubsub.workloads import scenario
 from smartpubsub.workloads.actions import Action, Workload
 from tests.sim.small import experiment_of, publish, subscribe, unsubscribe

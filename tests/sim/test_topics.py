@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.sim import result
-from smartpubsub.sim.chance import chance
-from smartpubsub.sim.fuzz import violations_of
-from smartpubsub.sim.options import SimOptions
-from smartpubsub.sim.result import Result
-from smartpubsub.sim.topics import with_order, with_topics
+from smartpubsub.sim.experiments.chance import chance
+from smartpubsub.sim.experiments.fuzz import violations_of
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.experiments.topics import with_order, with_topics
+from smartpubsub.sim.judging import result
+from smartpubsub.sim.judging.result import Result
 from smartpubsub.workloads import read_workload
 from smartpubsub.workloads.actions import Action, CrashNode, CreateTopic, RestartNode, Workload
 from tests.sim.small import experiment_of, publish, subscribe

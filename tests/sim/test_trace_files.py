@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.sim import trace_files
-from smartpubsub.sim.trace import Row, Trace
-from smartpubsub.sim.trace_files import TRACE_SCHEMA, TraceFolder, record_of
+from smartpubsub.sim.traces import trace_files
+from smartpubsub.sim.traces.trace import Row, Trace
+from smartpubsub.sim.traces.trace_files import TRACE_SCHEMA, TraceFolder, record_of
 
 ROWS = [
     Row(1, "send", 0, 1, "Rpc", 230),

@@ -2,8 +2,8 @@
 
 import json
 
-from smartpubsub.sim.result import run
-from smartpubsub.sim.trace import Row, Trace
+from smartpubsub.sim.judging.result import run
+from smartpubsub.sim.traces.trace import Row, Trace
 from tests.sim.small import experiment_of, publish, subscribe, unsubscribe
 
 

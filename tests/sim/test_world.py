@@ -14,9 +14,9 @@ from smartpubsub.seam import (
     SetTimer,
     TimerFired,
 )
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.trace import Row, Trace
-from smartpubsub.sim.world import World
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.world import World
+from smartpubsub.sim.traces.trace import Row, Trace
 from tests.sim.echo import Text, echo, peer, world_of
 
 SECOND = 1_000_000
@@ -101,8 +101,8 @@ def test_run_while_stops_with_the_condition_or_the_time() -> None:
 
 PROGRAM = """
 from smartpubsub.seam import Send
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.trace import Row, Trace
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.traces.trace import Row, Trace
 from tests.sim.echo import Text, peer, world_of
 trace = Trace()
 options = NetworkOptions(jitter_us=9_000, loss=0.2, duplication=0.2)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import trio
 import trio.testing
 
-from smartpubsub.sim.running import RunOptions
+from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.testbed.cluster import Cluster
 from smartpubsub.testbed.messages import Report, Setup
 from smartpubsub.testbed.processes import Launcher

@@ -9,7 +9,7 @@ import trio.testing
 from libp2p.io.abc import ReadWriteCloser
 from libp2p.io.exceptions import ConnectionClosedError
 
-from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.testbed.link import RESEND_S_MIN, Cuts, Link, ShapedStream
 from smartpubsub.testbed.messages import Cut
 

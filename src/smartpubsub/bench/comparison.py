@@ -19,7 +19,7 @@ from smartpubsub.matching import Index
 from smartpubsub.matching.index import EngineName
 from smartpubsub.matching.native_engine import NativeEngine
 from smartpubsub.predicates import Predicate
-from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.kernel.collector import collector_off
 
 EVENT_COUNT = 1_000
 # On how many events the engines have to agree.

@@ -9,7 +9,7 @@ from smartpubsub.bench.timing import best_seconds, rate
 from smartpubsub.bench.workloads import W1, W2, events, predicates_in_parts, subscriptions
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.native_engine import instructions, is_available
-from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.kernel.collector import collector_off
 
 SIZES = {"1k": 1_000, "100k": 100_000, "1M": 1_000_000}
 HUGE = ("10M", 10_000_000)

@@ -12,7 +12,7 @@ from smartpubsub.bench.brokers import ABSENT, nats_rate, zenoh_rate
 from smartpubsub.bench.report import Ratio, Report
 from smartpubsub.bench.requests import Requests
 from smartpubsub.bench.three_hops import HOPS, three_hops
-from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.kernel.collector import collector_off
 
 Progress = Callable[[str], None]
 

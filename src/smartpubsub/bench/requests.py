@@ -11,8 +11,8 @@ import trio
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.node.host import Host
 from smartpubsub.node.identity import Identity
+from smartpubsub.node.transport.host import Host
 from smartpubsub.protocols.codecs import kademlia_codec
 from smartpubsub.seam import Answer, Answered, Ask, Asked, Core, Effect, Event
 

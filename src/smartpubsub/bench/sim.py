@@ -18,18 +18,18 @@ from smartpubsub.kademlia.messages import Message, wire_bytes
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols import rpc
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines import rpc
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.seam import Effect, Event, Received, Send
-from smartpubsub.sim.collector import collector_off
-from smartpubsub.sim.crowd import Crowd
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.signing import StandInSigning
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.trace import Trace
-from smartpubsub.sim.world import Host, World
+from smartpubsub.sim.kernel.collector import collector_off
+from smartpubsub.sim.kernel.crowd import Crowd
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.kernel.world import Host, World
+from smartpubsub.sim.traces.trace import Trace
 
 Progress = Callable[[str], None]
 

@@ -18,10 +18,10 @@ import click
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE
-from smartpubsub.sim.collector import collector_off
-from smartpubsub.sim.overlay import Overlay
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.trace import Trace
+from smartpubsub.sim.kernel.collector import collector_off
+from smartpubsub.sim.kernel.overlay import Overlay
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.traces.trace import Trace
 
 AT_ONCE = 50
 INTERRUPTED = 130

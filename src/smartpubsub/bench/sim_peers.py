@@ -8,7 +8,7 @@ from random import Random
 
 import simpy
 
-from smartpubsub.sim.network import Network, NetworkOptions
+from smartpubsub.sim.kernel.network import Network, NetworkOptions
 
 
 class SimpyRelay:

@@ -16,15 +16,15 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.node.host import Host
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
-from smartpubsub.node.storage import SqliteStorage
+from smartpubsub.node.storage.store import SqliteStorage
+from smartpubsub.node.transport.host import Host
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery, Published, Subscribed
-from smartpubsub.sim.stacks import STACKS, StackOptions
+from smartpubsub.sim.experiments.stacks import STACKS, StackOptions
 
 LISTEN = ("/ip4/127.0.0.1/tcp/0",)
 SCOUTSUBS = "scoutsubs"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.kernel.collector import collector_off
 
 Item = TypeVar("Item")
 

@@ -15,15 +15,15 @@ from smartpubsub.cli.doctor import table as machine_table
 from smartpubsub.cli.explain import table as verdict_table
 from smartpubsub.cli.health import run_checks
 from smartpubsub.cli.main import smartpubsub
-from smartpubsub.cli.sim_text import result_text
+from smartpubsub.cli.sim.text import result_text
 from smartpubsub.matching import FilterSet
 from smartpubsub.matching.native_engine import is_available
 from smartpubsub.pipeline.java import NoJavaError
 from smartpubsub.predicates import Predicate, explain
-from smartpubsub.sim.crowd import contact_of
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.result import run
-from smartpubsub.sim.running import RunOptions
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.judging.result import run
+from smartpubsub.sim.kernel.crowd import contact_of
 from smartpubsub.workloads import ScenarioOptions, scenario
 
 SUBSCRIPTION_COUNT = 20_000
@@ -105,7 +105,7 @@ def show_network() -> None:
 
 def show_nodes() -> None:
     try:
-        from smartpubsub.node.sync import SyncNode
+        from smartpubsub.node.api.sync import SyncNode
     except ModuleNotFoundError as error:
         click.echo(f"nodes need {error.name}; install it with: pip install 'smartpubsub[node]'")
         return

@@ -18,7 +18,7 @@ from smartpubsub.cli.checks import (
     Check,
     verdict,
 )
-from smartpubsub.cli.node_health import node_checks
+from smartpubsub.cli.node.health import node_checks
 from smartpubsub.pipeline.java import OLDEST_JAVA, REMEDY, Java, find_java
 
 OLDEST_PYTHON = (3, 11)

@@ -18,28 +18,30 @@ COMMANDS = {
     "explain": LazyCommand(
         "smartpubsub.cli.explain:explain", "Say whether an event matches a filter, and why."
     ),
-    "node": LazyCommand("smartpubsub.cli.node:node", "Run a node, and look at it."),
+    "node": LazyCommand("smartpubsub.cli.node.group:node", "Run a node, and look at it."),
     "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
     "group": LazyCommand(
-        "smartpubsub.cli.group:group", "Publish in groups of one's own, and be in others'."
+        "smartpubsub.cli.group.group:group", "Publish in groups of one's own, and be in others'."
     ),
     "topic": LazyCommand(
-        "smartpubsub.cli.topic:topic", "Make topics whose events stay, publish and read them."
+        "smartpubsub.cli.topic.group:topic", "Make topics whose events stay, publish and read them."
     ),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
     ),
-    "sim": LazyCommand("smartpubsub.cli.sim:sim", "Run the protocols in a simulated world."),
+    "sim": LazyCommand("smartpubsub.cli.sim.group:sim", "Run the protocols in a simulated world."),
     "pipeline": LazyCommand(
-        "smartpubsub.cli.pipeline:pipeline",
+        "smartpubsub.cli.pipeline.group:pipeline",
         "Work on tables of events and subscriptions, with Spark.",
     ),
     "testbed": LazyCommand(
-        "smartpubsub.cli.testbed:testbed", "Run the protocols on real nodes of this machine."
+        "smartpubsub.cli.testbed.group:testbed", "Run the protocols on real nodes of this machine."
     ),
-    "bench": LazyCommand("smartpubsub.cli.bench:bench", "Measure SmartPubSub next to its peers."),
+    "bench": LazyCommand(
+        "smartpubsub.cli.bench.group:bench", "Measure SmartPubSub next to its peers."
+    ),
 }
 
 

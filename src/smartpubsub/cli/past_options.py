@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.past import event_or_time
+from smartpubsub.node.api.past import event_or_time
 
 Command = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -9,7 +9,7 @@ import sys
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node_options import attributes_max, data_option, running_node
+from smartpubsub.cli.node.options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long

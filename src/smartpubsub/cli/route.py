@@ -10,15 +10,15 @@ import click
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.output import ChartPath, json_option, print_json
 from smartpubsub.cli.route_text import route_text
-from smartpubsub.cli.sim_progress import StderrProgress
-from smartpubsub.cli.sim_protocols import variant_option
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.cli.sim.protocols import variant_option
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.route import Route, only_subscriptions
-from smartpubsub.sim.route import route as find_route
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.stacks import StackOptions
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.route import Route, only_subscriptions
+from smartpubsub.sim.experiments.route import route as find_route
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.experiments.stacks import StackOptions
 from smartpubsub.workloads import SCENARIOS, read_workload
 from smartpubsub.workloads import scenario as make_scenario
 from smartpubsub.workloads.actions import Workload

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from smartpubsub.cli.output import counted
-from smartpubsub.cli.sim_text import table
-from smartpubsub.sim.route import Journey, Route, Stop
+from smartpubsub.cli.sim.text import table
+from smartpubsub.sim.experiments.route import Journey, Route, Stop
 
 KEY_DIGITS_SHOWN = 12
 FILTERS_SHOWN = 3

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node_options import attributes_max, data_option, print_json_line, running_node
+from smartpubsub.cli.node.options import attributes_max, data_option, print_json_line, running_node
 from smartpubsub.cli.output import counted, json_option
 from smartpubsub.cli.past_options import last_option, past_fields, since_option
 from smartpubsub.predicates import Predicate

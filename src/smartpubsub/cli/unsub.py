@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from smartpubsub.cli.node_options import data_option, running_node
+from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 
 DIGITS_MAX = 19

@@ -26,13 +26,13 @@ from smartpubsub.node.config_values import (
     one_of,
     whole,
 )
-from smartpubsub.node.host_settings import HostSettings
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.stacks import STACKS, VARIANTS, StackOptions
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS, StackOptions
 
 CONFIG_FILE = "config.toml"
 """In the data folder, unless another file is given."""

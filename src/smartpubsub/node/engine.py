@@ -15,8 +15,9 @@ from trio_typing import TaskStatus
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
-from smartpubsub.node.arrivals import must_be_open
-from smartpubsub.node.calls import Calls
+from smartpubsub.node.api.arrivals import must_be_open
+from smartpubsub.node.api.calls import Calls
+from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.configuration import (
     NodeConfig,
     host_settings,
@@ -24,14 +25,13 @@ from smartpubsub.node.configuration import (
     stack_options,
     wire_limits,
 )
-from smartpubsub.node.contacts import contact_at
 from smartpubsub.node.errors import LimitError, NodeClosedError
-from smartpubsub.node.host import Host, HostStoppedError
 from smartpubsub.node.identity import Identity, identity_in
-from smartpubsub.node.lone_errors import lone_errors
-from smartpubsub.node.mdns import look_around
 from smartpubsub.node.signing import Ed25519Signing
-from smartpubsub.node.storage import SqliteStorage, StorageLimits
+from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
+from smartpubsub.node.transport.contacts import contact_at
+from smartpubsub.node.transport.host import Host, HostStoppedError
+from smartpubsub.node.transport.mdns import look_around
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
@@ -39,7 +39,7 @@ from smartpubsub.protocols.pubsub import Tally
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.seam import Effect
-from smartpubsub.sim.stacks import STACKS
+from smartpubsub.sim.experiments.stacks import STACKS
 
 _log = logging.getLogger(__name__)
 

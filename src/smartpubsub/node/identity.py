@@ -11,7 +11,7 @@ import base58
 from nacl.signing import SigningKey
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.folder import made_folder, sync_folder
+from smartpubsub.node.storage.folder import made_folder, sync_folder
 from smartpubsub.seam import Peer
 
 KEY_FILE = "identity.key"

@@ -11,8 +11,8 @@ from nacl.signing import SigningKey, VerifyKey
 
 from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
-from smartpubsub.protocols.rpc_wire import signing_bytes
 from smartpubsub.seam import Peer
 
 VERIFIED_COUNT_MAX = 10_000

@@ -26,6 +26,7 @@ from smartpubsub.pipeline.archive_schemas import (
     BLOCKS,
 )
 from smartpubsub.pipeline.schemas import Table
+from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
 from smartpubsub.protocols.blocks import BlockError, cid_text
 from smartpubsub.protocols.event_blocks import read_event_block
 from smartpubsub.protocols.pulsarcast.checking import check_event, check_meta_topic, check_topic
@@ -34,7 +35,6 @@ from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
-from smartpubsub.protocols.rpc_wire import signing_bytes
 
 TOPIC, EVENT, PUBLICATION = "topic", "event", "publication"
 NO_META = "incomplete: its meta topic is not there"

@@ -25,7 +25,7 @@ from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.one_run import DONE, FAILED, KEPT, CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import Plan, PlannedRun
 from smartpubsub.pipeline.result_schemas import MANIFEST, RESULTS
-from smartpubsub.sim.collector import cleared_away
+from smartpubsub.sim.kernel.collector import cleared_away
 
 TASKS_PER_CORE = 16
 ABOUT_FILE = "_campaign.json"

@@ -22,7 +22,7 @@ from smartpubsub.matching.tables import events_of
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.schemas import MATCHES
 from smartpubsub.predicates import Predicate
-from smartpubsub.sim.collector import collector_off
+from smartpubsub.sim.kernel.collector import collector_off
 
 EVENT_COLUMNS = ("event_id", "predicate", "topics", "ranges")
 SUBSCRIPTION_COLUMNS = ("subscription_id", "predicate", "topics", "ranges")

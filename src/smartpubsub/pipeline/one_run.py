@@ -20,10 +20,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.plan import PlannedRun
 from smartpubsub.pipeline.result_schemas import RESULTS, flattened
-from smartpubsub.sim import result as results
-from smartpubsub.sim.result import Result
-from smartpubsub.sim.trace import Trace
-from smartpubsub.sim.trace_files import TraceFolder
+from smartpubsub.sim.judging import result as results
+from smartpubsub.sim.judging.result import Result
+from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.sim.traces.trace_files import TraceFolder
 
 DONE, KEPT, FAILED = "done", "kept", "failed"
 ERROR_CHARACTERS_MAX = 500

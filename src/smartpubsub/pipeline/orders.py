@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.sim.checkers.order import inversions
+from smartpubsub.sim.judging.checkers.order import inversions
 
 
 def order_violations(deliveries: DataFrame, about: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline.match import matches
-from smartpubsub.sim.oracle import UNDER_WAY_US
+from smartpubsub.sim.judging.oracle import UNDER_WAY_US
 
 
 def meetings(events: DataFrame, subscriptions: DataFrame) -> DataFrame:

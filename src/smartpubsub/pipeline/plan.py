@@ -19,8 +19,8 @@ from typing import Any
 
 from smartpubsub.pipeline.plan_values import KEYS, PlanError, listed
 from smartpubsub.pipeline.words import shown
-from smartpubsub.sim.options import OptionsError, SimOptions
-from smartpubsub.sim.stacks import STACKS, VARIANTS
+from smartpubsub.sim.experiments.options import OptionsError, SimOptions
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 
 RUNS_MAX = 1_000_000
 PAPERS = ("smartpubsub-2021", "pulsarcast-2021")

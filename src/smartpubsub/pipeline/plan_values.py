@@ -9,8 +9,8 @@ from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.words import shown
-from smartpubsub.sim.options import Churning, Cutting
-from smartpubsub.sim.stacks import STACKS, VARIANTS
+from smartpubsub.sim.experiments.options import Churning, Cutting
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 from smartpubsub.workloads import SCENARIOS
 
 VALUES_MAX = 100_000

@@ -1,7 +1,7 @@
 """How figures are spread, exactly and in bounded memory.
 
 Equal values are counted first, so that what has to be sorted is small: a network has few different
-latencies. `smartpubsub.sim.spread` defines the figures.
+latencies. `smartpubsub.sim.judging.spread` defines the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the applications of a run did and were told, read out of its trace.
 
-It follows `smartpubsub.sim.journal` and `smartpubsub.sim.oracle`, which say the same of a run while
-it goes on; a test holds both equal.
+It follows `smartpubsub.sim.judging.journal` and `smartpubsub.sim.judging.oracle`, which say the
+same of a run while it goes on; a test holds both equal.
 """
 
 from __future__ import annotations

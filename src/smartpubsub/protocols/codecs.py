@@ -12,7 +12,9 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import ATTRIBUTES_MAX
-from smartpubsub.protocols import rpc_wire
+from smartpubsub.protocols.baselines import rpc_wire
+from smartpubsub.protocols.baselines.rpc import Rpc
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.fastdelivery import parts as fast
 from smartpubsub.protocols.fastdelivery import wire as fastdelivery_wire
 from smartpubsub.protocols.fastdelivery.parts import Packet
@@ -20,8 +22,6 @@ from smartpubsub.protocols.fastdelivery.wire import PacketLimits
 from smartpubsub.protocols.pulsarcast import wire as pulsarcast_wire
 from smartpubsub.protocols.pulsarcast.parts import Parcel
 from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
-from smartpubsub.protocols.rpc import Rpc
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs import wire as scoutsubs_wire
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy

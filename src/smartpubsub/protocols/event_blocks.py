@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from smartpubsub.predicates import Predicate, PredicateError
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.blocks import BlockError, decode, encode, time_from_text, time_text
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
-from smartpubsub.protocols.rpc_wire import RpcLimits
 
 VERSION = "1.0.0"
 """Of such blocks."""

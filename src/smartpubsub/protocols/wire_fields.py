@@ -14,8 +14,8 @@ from smartpubsub.kademlia.protobuf import WireError, limit
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits, read_event, read_predicate
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, Publication
-from smartpubsub.protocols.rpc_wire import RpcLimits, read_event, read_predicate
 from smartpubsub.seam import Peer
 
 NUMBER_MAX = (1 << 63) - 1

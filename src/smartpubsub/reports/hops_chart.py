@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from smartpubsub.reports.charts import chart
-from smartpubsub.sim.lookups import Result
+from smartpubsub.sim.experiments.lookups import Result
 
 
 def log_fit(points: Mapping[int, float]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from matplotlib.axes import Axes
 
 from smartpubsub.reports.charts import chart
-from smartpubsub.sim.route import Route
+from smartpubsub.sim.experiments.route import Route
 
 Places: TypeAlias = Mapping[str, tuple[float, float]]
 """Where each node is drawn: how far across, and how many hops below the rendezvous."""

@@ -8,9 +8,9 @@ import trio
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.sim.faults import Churn, Crash, Fault, Partition
-from smartpubsub.sim.journal import Split
-from smartpubsub.sim.observer import Observer
+from smartpubsub.sim.judging.journal import Split
+from smartpubsub.sim.judging.observer import Observer
+from smartpubsub.sim.kernel.faults import Churn, Crash, Fault, Partition
 from smartpubsub.testbed.cluster import Cluster
 from smartpubsub.testbed.messages import Cut
 from smartpubsub.workloads.actions import CrashNode, RestartNode, Workload

@@ -9,10 +9,10 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.protocols.pubsub import Inspection
-from smartpubsub.sim.calls import Call
-from smartpubsub.sim.observer import Observer
-from smartpubsub.sim.rows import delivered_row
-from smartpubsub.sim.running import Traffic
+from smartpubsub.sim.experiments.calls import Call
+from smartpubsub.sim.experiments.running import Traffic
+from smartpubsub.sim.judging.observer import Observer
+from smartpubsub.sim.traces.rows import delivered_row
 from smartpubsub.testbed.messages import (
     Came,
     Done,

@@ -31,9 +31,9 @@ from libp2p.transport.tcp.tcp import TCPListener
 from multiaddr import Multiaddr
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.node.counts import Counts
-from smartpubsub.node.transport import WatchedTcp
-from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.swarm import WatchedTcp
+from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.testbed.messages import Cut
 
 RESEND_S_MIN = 0.2

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection
-from smartpubsub.sim.calls import Call
-from smartpubsub.sim.running import RunOptions
+from smartpubsub.sim.experiments.calls import Call
+from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.workloads.actions import Action
 
 # --- to a worker ---

@@ -11,18 +11,18 @@ from functools import lru_cache, partial
 import trio
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.node.counts import Counts
-from smartpubsub.node.host import Host
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
-from smartpubsub.node.storage import SqliteStorage
+from smartpubsub.node.storage.store import SqliteStorage
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.host import Host
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.seam import Effect, Peer
-from smartpubsub.sim.calls import call
-from smartpubsub.sim.places import region_of
-from smartpubsub.sim.running import make_core
-from smartpubsub.sim.stacks import STACKS
-from smartpubsub.sim.streams import stream
+from smartpubsub.sim.experiments.calls import call
+from smartpubsub.sim.experiments.running import make_core
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.testbed.link import Cuts, Link, ShapedTcp
 from smartpubsub.testbed.messages import Act, Done, Join, Passed, Seen, Setup, StartNode, Told, Up
 from smartpubsub.testbed.notebook import Notebook

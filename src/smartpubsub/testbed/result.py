@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from smartpubsub.sim import result as results
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.result import Result, judged
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.judging import result as results
+from smartpubsub.sim.judging.result import Result, judged
 from smartpubsub.testbed.cluster import Member
 from smartpubsub.testbed.run import RealRun
 

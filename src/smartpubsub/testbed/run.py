@@ -15,12 +15,10 @@ import trio
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.node.lone_errors import lone_errors
+from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.seam import Peer
-from smartpubsub.sim.experiment import FaultPlan, nothing_fails
-from smartpubsub.sim.observer import Observer
-from smartpubsub.sim.places import region_of
-from smartpubsub.sim.running import (
+from smartpubsub.sim.experiments.experiment import FaultPlan, nothing_fails
+from smartpubsub.sim.experiments.running import (
     LINGER_US,
     PHASE_GAP_US,
     PHASE_US_MAX,
@@ -32,8 +30,10 @@ from smartpubsub.sim.running import (
     check_size,
     stack_of,
 )
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.trace import Trace
+from smartpubsub.sim.judging.observer import Observer
+from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.testbed.cluster import Cluster, Member
 from smartpubsub.testbed.disasters import Disasters, nodes_that_crash
 from smartpubsub.testbed.joiners import Joiners

@@ -18,8 +18,8 @@ from smartpubsub.seam import (
     Send,
     TimerFired,
 )
-from smartpubsub.sim.stacks import Stack
-from smartpubsub.sim.world import Sizes, owner_of
+from smartpubsub.sim.experiments.stacks import Stack
+from smartpubsub.sim.kernel.world import Sizes, owner_of
 from smartpubsub.testbed.messages import Came, Passed
 from smartpubsub.testbed.notebook import Notebook
 

@@ -9,7 +9,7 @@ import socket
 import trio
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.patience import PatientClock
+from smartpubsub.node.transport.patience import PatientClock
 from smartpubsub.testbed.channel import Channel, ClosedError
 from smartpubsub.testbed.link import Cuts
 from smartpubsub.testbed.messages import (

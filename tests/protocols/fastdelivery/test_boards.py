@@ -12,7 +12,7 @@ from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import finds, shape_of
 from smartpubsub.protocols.pubsub import Confirmed
 from smartpubsub.seam import Received
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.kernel.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
 HERE = FastSettings(region="here", capacity=10)

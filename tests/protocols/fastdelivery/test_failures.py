@@ -8,8 +8,8 @@ from smartpubsub.protocols.fastdelivery.members import Place
 from smartpubsub.protocols.fastdelivery.parts import Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
-from smartpubsub.sim.faults import Partition
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.kernel.faults import Partition
+from smartpubsub.sim.kernel.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
 HERE = FastSettings(region="here", capacity=3)

@@ -9,12 +9,12 @@ import pytest
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.sim import result
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.options import SimOptions
-from smartpubsub.sim.places import region_of
-from smartpubsub.sim.spread import spread
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging import result
+from smartpubsub.sim.judging.spread import spread
+from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.sim.kernel.world import Host
 
 
 def experiment_of(options: SimOptions) -> Experiment:

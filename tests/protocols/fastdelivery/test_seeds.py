@@ -2,8 +2,8 @@
 
 import pytest
 
-from smartpubsub.sim.chance import chance
-from smartpubsub.sim.fuzz import violations_of
+from smartpubsub.sim.experiments.chance import chance
+from smartpubsub.sim.experiments.fuzz import violations_of
 
 SEEDS = (11, 19, 20, 53, 2031, 2110, 3097, 3107, 810079)
 """Clocks that show less than zero, lookups that miss the closest and newcomers once made boards go

@@ -11,9 +11,9 @@ from smartpubsub.protocols.fastdelivery.parts import Expect, Notify, Packet, Rel
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery
-from smartpubsub.sim import result
-from smartpubsub.sim.options import SimOptions
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging import result
+from smartpubsub.sim.kernel.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
 HERE = FastSettings(region="here", capacity=0)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import framed
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.fastdelivery import parts
 from smartpubsub.protocols.fastdelivery.parts import Answer, GroupId, Packet, Question
 from smartpubsub.protocols.fastdelivery.schema import PART_NAMES
 from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
 from smartpubsub.protocols.fastdelivery.wire import PacketLimits, WireError, decode, encode
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from tests.damage import damaged
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said

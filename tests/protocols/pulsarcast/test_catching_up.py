@@ -6,7 +6,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Disconnected
-from smartpubsub.sim.network import DROP, NetworkOptions
+from smartpubsub.sim.kernel.network import DROP, NetworkOptions
 from tests.protocols.pulsarcast.village import Village
 
 

@@ -10,7 +10,7 @@ from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.told import HistoryRead
 from smartpubsub.protocols.pulsarcast.topics import Topic, rules_ordered_by
-from smartpubsub.sim.network import DROP
+from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.pulsarcast.village import Village
 
 COUNT = 40

@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.protocols.pulsarcast.topics import Topic, rules_ordered_by
-from smartpubsub.sim.network import DROP, NetworkOptions
+from smartpubsub.sim.kernel.network import DROP, NetworkOptions
 from tests.protocols.pulsarcast.village import Village
 
 

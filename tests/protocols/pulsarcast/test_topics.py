@@ -6,7 +6,7 @@ from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
 from smartpubsub.protocols.pulsarcast.told import TopicStored
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Received
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.pulsarcast.makers import Person
 from tests.protocols.pulsarcast.village import Village
 

@@ -6,7 +6,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic
 from smartpubsub.seam import Disconnected
-from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.protocols.pulsarcast.village import Village
 
 

@@ -20,11 +20,11 @@ from smartpubsub.protocols.pulsarcast.room import Room
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from smartpubsub.protocols.pulsarcast.wire import wire_bytes
-from smartpubsub.sim.crowd import Crowd
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.signing import StandInSigning
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.world import Host, Sizes, World
+from smartpubsub.sim.kernel.crowd import Crowd
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.kernel.world import Host, Sizes, World
 
 
 class Village:

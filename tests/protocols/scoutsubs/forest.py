@@ -29,10 +29,10 @@ from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Effect, Event
-from smartpubsub.sim.network import DROP, NetworkOptions
-from smartpubsub.sim.signing import StandInSigning
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.world import Host, World
+from smartpubsub.sim.kernel.network import DROP, NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.kernel.world import Host, World
 
 MS = 1_000
 HOP_US = 10 * MS

@@ -6,7 +6,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.scoutsubs.copying import Copying
 from smartpubsub.protocols.scoutsubs.parts import ChildCopy, CopyTree, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain
 
 REPAIR_US = MINUTE

@@ -18,9 +18,9 @@ from smartpubsub.protocols.scoutsubs.parts import (
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
 from smartpubsub.seam import Received
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.signing import StandInSigning
-from smartpubsub.sim.streams import stream
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, variant
 
 VARIANTS = [

@@ -21,7 +21,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Loaded, Received, Send, Started, Told
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, contacts_around
 
 WANTING = [6, 8, 9, 11]

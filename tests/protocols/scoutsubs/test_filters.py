@@ -9,7 +9,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Unsubscribed
 from smartpubsub.protocols.scoutsubs.parts import Announce, Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.network import NetworkOptions
+from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.protocols.scoutsubs.forest import HOP_US, Forest, chain
 
 # --- in force ---

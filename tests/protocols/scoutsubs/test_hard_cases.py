@@ -11,7 +11,7 @@ from smartpubsub.protocols.scoutsubs.parts import Admitted, Bundle, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
 from smartpubsub.seam import Received, Send
-from smartpubsub.sim.network import DROP
+from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.scoutsubs.forest import (
     MS,
     Forest,

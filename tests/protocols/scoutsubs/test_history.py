@@ -12,7 +12,7 @@ from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest
 
 HOUR = 60 * MINUTE

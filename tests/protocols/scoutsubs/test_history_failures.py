@@ -10,7 +10,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.recalling import Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.streams import stream
+from smartpubsub.sim.kernel.streams import stream
 from tests.protocols.scoutsubs.forest import Forest
 from tests.protocols.scoutsubs.test_history import (
     ON,

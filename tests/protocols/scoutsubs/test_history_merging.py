@@ -17,7 +17,7 @@ from smartpubsub.protocols.scoutsubs.parts import Bundle, Recall
 from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Deliver, Effect, Loaded, Received, Send, Started, Told
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import contacts_around
 
 OWN, *KEEPERS = contacts_around("surf", 4, 1)[::-1]

@@ -10,7 +10,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Elsewhere, Notify, Offer, Want
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Send
-from smartpubsub.sim.network import DROP
+from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.scoutsubs.forest import MS, Forest, variant
 
 VARIANTS = [

@@ -5,12 +5,12 @@ import pytest
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.scoutsubs.parts import Alive, Bundle, Notify, Probe
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
-from smartpubsub.sim import result
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.result import Result
-from smartpubsub.sim.running import QUIET_US_MAX, RunOptions
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.running import QUIET_US_MAX, RunOptions
+from smartpubsub.sim.judging import result
+from smartpubsub.sim.judging.result import Result
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.world import Host
 from smartpubsub.workloads import ScenarioOptions, scenario
 from tests.protocols.scoutsubs.forest import MS, Forest
 

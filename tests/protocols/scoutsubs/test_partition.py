@@ -4,7 +4,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.faults import Partition
+from smartpubsub.sim.kernel.faults import Partition
 from tests.protocols.scoutsubs.forest import Forest
 
 REPAIR_US = MINUTE

@@ -2,9 +2,9 @@
 
 import pytest
 
-from smartpubsub.sim.chance import chance
-from smartpubsub.sim.fuzz import violations_of
-from smartpubsub.sim.stacks import VARIANTS
+from smartpubsub.sim.experiments.chance import chance
+from smartpubsub.sim.experiments.fuzz import violations_of
+from smartpubsub.sim.experiments.stacks import VARIANTS
 
 RELIABLE = (
     6, 10, 19, 25, 28, 34, 36, 41, 44, 46, 50, 52, 57, 58, 60, 67, 75, 87, 90, 92,
@@ -49,5 +49,5 @@ def test_nothing_happens_that_must_not_where_most_is_hot(
 
     closest to a key and know nothing.
     """
-    monkeypatch.setattr("smartpubsub.sim.chance.HEATS", (1, 1, 3))
+    monkeypatch.setattr("smartpubsub.sim.experiments.chance.HEATS", (1, 1, 3))
     assert violations_of(chance(seed, "scoutsubs")) == []

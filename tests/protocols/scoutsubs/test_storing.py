@@ -11,7 +11,7 @@ from smartpubsub.protocols.scoutsubs.parts import Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.storing import STORED
 from smartpubsub.seam import Loaded, Started, Store
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest, contacts_around
 
 ALONE = ScoutSettings(backups=0)

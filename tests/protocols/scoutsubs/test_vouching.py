@@ -29,7 +29,7 @@ from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.vouching import Vouching
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
 from smartpubsub.seam import Received
-from smartpubsub.sim.signing import StandInSigning
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest
 
 ALICE, BOB, MALLORY = (Identity.of(bytes(31) + letter) for letter in (b"a", b"b", b"m"))

@@ -10,8 +10,8 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import framed
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer

@@ -4,7 +4,8 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.matching import FilterSet
 from smartpubsub.predicates import Interval, Predicate
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.rpc import Copy, Rpc
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Delivery,
@@ -15,7 +16,6 @@ from smartpubsub.protocols.pubsub import (
     Summary,
     Unsubscribed,
 )
-from smartpubsub.protocols.rpc import Copy, Rpc
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import (
     Deliver,

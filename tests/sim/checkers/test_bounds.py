@@ -1,9 +1,9 @@
 """Memory beyond its bound is found, and a refusal that comes too late."""
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
-from smartpubsub.sim.checkers import Facts
-from smartpubsub.sim.checkers.bounds import check_bounds, check_refusals
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.sim.judging.checkers import Facts
+from smartpubsub.sim.judging.checkers.bounds import check_bounds, check_refusals
 from tests.sim.checkers.broken import Fickle, Hoarding
 from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
 

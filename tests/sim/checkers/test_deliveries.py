@@ -1,13 +1,13 @@
 """Deliveries that should not have been, or not then, are found."""
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.floodsub import Floodsub
+from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.sim.checkers import Facts
-from smartpubsub.sim.checkers.once import check_once
-from smartpubsub.sim.checkers.order import check_order
-from smartpubsub.sim.checkers.wanted import check_wanted
-from smartpubsub.sim.verdict import verdict_on
+from smartpubsub.sim.judging.checkers import Facts
+from smartpubsub.sim.judging.checkers.once import check_once
+from smartpubsub.sim.judging.checkers.order import check_order
+from smartpubsub.sim.judging.checkers.wanted import check_wanted
+from smartpubsub.sim.judging.verdict import verdict_on
 from tests.sim.checkers.broken import Indiscriminate, Shuffling, Stuttering
 from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.floodsub import Floodsub
-from smartpubsub.sim.checkers import check_same_trace
+from smartpubsub.protocols.baselines.floodsub import Floodsub
+from smartpubsub.sim.judging.checkers import check_same_trace
 from tests.sim.checkers.broken import Unsorted
 from tests.sim.checkers.world import Protocol, SmallWorld
 from tests.tidy.source import CHECKOUT

@@ -1,8 +1,8 @@
 """All checks run, and long lists are cut in one place."""
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.sim.checkers import Violation, check_all
-from smartpubsub.sim.checkers.every import LISTED_MAX
+from smartpubsub.sim.judging.checkers import Violation, check_all
+from smartpubsub.sim.judging.checkers.every import LISTED_MAX
 from tests.sim.checkers.broken import Stuttering
 from tests.sim.checkers.world import SmallWorld
 

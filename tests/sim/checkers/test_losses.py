@@ -3,9 +3,9 @@
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.floodsub import Floodsub
-from smartpubsub.sim.checkers import Facts
-from smartpubsub.sim.checkers.losses import (
+from smartpubsub.protocols.baselines.floodsub import Floodsub
+from smartpubsub.sim.judging.checkers import Facts
+from smartpubsub.sim.judging.checkers.losses import (
     BAD_LUCK_MAX,
     check_completeness,
     check_healing,

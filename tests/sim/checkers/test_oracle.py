@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.sim import oracle as oracle_module
-from smartpubsub.sim.journal import EventRecord, Journal, Span, Split, SubscriptionRecord
-from smartpubsub.sim.oracle import Oracle, expected_pairs, wants
+from smartpubsub.sim.judging import oracle as oracle_module
+from smartpubsub.sim.judging.journal import EventRecord, Journal, Span, Split, SubscriptionRecord
+from smartpubsub.sim.judging.oracle import Oracle, expected_pairs, wants
 from tests.matching.strategies import REPEATABLE, events, filters
 
 

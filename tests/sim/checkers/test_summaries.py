@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartpubsub.predicates import Interval, Predicate
-from smartpubsub.protocols.floodsub import Floodsub
+from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.protocols.pubsub import Inspection, Summary
-from smartpubsub.sim.checkers import Facts
-from smartpubsub.sim.checkers.summaries import check_summaries, free_place
-from smartpubsub.sim.journal import Journal
-from smartpubsub.sim.oracle import Oracle
+from smartpubsub.sim.judging.checkers import Facts
+from smartpubsub.sim.judging.checkers.summaries import check_summaries, free_place
+from smartpubsub.sim.judging.journal import Journal
+from smartpubsub.sim.judging.oracle import Oracle
 from tests.matching.strategies import REPEATABLE, intervals, predicates
 from tests.sim.checkers.broken import MergingTooLittle, MergingTooWidely, Summarising
 from tests.sim.checkers.world import Protocol, SmallWorld, broken_in

@@ -1,9 +1,9 @@
 """Unsubscribes that do not take effect are found, and filters that nobody renews."""
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.floodsub import Floodsub
-from smartpubsub.sim.checkers import Facts
-from smartpubsub.sim.checkers.unsubscribes import check_lapses, check_unsubscribes
+from smartpubsub.protocols.baselines.floodsub import Floodsub
+from smartpubsub.sim.judging.checkers import Facts
+from smartpubsub.sim.judging.checkers.unsubscribes import check_lapses, check_unsubscribes
 from tests.sim.checkers.broken import Deaf, Mute, NeverExpiring, Renewing, Tardy
 from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.floodsub import Floodsub
+from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.sim.checkers.order import inversions
-from smartpubsub.sim.verdict import Verdict, verdict_on
+from smartpubsub.sim.judging.checkers.order import inversions
+from smartpubsub.sim.judging.verdict import Verdict, verdict_on
 from tests.matching.strategies import REPEATABLE
 from tests.sim.checkers.broken import (
     Deaf,

@@ -10,7 +10,9 @@ from smartpubsub.kademlia.messages import wire_bytes as kademlia_bytes
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.rpc import Rpc
+from smartpubsub.protocols.baselines.rpc import wire_bytes as rpc_bytes
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import (
@@ -21,18 +23,16 @@ from smartpubsub.protocols.pubsub import (
     Subscribed,
     Unsubscribed,
 )
-from smartpubsub.protocols.rpc import Rpc
-from smartpubsub.protocols.rpc import wire_bytes as rpc_bytes
-from smartpubsub.sim.checkers import Facts, check_all
-from smartpubsub.sim.crowd import Crowd
-from smartpubsub.sim.faults import Partition
-from smartpubsub.sim.journal import EventRecord, Journal, Split, SubscriptionRecord
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.oracle import Oracle
-from smartpubsub.sim.signing import StandInSigning
-from smartpubsub.sim.streams import stream
-from smartpubsub.sim.trace import Trace
-from smartpubsub.sim.world import Host, Sizes, World
+from smartpubsub.sim.judging.checkers import Facts, check_all
+from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
+from smartpubsub.sim.judging.oracle import Oracle
+from smartpubsub.sim.kernel.crowd import Crowd
+from smartpubsub.sim.kernel.faults import Partition
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.kernel.world import Host, Sizes, World
+from smartpubsub.sim.traces.trace import Trace
 
 Protocol: TypeAlias = type[Floodsub]
 

@@ -14,10 +14,10 @@ from typing import Any
 from smartpubsub.kademlia.protobuf import WireError, framed, parsed, unframed
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols import wire_fields as fields
+from smartpubsub.protocols.baselines.rpc_wire import event_bytes
 from smartpubsub.protocols.fastdelivery import parts
 from smartpubsub.protocols.fastdelivery.parts import GroupId, Packet
 from smartpubsub.protocols.fastdelivery.schema import PART_NAMES, PacketBuffer
-from smartpubsub.protocols.rpc_wire import event_bytes
 from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any
 
 __all__ = ["PacketLimits", "WireError", "decode", "encode"]

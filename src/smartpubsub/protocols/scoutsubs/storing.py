@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.publication import Publication
-from smartpubsub.protocols.rpc_wire import RpcLimits
 from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, UNTOLD
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey

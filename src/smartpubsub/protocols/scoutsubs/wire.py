@@ -13,8 +13,8 @@ from typing import Any
 from smartpubsub.kademlia.protobuf import WireError, framed, limit, parsed, unframed
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols import wire_fields as fields
+from smartpubsub.protocols.baselines.rpc_wire import event_bytes
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.rpc_wire import event_bytes
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, attribute_of
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record, Span

@@ -11,10 +11,10 @@ from functools import partial
 from random import Random
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.sim.running import Progress, RunOptions
-from smartpubsub.sim.spread import spread
-from smartpubsub.sim.stacks import VARIANTS, StackOptions
-from smartpubsub.sim.streams import stream
+from smartpubsub.sim.experiments.running import Progress, RunOptions
+from smartpubsub.sim.experiments.stacks import VARIANTS, StackOptions
+from smartpubsub.sim.judging.spread import spread
+from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
 from smartpubsub.workloads import ScenarioOptions, scenario
 from smartpubsub.workloads.actions import Publish, Subscribe, Workload

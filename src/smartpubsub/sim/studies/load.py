@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from smartpubsub.protocols.scoutsubs.branches import BRANCHES
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.inside import all_scoutsubs, filters_kept
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.spread import spread
-from smartpubsub.sim.stacks import StackOptions
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.inside import all_scoutsubs, filters_kept
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.experiments.stacks import StackOptions
+from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.studies.observed import Watch, completed, nobody
 from smartpubsub.workloads import ScenarioOptions, scenario
 

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.sim import result as results
-from smartpubsub.sim.experiment import Experiment
-from smartpubsub.sim.journal import DeliveryRecord, SubscriptionRecord
-from smartpubsub.sim.result import Result, first_deliveries
-from smartpubsub.sim.running import Progress, RunOptions
-from smartpubsub.sim.world import Host
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.running import Progress, RunOptions
+from smartpubsub.sim.judging import result as results
+from smartpubsub.sim.judging.journal import DeliveryRecord, SubscriptionRecord
+from smartpubsub.sim.judging.result import Result, first_deliveries
+from smartpubsub.sim.kernel.world import Host
 from smartpubsub.workloads.actions import Action, Workload
 
 PHASE_SETTLES_US = SECOND

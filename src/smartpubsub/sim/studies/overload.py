@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from smartpubsub.sim.network import NetworkOptions
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.spread import spread
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.judging.spread import spread
+from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
 from smartpubsub.workloads import ScenarioOptions, scenario
 from smartpubsub.workloads.scenarios import PACE_US

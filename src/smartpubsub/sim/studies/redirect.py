@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.sim.running import RunOptions
-from smartpubsub.sim.spread import spread
-from smartpubsub.sim.stacks import StackOptions
-from smartpubsub.sim.streams import stream
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.experiments.stacks import StackOptions
+from smartpubsub.sim.judging.spread import spread
+from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
 from smartpubsub.workloads.actions import Publish, Subscribe, Workload
 from smartpubsub.workloads.options import payload_of

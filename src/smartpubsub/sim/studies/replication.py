@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smartpubsub.sim.inside import all_scoutsubs, copies_kept, table_bytes
-from smartpubsub.sim.running import Progress, RunOptions
-from smartpubsub.sim.spread import spread
-from smartpubsub.sim.stacks import StackOptions
+from smartpubsub.sim.experiments.inside import all_scoutsubs, copies_kept, table_bytes
+from smartpubsub.sim.experiments.running import Progress, RunOptions
+from smartpubsub.sim.experiments.stacks import StackOptions
+from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.studies.observed import Observed, Phase, Watch, completed, nobody
 from smartpubsub.workloads import scenario
 from smartpubsub.workloads.actions import Workload

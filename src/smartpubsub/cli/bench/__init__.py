@@ -1,0 +1,1 @@
+"""smartpubsub bench and its commands."""

@@ -1,0 +1,1 @@
+"""smartpubsub group and its commands."""

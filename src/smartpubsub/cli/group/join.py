@@ -1,0 +1,161 @@
+"""smartpubsub group search, join and leave: what members of a group do."""
+
+from __future__ import annotations
+
+import base64
+
+import click
+
+from smartpubsub.cli.explain import read
+from smartpubsub.cli.group.own import group_argument, peer_or_address, read_group
+from smartpubsub.cli.node.options import attributes_max, data_option, running_node
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sub import show_all
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.predicates import Predicate
+
+_owner_help = "The owner's address, or its peer id; group search and group create print it."
+
+
+def _invitation(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    try:
+        base64.b64decode(text or "", validate=True)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no invitation; take all that group invite has printed"
+        ) from None
+    return text
+
+
+@click.command()
+@click.argument("predicate_text", metavar="PREDICATE")
+@data_option
+@json_option
+def search(predicate_text: str, data: str | None, as_json: bool) -> None:
+    """Find groups.
+
+    Finds those that have every attribute in PREDICATE, and whose ranges contain its ranges. Prints
+    each with its owner.
+
+    \b
+    Examples:
+      smartpubsub group search apple
+      smartpubsub group search 'france/price[0.2,0.5]' --json
+    """
+    predicate = read("PREDICATE", predicate_text, Predicate.parse, attributes_max(data))
+    with running_node(data) as node:
+        found = node.ask("group-search", predicate=str(predicate))
+    if as_json:
+        print_json(found)
+        return
+    for group in found:
+        click.echo(f"{group['group']}  {group['owner']}")
+    if not found:
+        click.echo(
+            f"no group has {predicate}; search for less, or wait until there is one", err=True
+        )
+
+
+@click.command()
+@group_argument
+@click.option(
+    "--owner",
+    metavar="ADDRESS",
+    callback=peer_or_address,
+    help=f"{_owner_help}  [default: the one that is found]",
+)
+@click.option("--wanted", metavar="PREDICATE", help="Which of its events.  [default: all]")
+@click.option(
+    "--invitation",
+    metavar="TEXT",
+    callback=_invitation,
+    help="What the owner of a private group has given.",
+)
+@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@click.option(
+    "--and-sub", is_flag=True, help="Subscribe outside of the group too; each event comes once."
+)
+@data_option
+@json_option
+def join(
+    group_text: str,
+    owner: str | None,
+    wanted: str | None,
+    invitation: str | None,
+    limit: int | None,
+    and_sub: bool,
+    data: str | None,
+    as_json: bool,
+) -> None:
+    """Be in a group, and print events as they come.
+
+    With --json each event is a document in a line of its own. The membership ends with the command,
+    or by group leave. If the owner refuses it, or does not answer within 60 seconds, that is an
+    error.
+
+    \b
+    Examples:
+      smartpubsub group join 'apple/france/price[0,1]' --wanted 'apple/price[0,0.5]'
+      smartpubsub group join 'board-meeting' --owner 12D3KooW… --invitation GpFX…== --json
+    """
+    group = read_group(group_text, data)
+    fields: dict[str, object] = {"group": str(group), "subscribe": and_sub}
+    if wanted is not None:
+        fields["wanted"] = str(read("--wanted", wanted, Predicate.parse, attributes_max(data)))
+    if invitation is not None:
+        fields["invitation"] = invitation
+    if limit is not None:
+        fields["limit"] = limit
+    with running_node(data) as node:
+        fields["owner"] = owner or the_one_owner(
+            node.ask("group-search", predicate=str(group)), group
+        )
+        click.echo(f"waiting for the owner of {group}", err=True)
+        _, events = node.stream("group-join", fields)
+        click.echo(f"in the group {group}", err=True)
+        show_all(events, as_json)
+
+
+def the_one_owner(found: list[dict[str, str]], group: Predicate) -> str:
+    """Who owns the group of exactly this predicate."""
+    owners = [each["owner"] for each in found if Predicate.parse(each["group"]) == group]
+    if len(owners) == 1:
+        return owners[0]
+    if not owners:
+        raise SmartPubSubError(f"no group {group} is advertised; say who owns it with --owner")
+    raise SmartPubSubError(
+        f"{len(owners)} nodes own a group {group}; choose one with --owner: {' '.join(owners)}"
+    )
+
+
+@click.command()
+@group_argument
+@click.option(
+    "--owner",
+    metavar="ADDRESS",
+    callback=peer_or_address,
+    help=f"{_owner_help}  [default: anybody]",
+)
+@data_option
+@json_option
+def leave(group_text: str, owner: str | None, data: str | None, as_json: bool) -> None:
+    """Leave a group.
+
+    Ends all group join commands for it on this node.
+
+    \b
+    Example:
+      smartpubsub group leave 'apple/france/price[0,1]'
+    """
+    group = read_group(group_text, data)
+    fields = {"group": str(group)} | ({} if owner is None else {"owner": owner})
+    with running_node(data) as node:
+        left = node.ask("group-leave", **fields)["left"]
+    if not left:
+        raise SmartPubSubError(f"this node is not in the group {group}; join it first")
+    if as_json:
+        print_json({"left": left})
+    else:
+        click.echo(f"left {group}")

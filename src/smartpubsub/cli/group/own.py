@@ -1,0 +1,191 @@
+"""smartpubsub group create, list, advertise, invite and publish: what the owner of a group does."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import click
+
+from smartpubsub.cli.explain import read
+from smartpubsub.cli.node.options import attributes_max, data_option, node_packages, running_node
+from smartpubsub.cli.output import counted, json_option, print_json
+from smartpubsub.cli.pub import WAITS, payload_of
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.predicates import Predicate
+
+group_argument = click.argument("group_text", metavar="GROUP")
+
+
+def read_group(text: str, data: str | None) -> Predicate:
+    """The predicate that a group is named by."""
+    return read("GROUP", text, Predicate.parse, attributes_max(data))
+
+
+def peer_or_address(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    """Who is meant, or a complaint about a text that means nobody."""
+    if text is not None:
+        with node_packages():
+            from smartpubsub.node.transport.contacts import contact_of
+        try:
+            contact_of(text)
+        except SmartPubSubError as error:
+            raise click.BadParameter(str(error)) from None
+    return text
+
+
+@click.command()
+@group_argument
+@data_option
+@click.option("--private", is_flag=True, help="Only who is invited may join; it is not advertised.")
+@click.option("--unadvertised", is_flag=True, help="Keep it off the boards that searches look at.")
+@json_option
+def create(
+    group_text: str, data: str | None, private: bool, unadvertised: bool, as_json: bool
+) -> None:
+    """Own a group to publish in.
+
+    GROUP is the predicate that all its events match. Prints where its owner is, which is what
+    others need to join it. It is there again when the node is started again. To create it again is
+    an error if it is not to be as private and as advertised as it is.
+
+    \b
+    Examples:
+      smartpubsub group create 'apple/france/price[0,1]'
+      smartpubsub group create 'board-meeting' --private --json
+    """
+    group = read_group(group_text, data)
+    is_advertised = not (unadvertised or private)
+    with running_node(data) as node:
+        made = node.ask("group-create", group=str(group), private=private, advertised=is_advertised)
+    show_group(made, as_json)
+
+
+@click.command("list")
+@data_option
+@json_option
+def list_(data: str | None, as_json: bool) -> None:
+    """List the groups that the node owns or is in.
+
+    Of its own groups it tells how many members they have.
+
+    \b
+    Example:
+      smartpubsub group list --json
+    """
+    with running_node(data) as node:
+        groups = node.ask("group-list")
+    if as_json:
+        print_json(groups)
+        return
+    for group in groups:
+        words = [counted(group["members"], "member")] if group["is_own"] else ["joined"]
+        words += ["private"] if group["is_private"] else []
+        words += ["advertised"] if group["is_advertised"] else []
+        click.echo(f"{group['group']}  {group['owner']}  ({', '.join(words)})")
+    if not groups:
+        click.echo("no groups; find some with group search, or create one", err=True)
+
+
+@click.command()
+@group_argument
+@data_option
+@json_option
+def advertise(group_text: str, data: str | None, as_json: bool) -> None:
+    """Let a group be found by searches.
+
+    Groups are advertised when they are made, unless that was not wanted. Private groups never are.
+
+    \b
+    Example:
+      smartpubsub group advertise 'apple/france/price[0,1]'
+    """
+    group = read_group(group_text, data)
+    with running_node(data) as node:
+        made = node.ask("group-advertise", group=str(group))
+    show_group(made, as_json)
+
+
+def show_group(made: dict[str, Any], as_json: bool) -> None:
+    """Print a group, and where its owner is."""
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(f"{made['group']}  {made['owner']}")
+
+
+@click.command()
+@group_argument
+@click.argument("peer", metavar="PEER", callback=peer_or_address)
+@data_option
+@json_option
+def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
+    """Invite somebody to a private group.
+
+    PEER is the peer id of the guest's node. Prints what the guest gives to group join.
+
+    \b
+    Example:
+      smartpubsub group invite 'board-meeting' 12D3KooWPjceQrSwdWXPyLLeABRXmuqt69Rg3sBYbU1Nft9HyQ6X
+    """
+    group = read_group(group_text, data)
+    with running_node(data) as node:
+        made = node.ask("group-invite", group=str(group), peer=peer)
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(made["invitation"])
+
+
+@click.command()
+@group_argument
+@click.argument("event_text", metavar="EVENT")
+@click.argument("payload_text", metavar="[DATA|-]", default="")
+@data_option
+@click.option(
+    "--wait",
+    type=click.Choice(WAITS),
+    default=WAITS[1],
+    show_default=True,
+    help="Until all have it who can be reached, or until all have it.",
+)
+@click.option(
+    "--everywhere", is_flag=True, help="Publish it outside of the group too, as the same event."
+)
+@json_option
+def publish(
+    group_text: str,
+    event_text: str,
+    payload_text: str,
+    data: str | None,
+    wait: str,
+    everywhere: bool,
+    as_json: bool,
+) -> None:
+    """Publish an event in a group.
+
+    EVENT has to match the group's predicate. DATA is what it carries; - reads that from standard
+    input. Prints the event's id.
+
+    \b
+    Examples:
+      smartpubsub group publish 'apple/price[0,1]' 'apple/price=0.5' 'fresh'
+      smartpubsub group publish 'apple/price[0,1]' 'apple/price=0.5' - --wait all < offer.html
+    """
+    group = read_group(group_text, data)
+    event = read("EVENT", event_text, Predicate.parse, attributes_max(data))
+    with running_node(data) as node:
+        receipt = node.ask(
+            "group-publish",
+            group=str(group),
+            event=str(event),
+            payload=base64.b64encode(payload_of(payload_text)).decode(),
+            wait=wait,
+            everywhere=everywhere,
+        )
+    if as_json:
+        print_json(receipt)
+    else:
+        click.echo(receipt["id"])

@@ -1,0 +1,1 @@
+"""smartpubsub node and its commands."""

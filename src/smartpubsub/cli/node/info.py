@@ -1,0 +1,57 @@
+"""smartpubsub node info."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from smartpubsub.cli.node.options import data_option, running_node
+from smartpubsub.cli.output import counted, json_option, print_json
+
+
+@click.command()
+@data_option
+@click.option("--metrics", is_flag=True, help="Print what it has counted, as Prometheus reads it.")
+@json_option
+def info(data: str | None, metrics: bool, as_json: bool) -> None:
+    """Say who and where a running node is.
+
+    Tells also what it has subscribed to, with the numbers that unsub takes.
+
+    \b
+    Examples:
+      smartpubsub node info
+      smartpubsub node info --data b --json
+      smartpubsub node info --metrics
+    """
+    with running_node(data) as node:
+        found = node.ask("info")
+        counted = node.ask("metrics") if metrics else None
+    if counted is not None:
+        click.echo(json.dumps({"metrics": counted}) if as_json else counted, nl=as_json)
+    elif as_json:
+        print_json(found)
+    else:
+        click.echo("\n".join(f"{name:<14}{value}" for name, value in lines(found)))
+
+
+def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is known of a node, under names."""
+    return [
+        ("peer id", found["peer_id"]),
+        *(("address", address) for address in found["addresses"]),
+        ("protocol", " ".join(filter(None, (found["protocol"], found["variant"])))),
+        ("peers", f"{found['peers']:,}"),
+        ("data", found["data"]),
+        ("process", f"{found['process']}"),
+        ("version", found["version"]),
+        *(("subscription", wish_text(wish)) for wish in found["subscriptions"]),
+    ]
+
+
+def wish_text(wish: dict[str, Any]) -> str:
+    """A subscription in one line."""
+    waiting = "" if wish["is_taken"] else f", {counted(wish['waiting'], 'event')} waiting"
+    return f"{wish['subscription']}  {wish['predicate']}  {wish['state']}{waiting}"

@@ -1,0 +1,89 @@
+"""What the commands have in common that run a node or talk to one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from smartpubsub.errors import SmartPubSubError
+
+if TYPE_CHECKING:
+    from smartpubsub.node.configuration import NodeConfig
+    from smartpubsub.node.control.client import ControlClient
+
+_LIMIT = "--limit"
+
+data_option = click.option(
+    "--data",
+    metavar="DIR",
+    help="The node's data folder.  [default: ~/.smartpubsub]",
+)
+
+
+@contextmanager
+def node_packages() -> Iterator[None]:
+    """Say how to get what a node needs, if it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SmartPubSubError(
+            f"a node needs {error.name}; install it with: pip install 'smartpubsub[node]'"
+        ) from None
+
+
+def configured(
+    options: Mapping[str, object], file: Path | None = None, limits: Sequence[str] = ()
+) -> NodeConfig:
+    """The configuration that options, the environment and a file give.
+
+    Limits are written NAME=N.
+    """
+    with node_packages():
+        from smartpubsub.node.configuration import ConfigError, load_config
+    given = _given(limits)
+    try:
+        return load_config({**options, **given}, file=file)
+    except ConfigError as error:
+        if error.is_option:
+            is_limit = error.place in given
+            hint = f"{_LIMIT} {error.place}" if is_limit else f"--{error.place.replace('_', '-')}"
+            raise click.BadParameter(error.problem, param_hint=hint) from None
+        raise
+
+
+def _given(limits: Sequence[str]) -> dict[str, str]:
+    from smartpubsub.node.configuration import NodeLimits
+
+    names = [entry.name for entry in fields(NodeLimits)]
+    given = dict(text.partition("=")[::2] for text in limits)
+    for name in given:
+        if name not in names:
+            problem = f"expected NAME=N, where NAME is one of {', '.join(names)}; found {name!r}"
+            raise click.BadParameter(problem, param_hint=_LIMIT)
+    return given
+
+
+def attributes_max(data: str | None) -> int:
+    """How many attributes a predicate may have for the node in a data folder."""
+    return configured({"data": data}).attribute_count_max
+
+
+@contextmanager
+def running_node(data: str | None) -> Iterator[ControlClient]:
+    """A connection to the node that runs in a data folder."""
+    config = configured({"data": data})
+    from smartpubsub.node.control.client import ControlClient
+
+    with ControlClient(config.data) as client:
+        yield client
+
+
+def print_json_line(document: Any) -> None:
+    """One of many documents, or one for programs that read line by line."""
+    click.echo(json.dumps(document))

@@ -1,0 +1,1 @@
+"""smartpubsub pipeline and its commands."""

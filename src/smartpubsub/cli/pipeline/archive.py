@@ -1,0 +1,194 @@
+"""smartpubsub pipeline archive."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from smartpubsub.cli.main import complain
+from smartpubsub.cli.node.options import data_option, running_node
+from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.pipeline.local_inputs import check_new_file
+from smartpubsub.protocols.blocks import CidError, cid_from_text
+from smartpubsub.protocols.car import CarError, read_sections
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from smartpubsub.pipeline.summary import Summary
+
+_WHAT = "CAR files, as smartpubsub topic export writes them"
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="[CAR]...")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    help="A topic of the running node, by its content id, instead of CAR files; with --from one of"
+    " the archive, also by its name. May be given again.",
+)
+@data_option
+@click.option("--out", metavar="DIR", help="The archive to add to, which may be new.")
+@click.option("--from", "given", metavar="DIR", help="An archive, to write a CAR file of it.")
+@click.option("--to", "file", metavar="FILE", help="With --from: the CAR file to write.")
+@spark_options
+def archive(
+    sources: tuple[str, ...],
+    topics: tuple[str, ...],
+    data: str | None,
+    out: str | None,
+    given: str | None,
+    file: str | None,
+    spark: SparkOptions,
+) -> None:
+    """Keep history in tables, and make CAR files of it again.
+
+    CAR is a CAR file, a folder of files that end in .car, or a pattern such as 'cars/*.car'. Every
+    block is checked: its content id, its signatures, and whether its topic allows it. Blocks of
+    events that belong to no topic, which subscribers to predicates have, are in a table of their
+    own. Blocks that cannot be believed are kept in DIR/_bad, each with the reason. What the archive
+    has already is not added again. With --from and --to the blocks of an archive are written to a
+    CAR file, the same to the byte, which smartpubsub topic import takes.
+
+    \b
+    Examples:
+      smartpubsub pipeline archive news.car --out history
+      smartpubsub pipeline archive --topic bafyrei… --out history --json
+      smartpubsub pipeline archive --from history --topic news --to again.car
+    """
+    _check_usage(sources, topics, out, given, file)
+    if given:
+        spark.check_inputs("an archive, as pipeline archive --out writes it", given)
+    spark.check_inputs(_WHAT, *sources)
+    for path in filter(spark.is_local, sources):
+        _check_car(Path(path))
+    if file and spark.is_local(file):
+        check_new_file(Path(file))
+    with (
+        needing_spark(),
+        _exported(topics if out else (), data) as exported,
+        spark.session("archive") as session,
+    ):
+        if out:
+            summary = _into_tables(session, spark, sources, exported, out)
+        else:
+            summary = _into_file(session, spark, str(given), str(file), topics)
+    spark.show(summary)
+
+
+def _check_usage(
+    sources: tuple[str, ...],
+    topics: tuple[str, ...],
+    out: str | None,
+    given: str | None,
+    file: str | None,
+) -> None:
+    if (given is None) != (file is None):
+        raise click.UsageError("--from, the archive, and --to, the CAR file, go together")
+    if (out is None) == (given is None):
+        raise click.UsageError("give --out to add to an archive, or --from and --to to read one")
+    if given is not None and sources:
+        raise click.UsageError("with --from no CAR files are read")
+    if out is not None and bool(sources) == bool(topics):
+        raise click.UsageError("give CAR files, or with --topic topics of the running node")
+    if out is not None:
+        for topic in topics:
+            try:
+                cid_from_text(topic)
+            except CidError as error:
+                raise click.UsageError(str(error)) from None
+
+
+def _check_car(file: Path) -> None:
+    """Raise an error if a file is no CAR file; folders and patterns are looked at through Spark."""
+    if not file.is_file():
+        return
+    try:
+        with file.open("rb") as opened:
+            read_sections(opened)
+    except CarError as error:
+        raise SmartPubSubError(f"{file}: {error}; give {_WHAT}") from None
+    except OSError as error:
+        raise SmartPubSubError(f"{file}: {error.strerror}; name a file that can be read") from None
+
+
+@contextmanager
+def _exported(topics: tuple[str, ...], data: str | None) -> Iterator[list[Path]]:
+    """The history of topics as the running node has it, in CAR files of this machine."""
+    with tempfile.TemporaryDirectory(prefix="smartpubsub-") as folder:
+        files = []
+        if topics:
+            with running_node(data) as node:
+                for topic in topics:
+                    files.append(Path(folder) / f"{topic}.car")
+                    done = node.ask("topic-export", topic=topic, file=str(files[-1]))
+                    tell_gaps(done["gaps"], topic)
+        yield files
+
+
+def _into_tables(
+    session: SparkSession,
+    spark: SparkOptions,
+    sources: tuple[str, ...],
+    exported: list[Path],
+    out: str,
+) -> Summary:
+    from smartpubsub.pipeline.archive_folder import (
+        BAD,
+        add_to_archive,
+        check_archive_output,
+        handed_over,
+    )
+    from smartpubsub.pipeline.car_files import find_cars
+    from smartpubsub.pipeline.summary import Summary
+
+    check_archive_output(session, out)
+    with handed_over(session, exported, out) as more:
+        cars = find_cars(session, [*sources, *more])
+        done = add_to_archive(session, cars, out)
+    if done.bad:
+        share = "all" if done.bad == done.blocks else f"{done.bad:,} of {done.blocks:,}"
+        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in done.reasons.items())
+        complain(f"{share} blocks are bad and kept in {out.rstrip('/')}/{BAD}, mostly: {reasons}")
+    if done.missing:
+        complain(
+            f"{done.missing:,} events that others link to are not in the archive; add a CAR file"
+            " that has them"
+        )
+    rows_out = {"topics": done.topics, "events": done.events}
+    if done.publications:
+        rows_out["publications"] = done.publications
+    return Summary(
+        stage="archive",
+        rows_in={"blocks": done.blocks},
+        rows_out=rows_out,
+        bad=done.bad,
+        seconds=spark.seconds(),
+        more={"files": len(cars), "known": done.known, "missing": done.missing},
+    )
+
+
+def _into_file(
+    session: SparkSession, spark: SparkOptions, given: str, file: str, topics: tuple[str, ...]
+) -> Summary:
+    from smartpubsub.pipeline.archive_folder import write_car_of_archive
+    from smartpubsub.pipeline.summary import Summary
+
+    counts = write_car_of_archive(session, given, file, topics)
+    return Summary(
+        stage="archive",
+        rows_in=counts,
+        rows_out={"blocks": sum(counts.values())},
+        seconds=spark.seconds(),
+        more={"file": file},
+    )

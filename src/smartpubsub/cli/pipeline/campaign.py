@@ -1,0 +1,66 @@
+"""smartpubsub pipeline campaign."""
+
+from pathlib import Path
+
+import click
+
+from smartpubsub.cli.main import FAILURE
+from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+
+COMPLAINTS_MAX = 20
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where results and traces go; all workers have to see it.",
+)
+@spark_options
+@click.pass_context
+def campaign(context: click.Context, /, plan: Path, out: Path, spark: SparkOptions) -> None:
+    """Run the many simulations of a plan.
+
+    A plan is a TOML file; docs/pipeline.md tells what is in it, and plans/ has some. Runs that are
+    done stay: a campaign that was killed goes on where it was when it is started again. A run that
+    fails does not stop the others; the command that repeats it is printed, and the exit code is 1.
+
+    \b
+    Examples:
+      smartpubsub pipeline campaign plans/smartpubsub-small.toml --out small
+      smartpubsub pipeline campaign my.toml --out /shared/my --json --master spark://host:7077
+    """
+    with needing_spark():
+        from smartpubsub.pipeline.campaign import run_campaign
+        from smartpubsub.pipeline.campaign_progress import CampaignProgress
+        from smartpubsub.pipeline.one_run import CampaignFolder
+        from smartpubsub.pipeline.plan import read_plan
+        from smartpubsub.pipeline.summary import Summary
+    planned, folder = read_plan(plan), CampaignFolder(out.absolute())
+    with spark.session("campaign", CampaignProgress(planned, folder)) as session:
+        outcome = run_campaign(session, planned, folder)
+    document = outcome.document()
+    complaints = list(outcome.complaints())
+    if not spark.as_json:
+        del document["complaints"]
+    spark.show(
+        Summary(
+            stage="campaign",
+            rows_in={"runs": len(planned.runs)},
+            rows_out={"results": len(planned.runs) - outcome.count("failed")},
+            seconds=spark.seconds(),
+            more=document,
+        )
+    )
+    for line in complaints[:COMPLAINTS_MAX]:
+        click.echo(f"smartpubsub: {line}", err=True)
+    if len(complaints) > COMPLAINTS_MAX:
+        click.echo(
+            f"smartpubsub: and {len(complaints) - COMPLAINTS_MAX:,} more; see {out / 'manifest'}",
+            err=True,
+        )
+    if complaints:
+        context.exit(FAILURE)

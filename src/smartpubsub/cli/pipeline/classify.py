@@ -1,0 +1,79 @@
+"""smartpubsub pipeline classify."""
+
+import click
+
+from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+
+
+@click.command()
+@click.option("--events", required=True, metavar="DIR", help="A table of records.")
+@click.option("--out", required=True, metavar="DIR", help="Where to write them with new topics.")
+@click.option(
+    "--terms",
+    type=click.IntRange(min=1, max=100),
+    default=3,
+    show_default=True,
+    help="How many terms a record gets at most.",
+)
+@click.option(
+    "--stop-words",
+    "languages",
+    multiple=True,
+    default=("english",),
+    show_default=True,
+    metavar="LANGUAGE",
+    help="Leave out the most usual words of a language; may be given again.",
+)
+@click.option(
+    "--model",
+    metavar="MODULE:FUNCTION",
+    help="A trained model: (texts, count) to a list of terms for each text.",
+)
+@spark_options
+def classify(
+    events: str,
+    out: str,
+    terms: int,
+    languages: tuple[str, ...],
+    model: str | None,
+    spark: SparkOptions,
+) -> None:
+    """Give events that describe themselves their predicates.
+
+    Topics are the most telling words of what a record says, by TF-IDF or by a model; numbers stay
+    as they are. Records about which nothing can be said are kept in DIR/_bad. Where records have
+    labels, the precision of the first k terms is reported for each k.
+
+    \b
+    Examples:
+      smartpubsub pipeline classify --events records --out described
+      smartpubsub pipeline classify --events records --out described --terms 5 --json
+      smartpubsub pipeline classify --events records --out described --model my_model:terms
+    """
+    spark.check_inputs("a table of records", events)
+    with spark.session("classify") as session:
+        from smartpubsub.pipeline import classify as stage
+        from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
+        from smartpubsub.pipeline.summary import Summary
+        from smartpubsub.pipeline.tables import check_output, read_table, write_table
+
+        records = read_table(session, events, RECORDS)
+        check_output(session, out, [events])
+        chosen = stage.Classifying(terms=terms, languages=languages, model=model)
+        described = stage.classified(records, chosen)
+        write_table(stage.with_terms(described), out, RECORDS)
+        write_table(stage.without_terms(described), f"{out}/_bad", BAD_LINES)
+        written = read_table(session, out, RECORDS)
+        good, bad = written.count(), session.read.parquet(f"{out}/_bad").count()
+        precision = {
+            str(row["k"]): round(row["precision"], 4) for row in stage.precision(written).collect()
+        }
+        summary = Summary(
+            stage="classify",
+            rows_in={"records": good + bad},
+            rows_out={"records": good},
+            bad=bad,
+            seconds=spark.seconds(),
+            more={"precision_at": precision} if precision else {},
+        )
+    spark.show(summary)

@@ -1,0 +1,49 @@
+"""smartpubsub pipeline."""
+
+import click
+
+from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+
+COMMANDS = {
+    "ingest": LazyCommand(
+        "smartpubsub.cli.pipeline.ingest:ingest", "Read raw data into a table of records."
+    ),
+    "classify": LazyCommand(
+        "smartpubsub.cli.pipeline.classify:classify",
+        "Give events that describe themselves their predicates.",
+    ),
+    "workload": LazyCommand(
+        "smartpubsub.cli.pipeline.workload:workload",
+        "Assign events to publishers and subscriptions to nodes.",
+    ),
+    "match": LazyCommand(
+        "smartpubsub.cli.pipeline.match:match",
+        "Find every event with every subscription that it matches.",
+    ),
+    "archive": LazyCommand(
+        "smartpubsub.cli.pipeline.archive:archive",
+        "Keep history in tables, and make CAR files of it again.",
+    ),
+    "campaign": LazyCommand(
+        "smartpubsub.cli.pipeline.campaign:campaign", "Run the many simulations of a plan."
+    ),
+    "measure": LazyCommand(
+        "smartpubsub.cli.pipeline.measure:measure", "Make tables of metrics from traces."
+    ),
+    "report": LazyCommand(
+        "smartpubsub.cli.pipeline.report:report", "Draw the figures of the papers from a campaign."
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
+def pipeline() -> None:
+    """Work on tables of events and subscriptions, with Spark.
+
+    Tables are folders of Parquet files; docs/pipeline.md tells their columns. The same commands run
+    on this machine and, with --master, on a cluster.
+
+    \b
+    Example:
+      smartpubsub pipeline match --events events --subscriptions subscriptions --out matches
+    """

@@ -1,0 +1,51 @@
+"""smartpubsub pipeline measure."""
+
+import click
+
+from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+
+WINDOW_MS_MAX = 86_400_000
+
+
+@click.command()
+@click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
+@click.option("--out", required=True, metavar="DIR", help="Where to write the tables of metrics.")
+@click.option(
+    "--window-ms",
+    type=click.IntRange(1, WINDOW_MS_MAX),
+    default=1_000,
+    show_default=True,
+    help="The length of the parts of time that are counted apart.",
+)
+@spark_options
+def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptions) -> None:
+    """Make tables of metrics from traces.
+
+    TRACES are folders that sim run --trace, testbed run --trace or a campaign has written, in
+    Parquet, which is what they write if not told otherwise by --trace-format. What was delivered,
+    missing and repeated, latencies, hops and messages are counted for every run, node, topic, event
+    and part of the time. The table of runs says what the runs' own results say, up to rounding.
+
+    \b
+    Examples:
+      smartpubsub pipeline measure my-campaign --out my-campaign/metrics
+      smartpubsub pipeline measure trace-1 trace-2 --out metrics --window-ms 100 --json
+    """
+    spark.check_inputs("a table of traces", *traces)
+    with spark.session("measure") as session:
+        from smartpubsub.pipeline import measure as measuring
+        from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
+        from smartpubsub.pipeline.summary import Summary
+        from smartpubsub.pipeline.tables import check_outputs
+        from smartpubsub.pipeline.traces import read_traces
+
+        rows = read_traces(session, traces)
+        check_outputs(session, out, [table.name for table in METRIC_TABLES])
+        made = measuring.measure(rows, out, window_ms=window_ms)
+        summary = Summary(
+            stage="measure",
+            rows_in={"traces": rows.count()},
+            rows_out={name: frame.count() for name, frame in made.items()},
+            seconds=spark.seconds(),
+        )
+    spark.show(summary)

@@ -1,0 +1,225 @@
+"""smartpubsub pipeline workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from smartpubsub.cli.main import complain
+from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.pipeline.local_inputs import check_new_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from smartpubsub.pipeline.assign import Assigned
+
+WAYS = ("data", "power-law", "tables")
+# Named here too, so that help needs no Spark; a test compares the two.
+PUBLISHED = ("reddit-2007", "smartpubsub-60")
+
+
+@click.command()
+@click.option("--events", metavar="DIR", help="A table of records, as ingest and classify write.")
+@click.option("--nodes", type=click.IntRange(min=1), help="How many nodes there are.")
+@click.option(
+    "--by",
+    type=click.Choice(WAYS),
+    default="data",
+    show_default=True,
+    help="Who does what: whoever publishes subscribes, a power law, or what tables say.",
+)
+@click.option("--publishers", metavar="DIR", help="With --by tables: the nodes of authors.")
+@click.option("--subscriptions", metavar="DIR", help="With --by tables: who wants what.")
+@click.option(
+    "--from",
+    "given",
+    metavar="PATH",
+    help="A workload file, or a folder with the tables of a workload, instead of --events.",
+)
+@click.option(
+    "--published",
+    type=click.Choice(PUBLISHED),
+    help="A workload whose distribution was published, instead of --events.",
+)
+@click.option("--out", metavar="DIR", help="Where to write events/ and subscriptions/.")
+@click.option("--to", "file", metavar="FILE", help="Write a workload file, .gz to compress it.")
+@click.option(
+    "--pace-ms",
+    type=click.FloatRange(min=0.001),
+    default=10,
+    show_default=True,
+    help="The time from one event to the next.",
+)
+@click.option(
+    "--subscriptions-per-node",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="With --by power-law: how many, on average.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of what is drawn.")
+@spark_options
+def workload(spark: SparkOptions, **chosen: Any) -> None:
+    """Assign events to publishers and subscriptions to nodes.
+
+    From data that was ingested, from a workload file or the tables of a workload, or by the name
+    of a published distribution; into tables (--out), a workload file (--to), or both. Records that
+    have neither topics nor numbers are left out: pipeline classify gives topics to texts.
+
+    \b
+    Examples:
+      smartpubsub pipeline workload --events records --nodes 100 --out w
+      smartpubsub pipeline workload --from my.jsonl --out w
+      smartpubsub pipeline workload --from w --to again.jsonl.gz
+      smartpubsub pipeline workload --published reddit-2007 --out w --json
+    """
+    check_usage(**chosen)
+    check_inputs(spark, chosen)
+    if chosen["file"]:
+        check_new_file(Path(chosen["file"]))
+    with spark.session("workload") as session:
+        from smartpubsub.pipeline.summary import Summary
+
+        make = from_records if chosen["events"] else from_workload
+        made = make(session, chosen)
+        summary = Summary(
+            stage="workload",
+            rows_in=made.rows_in,
+            rows_out=made.rows_out,
+            seconds=spark.seconds(),
+            more={"left_out": made.left_out} if chosen["events"] else {},
+        )
+    if made.left_out:
+        complain(
+            f"{made.left_out:,} of {made.rows_in['records']:,} records have neither topics nor"
+            " numbers and are left out; smartpubsub pipeline classify gives topics to texts"
+        )
+    spark.show(summary)
+
+
+def check_usage(**chosen: Any) -> None:
+    """Raise a usage error where options do not go together."""
+    sources = [name for name in ("events", "given", "published") if chosen[name]]
+    if len(sources) != 1:
+        raise click.UsageError("give one of --events, --from and --published")
+    if not (chosen["out"] or chosen["file"]):
+        raise click.UsageError("give --out for tables or --to for a file, or both")
+    if chosen["events"] and not chosen["nodes"] and chosen["by"] != "tables":
+        raise click.UsageError("--events needs --nodes")
+    if chosen["given"] and chosen["nodes"]:
+        raise click.UsageError("--nodes has no meaning beside --from, which names its nodes")
+    has_tables = bool(chosen["publishers"]), bool(chosen["subscriptions"])
+    if chosen["by"] == "tables" and not all(has_tables):
+        raise click.UsageError("--by tables needs --publishers and --subscriptions")
+    if chosen["by"] != "tables" and any(has_tables):
+        raise click.UsageError("--publishers and --subscriptions go with --by tables")
+
+
+def check_inputs(spark: SparkOptions, chosen: dict[str, Any]) -> None:
+    """Raise an error if something that is to be read is not there."""
+    kinds = {
+        "events": "a table of records",
+        "publishers": "a table of publishers",
+        "subscriptions": "a table of subscriptions",
+        "given": "a workload file, or a folder with the tables of a workload",
+    }
+    for name, what in kinds.items():
+        if chosen[name]:
+            spark.check_inputs(what, chosen[name])
+
+
+class Made(NamedTuple):
+    """How many rows were read and written, by table, and how many records were left out."""
+
+    rows_in: dict[str, int]
+    rows_out: dict[str, int]
+    left_out: int = 0
+
+
+def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
+    """Make tables or a file of a workload that is there already."""
+    with needing_spark():
+        from smartpubsub.pipeline import workload_folders as folders
+        from smartpubsub.pipeline.published import published_workload
+    from smartpubsub.workloads import read_workload, write_workload
+    from smartpubsub.workloads.actions import Publish, Subscribe
+
+    if chosen["out"]:
+        folders.check_workload_output(session, chosen["out"])
+    if chosen["published"]:
+        workload = published_workload(
+            chosen["published"], nodes=chosen["nodes"], seed=chosen["seed"]
+        )
+    elif Path(chosen["given"]).is_file():
+        workload = read_workload(Path(chosen["given"]))
+    else:
+        workload = folders.read_workload_folder(session, chosen["given"])
+    if chosen["out"]:
+        folders.write_workload_folder(session, workload, chosen["out"])
+    if chosen["file"]:
+        write_workload(workload, Path(chosen["file"]))
+    actions = workload.actions()
+    counts = {
+        "events": sum(isinstance(action, Publish) for action in actions),
+        "subscriptions": sum(isinstance(action, Subscribe) for action in actions),
+    }
+    return Made({"actions": len(actions)}, counts)
+
+
+def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
+    """Make tables or a file of records that were ingested."""
+    from smartpubsub.pipeline import workload_folders as folders
+    from smartpubsub.pipeline.assign import publishable
+    from smartpubsub.pipeline.errors import PipelineError
+    from smartpubsub.pipeline.schemas import EVENTS, NODES, RECORDS, SUBSCRIPTIONS
+    from smartpubsub.pipeline.tables import read_table, write_table
+    from smartpubsub.pipeline.workload_tables import workload_of
+    from smartpubsub.workloads import write_workload
+
+    given = read_table(session, chosen["events"], RECORDS)
+    records = publishable(given)
+    total = given.count()
+    left_out = total - records.count()
+    if left_out and left_out == total:
+        raise PipelineError(
+            f"{chosen['events']}: no record has a topic or a number; give topics to texts with"
+            " smartpubsub pipeline classify first"
+        )
+    if chosen["out"]:
+        folders.check_workload_output(session, chosen["out"])
+    assigned = assign(session, records, chosen)
+    made = ((EVENTS, assigned.events), (SUBSCRIPTIONS, assigned.subscriptions))
+    if chosen["out"]:
+        for table, frame in (*made, (NODES, assigned.nodes)):
+            write_table(frame, folders.folder_of(chosen["out"], table), table)
+    if chosen["file"]:
+        tables = {table.name: folders.collected(frame) for table, frame in made}
+        tables[NODES.name] = folders.collected(assigned.nodes)
+        write_workload(workload_of(tables), Path(chosen["file"]))
+    counts = {table.name: frame.count() for table, frame in made}
+    return Made({"records": total}, counts, left_out)
+
+
+def assign(session: SparkSession, records: Any, chosen: dict[str, Any]) -> Assigned:
+    """The tables of a workload, made in the way that was asked for."""
+    from smartpubsub.pipeline import assign as ways
+    from smartpubsub.pipeline.schemas import PUBLISHERS, SUBSCRIPTIONS
+    from smartpubsub.pipeline.tables import read_table
+
+    assignment = ways.Assignment(
+        nodes=chosen["nodes"] or 1,
+        pace_us=round(chosen["pace_ms"] * 1000),
+        subscriptions_per_node=chosen["subscriptions_per_node"],
+        seed=chosen["seed"],
+    )
+    if chosen["by"] == "data":
+        return ways.from_data(records, assignment)
+    if chosen["by"] == "power-law":
+        return ways.by_power_law(records, assignment)
+    publishers = read_table(session, chosen["publishers"], PUBLISHERS)
+    columns = ["node", "predicate", "topics", "ranges"]
+    subscriptions = read_table(session, chosen["subscriptions"], SUBSCRIPTIONS, columns)
+    return ways.from_tables(records, publishers, subscriptions, assignment)

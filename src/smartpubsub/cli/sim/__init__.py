@@ -1,0 +1,1 @@
+"""smartpubsub sim and its commands."""

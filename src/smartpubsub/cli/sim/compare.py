@@ -1,0 +1,163 @@
+"""smartpubsub sim compare."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.cli.sim.protocols import known_protocol
+from smartpubsub.cli.sim.text import percent, table
+from smartpubsub.sim.experiments.comparison import compared
+from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, SimOptions
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
+from smartpubsub.sim.judging import result as results
+
+HEAD = (
+    "protocol",
+    "variant",
+    "expected",
+    "coverage",
+    "missing",
+    "duplicates",
+    "mean ms",
+    "p99 ms",
+    "hops",
+    "messages",
+    "bytes",
+    "per delivery",
+    "for nothing",
+)
+
+
+@click.command()
+@click.option(
+    "--protocol",
+    "protocols",
+    multiple=True,
+    callback=known_protocol,
+    metavar=f"[{'|'.join(STACKS)}]",
+    help="A protocol to compare; may be given again.  [default: all; those that know"
+    " topics only in the scenario reddit]",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    type=click.Choice(VARIANTS),
+    help="A variant to compare, of protocols that have them; may be given again.  [default: all]",
+)
+@sim_options
+@json_option
+@click.pass_context
+def compare(
+    context: click.Context,
+    /,
+    options: SimOptions,
+    *,
+    protocols: tuple[str, ...],
+    variants: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run several protocols in the same world, side by side.
+
+    Takes the options of `sim run`; seed, workload and faults are the same for all. What is expected
+    may still differ: a subscription counts from when its protocol has acknowledged it. The columns
+    at the end: messages for each delivery, and copies of events that came to nodes that did not
+    want them. With --json, a list of the documents of `sim run`, with these two added. The exit
+    code is 1 if something happened in one of the runs that must not.
+
+    If one of the protocols knows topics only, as pulsarcast does, all of them run the scenario with
+    topics in the place of predicates, and a note says so.
+
+    \b
+    Examples:
+      smartpubsub sim compare --scenario normal --nodes 100
+      smartpubsub sim compare --protocol floodsub --protocol gossipsub --loss 0.05 --json
+    """
+    usual = usual_protocols(options)
+    if not protocols:
+        tell_who_is_left_out([name for name in STACKS if name not in usual])
+    chosen = choices(protocols or usual, variants or VARIANTS)
+    workload = options.load([protocol for protocol, _ in chosen])
+    tell_of_topics([protocol for protocol, _ in chosen], options)
+    documents: list[dict[str, Any]] = []
+    for protocol, variant in chosen:
+        with StderrProgress(f"{protocol}, ") as progress:
+            experiment = options.experiment(protocol, variant, workload, progress=progress)
+            result = results.run(experiment, options.scenario_name)
+        documents.append(compared(result))
+        if experiment.was_interrupted:
+            break
+    if as_json:
+        print_json(documents)
+    else:
+        click.echo(table(HEAD, [cells(document) for document in documents], left=2))
+    broken = [document for document in documents if document["violations"]]
+    for document in broken:
+        names = " ".join(filter(None, (document["protocol"], document["variant"])))
+        click.echo(f"{names}: {len(document['violations']):,} violations", err=True)
+    if documents[-1]["interrupted"]:
+        context.exit(INTERRUPTED)
+    if broken:
+        context.exit(FAILURE)
+
+
+def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
+    """Say so if the sake of one protocol has changed what happens for all of them."""
+    knowing = [name for name in dict.fromkeys(protocols) if STACKS[name].has_topics]
+    is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
+    if knowing and is_changed:
+        click.echo(
+            f"note: {' and '.join(knowing)} knows topics only, so in this run all protocols get the"
+            f" scenario {options.scenario_name} with topics in the place of predicates",
+            err=True,
+        )
+
+
+def tell_who_is_left_out(protocols: Sequence[str]) -> None:
+    """Say so if not all protocols are compared although nobody has chosen any."""
+    for name in protocols:
+        click.echo(
+            f"note: {name} knows topics only and is left out; to compare it too, name it and"
+            f" others with --protocol, or take the scenario {TOPICS_SCENARIO}",
+            err=True,
+        )
+
+
+def usual_protocols(options: SimOptions) -> tuple[str, ...]:
+    """All that can do what is to happen as it is: some know topics only."""
+    has_topics = options.scenario_name == TOPICS_SCENARIO
+    return tuple(name for name, stack in STACKS.items() if has_topics or not stack.has_topics)
+
+
+def choices(protocols: Sequence[str], variants: Sequence[str]) -> list[tuple[str, str]]:
+    """What to run: each protocol, in all variants if it has any."""
+    return [
+        (protocol, variant)
+        for protocol in dict.fromkeys(protocols)
+        for variant in (dict.fromkeys(variants) if STACKS[protocol].has_variants else VARIANTS[-1:])
+    ]
+
+
+def cells(document: dict[str, Any]) -> list[str]:
+    """A result as a row of the table."""
+    per_delivery = document["messages_per_delivery"]
+    return [
+        document["protocol"],
+        "(interrupted)" if document["interrupted"] else document["variant"] or "",
+        f"{document['expected']:,}",
+        percent(document["coverage_injected"]) if document["expected"] else "-",
+        f"{document['missing']:,}",
+        f"{document['app_duplicates']:,}",
+        f"{document['latency_ms']['mean']:,.1f}",
+        f"{document['latency_ms']['p99']:,.1f}",
+        f"{document['hops']['mean']:.2f}",
+        f"{document['messages']:,}",
+        f"{document['bytes']:,}",
+        "" if per_delivery is None else f"{per_delivery:,.1f}",
+        f"{document['carried_for_nothing']:,}",
+    ]

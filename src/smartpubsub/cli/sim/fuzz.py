@@ -1,0 +1,110 @@
+"""smartpubsub sim fuzz."""
+
+import sys
+
+import click
+
+from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sim.protocols import known_protocol
+from smartpubsub.cli.sim.text import violation_lines
+from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
+from smartpubsub.sim.experiments import fuzz as fuzzing
+from smartpubsub.sim.experiments.fuzz import Failure, Report
+from smartpubsub.sim.experiments.stacks import STACKS
+
+TELL_EVERY_RUNS = 50
+
+
+@click.command()
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="How many worlds to try.",
+)
+@click.option(
+    "--time",
+    "time_s_max",
+    type=FiniteRange(0, SECONDS_MAX),
+    help="Stop after so many seconds, even if there are runs left.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of the first world; the others have the numbers that follow.",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    multiple=True,
+    callback=known_protocol,
+    metavar=f"[{'|'.join(STACKS)}]",
+    help="A protocol to run; may be given again.  [default: all]",
+)
+@json_option
+@click.pass_context
+def fuzz(
+    context: click.Context,
+    /,
+    *,
+    runs: int,
+    time_s_max: float | None,
+    seed: int,
+    protocols: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Look for violations in worlds that chance has made.
+
+    Draws networks that delay, lose, repeat and reorder, nodes that crash, pause, are cut off and
+    join, settings, and workloads; and checks in each what must always hold. In some worlds messages
+    are written and read as on a real connection. For what it finds it prints the command that shows
+    it again. The exit code is 1 if it finds something.
+
+    \b
+    Examples:
+      smartpubsub sim fuzz
+      smartpubsub sim fuzz --time 600 --runs 100000 --protocol gossipsub
+      smartpubsub sim fuzz --runs 1000 --seed 5000 --json
+    """
+    known_failures = 0
+
+    def tell(report: Report) -> None:
+        nonlocal known_failures
+        for failure in report.failures[known_failures:]:
+            show(failure)
+        known_failures = len(report.failures)
+        show_progress(report, runs)
+
+    report = fuzzing.fuzz(seed, runs, protocols or [*STACKS], time_s_max=time_s_max, told=tell)
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    if as_json:
+        print_json(report.document())
+    else:
+        click.echo(
+            f"{report.runs:,} runs from seed {seed} in {report.wall_s:,.1f} s:"
+            f" {len(report.failures):,} with violations"
+        )
+    if report.was_interrupted:
+        context.exit(INTERRUPTED)
+    if report.failures:
+        context.exit(FAILURE)
+
+
+def show(failure: Failure) -> None:
+    """Say what was found, and how to see it again."""
+    lines = [f"seed {failure.seed}, {failure.protocol}", *violation_lines(failure.violations)]
+    click.echo("\n".join([*lines, f"again: {failure.command}"]), err=True)
+
+
+def show_progress(report: Report, runs: int) -> None:
+    """Say how far it has got: all the time on a terminal, elsewhere now and then."""
+    line = f"{report.runs:,} of {runs:,} runs, {len(report.failures):,} with violations"
+    if sys.stderr.isatty():
+        click.echo(f"\r{line}", err=True, nl=False)
+    elif report.runs % TELL_EVERY_RUNS == 0:
+        click.echo(line, err=True)

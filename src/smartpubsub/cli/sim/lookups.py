@@ -1,0 +1,95 @@
+"""smartpubsub sim lookups."""
+
+from collections.abc import Callable, Mapping
+from math import isnan
+from pathlib import Path
+
+import click
+
+from smartpubsub.cli.output import ChartPath, json_option, print_json
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.sim.experiments.lookups import Result, run
+
+NODES_MIN = 2
+
+
+@click.command()
+@click.option(
+    "--nodes",
+    type=click.IntRange(NODES_MIN, 1_000_000),
+    default=1000,
+    show_default=True,
+    help="How many nodes the overlay has.",
+)
+@click.option(
+    "--dead",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="The share of nodes that die, unnoticed, before the lookups.",
+)
+@click.option(
+    "--lookups",
+    "lookup_count",
+    type=click.IntRange(1, 10_000_000),
+    default=1000,
+    show_default=True,
+    help="How many names are looked up, and at most 1000 values.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulated world.")
+@click.option(
+    "--plot",
+    type=ChartPath(),
+    help="Write a chart (PNG or SVG) of hops over networks of up to so many nodes.",
+)
+@json_option
+def lookups(
+    nodes: int, dead: float, lookup_count: int, seed: int, plot: Path | None, as_json: bool
+) -> None:
+    """Look for nodes and values in a simulated overlay.
+
+    Builds a Kademlia network, stores values in it, lets some nodes die without anybody noticing,
+    and compares what lookups find with what is really there.
+
+    \b
+    Examples:
+      smartpubsub sim lookups --nodes 200 --dead 0.1
+      smartpubsub sim lookups --nodes 1000 --dead 0.1 --lookups 10000 --seed 7 --json
+      smartpubsub sim lookups --nodes 10000 --plot hops.svg
+    """
+    if isnan(dead) or round(dead * nodes) >= nodes:
+        raise click.BadParameter("somebody has to be left to look", param_hint="--dead")
+    if plot:
+        plot_hops = chart_function()
+    result = run(nodes, dead, lookup_count, seed, tell)
+    if plot:
+        smaller = {size: run(size, dead, lookup_count, seed, tell) for size in sizes_below(nodes)}
+        plot_hops({**smaller, nodes: result}, plot)
+    document = result.document()
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"closest node found  {result.closest_found:,} of {result.lookups:,} lookups")
+    click.echo(f"values found        {result.values_found:,} of {result.values_stored:,} stored")
+    hops = result.hop_figures()
+    click.echo(f"hops                mean {hops['mean']}, p99 {hops['p99']}, max {hops['max']}")
+
+
+def tell(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def sizes_below(nodes: int) -> list[int]:
+    """Smaller networks to compare with, each about three times the last."""
+    return [size for size in (30, 100, 300, 1_000, 3_000, 10_000, 30_000) if size < nodes]
+
+
+def chart_function() -> Callable[[Mapping[int, Result], Path], None]:
+    """What draws the chart, which needs a library that is not always there."""
+    try:
+        from smartpubsub.reports.hops_chart import plot_hops
+    except ModuleNotFoundError as error:
+        raise SmartPubSubError(
+            f"the chart needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
+        ) from None
+    return plot_hops

@@ -1,0 +1,72 @@
+"""What a run shows on a terminal while it goes on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+import click
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.experiments.running import Progress, Watched
+
+SHOW_EVERY_S = 0.2
+TELL_EVERY_S = 30.0
+"""Where nobody watches, a log gets a line now and then."""
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class StderrProgress(Progress):
+    """One line on a terminal that changes; elsewhere a line from time to time.
+
+    It is a context manager, so that the line is gone when the run is over.
+    """
+
+    def __init__(
+        self, title: str = "", *, passed: str = "simulated", tells_stages: bool = False
+    ) -> None:
+        self._title = title
+        self._passed = passed
+        self._tells_stages = tells_stages
+        self._stage = ""
+        self._is_terminal = sys.stderr.isatty()
+        self._every_s = SHOW_EVERY_S if self._is_terminal else TELL_EVERY_S
+        self._shown_at = time.monotonic()
+        self._shown_messages = 0
+
+    def __enter__(self) -> StderrProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_terminal:
+            click.echo(_CLEAR_LINE, err=True, nl=False)
+
+    def say(self, stage: str) -> None:
+        """A new stage begins."""
+        self._stage = stage
+        if self._tells_stages and not self._is_terminal:
+            click.echo(f"{self._title}{stage}", err=True)
+
+    def tick(self, world: Watched) -> None:
+        """Show how far the run has got, unless that was done just now."""
+        now = time.monotonic()
+        if now - self._shown_at < self._every_s:
+            return
+        messages = world.sent_count
+        rate = (messages - self._shown_messages) / (now - self._shown_at)
+        line = (
+            f"{self._title}{self._stage}: {world.node_count:,} nodes,"
+            f" {world.now / SECOND:,.1f} s {self._passed},"
+            f" {messages:,} messages, {rate:,.0f} a second"
+        )
+        if self._is_terminal:
+            click.echo(f"{_CLEAR_LINE}{line}", err=True, nl=False)
+        else:
+            click.echo(line, err=True)
+        self._shown_at, self._shown_messages = now, messages

@@ -1,0 +1,90 @@
+"""smartpubsub sim run."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from smartpubsub.cli.again import same_again
+from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.cli.sim.protocols import (
+    note_what_did_not_happen,
+    note_what_is_ignored,
+    note_what_is_instead,
+    protocol_option,
+    variant_option,
+)
+from smartpubsub.cli.sim.text import result_text
+from smartpubsub.cli.sim.trace_options import trace_options
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging import result as results
+from smartpubsub.sim.judging.result import Result
+from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.sim.traces.trace_files import TraceFolder
+
+
+@click.command()
+@protocol_option
+@variant_option
+@sim_options
+@trace_options
+@json_option
+@click.pass_context
+def run(
+    context: click.Context,
+    /,
+    options: SimOptions,
+    *,
+    protocol: str,
+    variant: str,
+    folder: Path | None,
+    trace_format: str,
+    as_json: bool,
+) -> None:
+    """Run a protocol in a simulated world.
+
+    Builds a network, lets a scenario or a workload file happen in it, and compares what was
+    delivered with what was owed. The same options give the same result, to the byte. The exit code
+    is 1 if something happened that must not, and 130 after Ctrl-C, which ends the run early.
+
+    \b
+    Examples:
+      smartpubsub sim run --protocol floodsub
+      smartpubsub sim run --protocol gossipsub --scenario event-burst --nodes 200 --json
+      smartpubsub sim run --protocol gossipsub --workload my.jsonl --loss 0.01 --trace traces
+      smartpubsub sim run --protocol floodsub --scenario reddit --events 1000 --churn 30:5:0.2
+    """
+    note_what_is_ignored(context, protocol)
+    note_what_is_instead(protocol, options)
+    result = run_one(options, protocol, variant, folder, trace_format)
+    note_what_did_not_happen(options, result)
+    if as_json:
+        print_json(result.document())
+    else:
+        click.echo(result_text(result))
+    if result.experiment.was_interrupted:
+        context.exit(INTERRUPTED)
+    if result.violations:
+        leave_out = ("folder", "trace_format", "as_json")
+        command = same_again(context, "smartpubsub sim replay", leave_out)
+        click.echo(f"to look at the first violation: {command}", err=True)
+        context.exit(FAILURE)
+
+
+def run_one(
+    options: SimOptions, protocol: str, variant: str, folder: Path | None, trace_format: str
+) -> Result:
+    """Run an experiment, and write its trace if there is a folder for it."""
+    workload = options.load([protocol])
+    with ExitStack() as stack:
+        sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
+        trace = Trace(sink)
+        progress = stack.enter_context(StderrProgress())
+        experiment = options.experiment(protocol, variant, workload, trace=trace, progress=progress)
+        try:
+            return results.run(experiment, options.scenario_name)
+        finally:
+            trace.flush()

@@ -1,0 +1,1 @@
+"""smartpubsub sim study and its commands."""

@@ -1,0 +1,58 @@
+"""What all studies can be told, and how they show what they have found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import Field, asdict
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import click
+
+from smartpubsub.cli.main import FAILURE
+from smartpubsub.cli.output import print_json
+from smartpubsub.cli.sim.text import table
+
+NODES_MIN = 10
+NODES_MAX = 100_000
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+seed_option = click.option(
+    "--seed", type=int, default=1, show_default=True, help="Seed of the simulated worlds."
+)
+
+
+class Finding(Protocol):
+    """A row of what a study has found, which is a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def violations(self) -> int:
+        """How much happened in its run that must not."""
+        ...
+
+
+def nodes_option(default: int) -> Callable[[Decorated], Decorated]:
+    """How many nodes there are, by default as many as a study needs to show something."""
+    return click.option(
+        "--nodes",
+        type=click.IntRange(NODES_MIN, NODES_MAX),
+        default=default,
+        show_default=True,
+        help="How many nodes there are.",
+    )
+
+
+def show(
+    found: Sequence[Finding], head: Sequence[str], rows: Sequence[Sequence[str]], *, as_json: bool
+) -> None:
+    """Print what was found; the exit code is 1 if something happened that must not."""
+    if as_json:
+        print_json([asdict(finding) for finding in found])
+    else:
+        click.echo(table(head, rows))
+    violations = max(finding.violations for finding in found)
+    if violations:
+        click.echo(f"up to {violations:,} violations in a run", err=True)
+        click.get_current_context().exit(FAILURE)

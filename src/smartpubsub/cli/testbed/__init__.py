@@ -1,0 +1,1 @@
+"""smartpubsub testbed and its commands."""

@@ -1,0 +1,19 @@
+"""smartpubsub testbed."""
+
+import click
+
+from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+
+COMMANDS = {
+    "run": LazyCommand("smartpubsub.cli.testbed.run:run", "Run a protocol on real nodes."),
+}
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
+def testbed() -> None:
+    """Run the protocols on real nodes of this machine.
+
+    \b
+    Example:
+      smartpubsub testbed run --protocol scoutsubs --scenario fault --nodes 20
+    """

@@ -1,0 +1,118 @@
+"""smartpubsub testbed run."""
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.cli.sim.protocols import (
+    note_what_is_ignored,
+    note_what_is_instead,
+    protocol_option,
+    variant_option,
+)
+from smartpubsub.cli.sim.trace_options import trace_options
+from smartpubsub.cli.testbed.text import result_text
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging.result import Result
+from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.sim.traces.trace_files import TraceFolder
+from smartpubsub.testbed import result as results
+from smartpubsub.testbed.placed import peer_of
+from smartpubsub.testbed.run import Layout, RealRun
+
+NODES_MAX = 500
+"""More than that, each with its connections, are more than a machine can bear."""
+WORKERS_MAX = 64
+
+
+@click.command()
+@protocol_option
+@variant_option
+@sim_options
+@click.option(
+    "--workers",
+    type=click.IntRange(1, WORKERS_MAX),
+    help="How many processes share the nodes that do not crash.  [default: one for each core]",
+)
+@click.option("--isolate", is_flag=True, help="Give each node a process for itself.")
+@click.option(
+    "--simulate/--no-simulate",
+    default=True,
+    show_default=True,
+    help="Whether to run the same in the simulated world afterwards, to compare.",
+)
+@trace_options
+@json_option
+@click.pass_context
+def run(
+    context: click.Context,
+    /,
+    options: SimOptions,
+    *,
+    protocol: str,
+    variant: str,
+    workers: int | None,
+    isolate: bool,
+    simulate: bool,
+    folder: Path | None,
+    trace_format: str,
+    as_json: bool,
+) -> None:
+    """Run a protocol on real nodes.
+
+    Starts nodes in a few processes of this machine, connects them by TCP with the latency, loss and
+    bandwidth that is asked for, lets a scenario or a workload file happen, and compares what was
+    delivered with what was owed. Nodes crash by being killed. The exit code is 1 if something
+    happened that must not, and 130 after Ctrl-C, which ends the run early.
+
+    \b
+    Examples:
+      smartpubsub testbed run --protocol scoutsubs --nodes 20
+      smartpubsub testbed run --protocol scoutsubs --scenario fault --crash mid --json
+      smartpubsub testbed run --protocol gossipsub --workload my.jsonl --isolate --trace traces
+    """
+    note_what_is_ignored(context, protocol)
+    note_what_is_instead(protocol, options)
+    layout = Layout(workers=workers or os.cpu_count() or 1, isolate=isolate)
+    workload = options.load([protocol], peer_of)
+    chosen = options.run_options(protocol, variant, workload)
+    if chosen.nodes > NODES_MAX:
+        raise click.BadParameter(
+            f"{chosen.nodes:,} real nodes are too many; at most {NODES_MAX} are possible,"
+            " and more in the simulator",
+            param_hint="--nodes",
+        )
+    peers = tuple(peer_of(options.seed, node) for node in range(chosen.nodes))
+    chosen = replace(chosen, peers=peers)
+    faults = options.fault_plan(workload, chosen.nodes)
+    with ExitStack() as stack:
+        sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
+        trace = Trace(sink)
+        shown = stack.enter_context(StderrProgress("real, ", passed="passed", tells_stages=True))
+        real = RealRun(chosen, workload, faults, layout=layout, trace=trace, progress=shown)
+        shown = stack.enter_context(StderrProgress("simulated, ", tells_stages=True))
+        twin = Experiment(chosen, workload, faults, progress=shown) if simulate else None
+        try:
+            result = results.run(real, options.scenario_name, twin)
+        finally:
+            trace.flush()
+    _tell(context, result, as_json=as_json)
+
+
+def _tell(context: click.Context, result: Result, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result.document())
+    else:
+        click.echo(result_text(result))
+    if result.experiment.was_interrupted:
+        context.exit(INTERRUPTED)
+    if result.violations:
+        context.exit(FAILURE)

@@ -1,0 +1,1 @@
+"""smartpubsub topic and its commands."""

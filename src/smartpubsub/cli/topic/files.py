@@ -1,0 +1,90 @@
+"""smartpubsub topic export and import."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import click
+
+from smartpubsub.cli.main import FAILURE
+from smartpubsub.cli.node.options import data_option, running_node
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.cli.topic.rules import topic_argument
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.protocols.car import CarError, read_car
+
+BATCH_BYTES = 1 << 20
+"""How much is handed to the node at once."""
+
+
+@click.command()
+@topic_argument
+@click.argument("file", type=click.Path(path_type=Path))
+@data_option
+@json_option
+def export(topic: str, file: Path, data: str | None, as_json: bool) -> None:
+    """Write all of a topic to a CAR file.
+
+    The file has the topic's versions, its meta topic and all events, each under its content id, and
+    is read by other IPLD tools. Its roots are the topic and the newest events. What could not be
+    had is said, and with --json named in "gaps".
+
+    \b
+    Example:
+      smartpubsub topic export bafyrei… news.car
+    """
+    with running_node(data) as node:
+        done = node.ask("topic-export", topic=topic, file=str(file.absolute()))
+    tell_gaps(done["gaps"])
+    if as_json:
+        print_json(done | {"file": str(file)})
+    else:
+        click.echo(f"{done['blocks']:,} blocks in {file}")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@data_option
+@json_option
+@click.pass_context
+def import_(context: click.Context, /, *, file: Path, data: str | None, as_json: bool) -> None:
+    """Have the node keep what is in a CAR file.
+
+    Every block is checked as if it had come from somebody else. The topics in it are pinned: the
+    node keeps them whole. The exit code is 1 if some blocks were refused.
+
+    \b
+    Example:
+      smartpubsub topic import news.car
+    """
+    good = count = 0
+    try:
+        with file.open("rb") as opened, running_node(data) as node:
+            _, blocks = read_car(opened)
+            batch: list[str] = []
+            size = 0
+            for block in blocks:
+                batch.append(base64.b64encode(block).decode())
+                size += len(block)
+                count += 1
+                if size >= BATCH_BYTES:
+                    good += node.ask("topic-import", blocks=batch)["blocks"]
+                    batch, size = [], 0
+            if batch:
+                good += node.ask("topic-import", blocks=batch)["blocks"]
+    except CarError as error:
+        raise SmartPubSubError(f"{file}: {error}") from None
+    except OSError as error:
+        raise SmartPubSubError(f"{file}: {error.strerror}; name a file that can be read") from None
+    if as_json:
+        print_json({"file": str(file), "blocks": count, "kept": good})
+    else:
+        click.echo(f"{good:,} of {count:,} blocks are kept")
+    if good < count:
+        click.echo(
+            f"{count - good:,} blocks were refused; smartpubsub node info --metrics counts why",
+            err=True,
+        )
+        context.exit(FAILURE)

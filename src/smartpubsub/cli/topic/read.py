@@ -1,0 +1,121 @@
+"""smartpubsub topic subscribe and history."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from smartpubsub.cli.node.options import data_option, print_json_line, running_node
+from smartpubsub.cli.output import json_option
+from smartpubsub.cli.past_options import last_option, past_fields, since_option
+from smartpubsub.cli.sub import json_payload, printable, tell_dropped, tell_number
+from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.cli.topic.rules import topic_argument
+from smartpubsub.protocols.blocks import cid_from_text
+
+_since_option = since_option(cid_from_text, "content id", "topic history")
+
+
+@click.command()
+@topic_argument
+@_since_option
+@last_option
+@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@click.option("--keep", is_flag=True, help="Leave the subscription when the command ends.")
+@data_option
+@json_option
+def subscribe(
+    topic: str,
+    since: str | None,
+    last: int | None,
+    limit: int | None,
+    keep: bool,
+    data: str | None,
+    as_json: bool,
+) -> None:
+    """Print a topic's events as they come.
+
+    With --since or --last those of the past come first, and each event comes once; if some of them
+    could not be had, that is said. With --json each event is a document in a line of its own, and
+    so is what is known to be missing, "gaps", before them. The subscription ends with the command,
+    unless it is to be kept: then its number is printed first, it goes on when the node is started
+    again, its events wait for the next subscribe --keep to the same topic, which begins with them,
+    and unsub ends it.
+
+    \b
+    Examples:
+      smartpubsub topic subscribe bafyrei…
+      smartpubsub topic subscribe bafyrei… --last 10 --limit 20 --json
+      smartpubsub topic subscribe bafyrei… --keep
+    """
+    fields = {"topic": topic, **past_fields(since, last)}
+    if limit is not None:
+        fields["limit"] = limit
+    with running_node(data) as node:
+        begun, events = node.stream("topic-subscribe", {**fields, "keep": keep})
+        number = begun["subscription"]
+        if keep:
+            tell_number(number, as_json)
+        click.echo(f"subscribed to {topic}", err=True)
+        _show_gaps(begun["gaps"], as_json)
+        if keep:
+            with node.taking(number, events) as taken:
+                _show_all(taken, as_json)
+        else:
+            _show_all(events, as_json)
+
+
+@click.command()
+@topic_argument
+@_since_option
+@last_option
+@data_option
+@json_option
+def history(
+    topic: str, since: str | None, last: int | None, data: str | None, as_json: bool
+) -> None:
+    """Print a topic's events so far.
+
+    It is put together from all who keep the topic. What could not be had is said: events that were
+    not found, or that are kept no more. With --json each event is a document in a line of its own,
+    and so is what is known to be missing, "gaps", before them.
+
+    \b
+    Examples:
+      smartpubsub topic history bafyrei…
+      smartpubsub topic history bafyrei… --since 2026-01-31 --json
+    """
+    with running_node(data) as node:
+        begun, events = node.stream("topic-history", {"topic": topic, **past_fields(since, last)})
+        _show_gaps(begun["gaps"], as_json)
+        count = _show_all(events, as_json)
+    if not count:
+        since_or_all = "" if since is None else f" since {since}"
+        click.echo(f"the topic has no events{since_or_all}", err=True)
+
+
+def _show_gaps(gaps: dict[str, Any] | None, as_json: bool) -> None:
+    """Say what of history could not be had; what is known to be missing in a document too."""
+    tell_gaps(gaps)
+    if as_json and gaps is not None and (gaps["missing"] or gaps["let_go"]):
+        print_json_line({"gaps": gaps})
+
+
+def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> int:
+    """Print events as they come; how many there were."""
+    dropped = count = 0
+    for line in events:
+        count += 1
+        if line["dropped"] > dropped:
+            tell_dropped(line["dropped"] - dropped)
+            dropped = line["dropped"]
+        event = line["event"]
+        payload = base64.b64decode(event.pop("payload"))
+        if as_json:
+            print_json_line(event | json_payload(payload))
+        else:
+            click.echo(f"{event['created']}  {event['author'][-8:]}  {printable(payload)}".rstrip())
+    return count

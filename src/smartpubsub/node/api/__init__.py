@@ -1,0 +1,1 @@
+"""What applications use: a node with its subscriptions, topics and groups."""

@@ -1,0 +1,367 @@
+"""What a node does with groups: its own, and those that it is in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
+from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
+from smartpubsub.node.api.publishing import Publishing
+from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.subscribing import Subscribing
+from smartpubsub.node.engine import Engine
+from smartpubsub.node.errors import EventRefusedError, LimitError, NodeError, NotOwnerError
+from smartpubsub.node.identity import peer_text
+from smartpubsub.node.transport.contacts import contact_of, text_of
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.group import Contract, everybody_may
+from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice, Request
+from smartpubsub.protocols.fastdelivery.told import (
+    GroupOpened,
+    GroupRefused,
+    JoinRefused,
+    NotAdvertised,
+    NotInForce,
+    Overloaded,
+    SearchResult,
+)
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Subscription as Wanted
+from smartpubsub.protocols.pubsub import SubscriptionState
+from smartpubsub.seam import Effect
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JoinRequest:
+    """What somebody who wants to join says of itself; it has signed it."""
+
+    peer_id: str
+    predicates: tuple[Predicate, ...]
+    region: str
+    capacity: int
+    signature: bytes
+
+    @classmethod
+    def of(cls, request: Request) -> JoinRequest:
+        """A request as applications see it."""
+        peer = peer_text(request.contact.peer)
+        return cls(peer, request.predicates, request.region, request.capacity, request.signature)
+
+
+Accept: TypeAlias = Callable[[JoinRequest], bool | str]
+"""Whether somebody may join; a text says why not."""
+
+
+@dataclass(frozen=True)
+class FoundGroup:
+    """A group that a search has found."""
+
+    owner: str
+    """Where its owner is, or its peer id alone."""
+    predicate: Predicate
+
+    @classmethod
+    def of(cls, notice: Notice) -> FoundGroup:
+        """What a notice says."""
+        contact = notice.contact
+        return cls(text_of(contact.peer, *contact.addresses[:1]), notice.predicate)
+
+
+@dataclass(frozen=True)
+class KnownGroup:
+    """A group that a node owns, or is in."""
+
+    predicate: Predicate
+    owner: str
+    is_own: bool
+    is_private: bool = False
+    is_advertised: bool = False
+    member_count: int = 0
+    """The last three are known to the owner only."""
+
+
+class Membership(Subscription):
+    """A subscription by way of one group."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        group: GroupId,
+        owner: str,
+        wanted: Predicate,
+        *,
+        invitation: bytes,
+        beside: Subscription | None,
+        deadline_s: float,
+        buffer_count_max: int,
+        overflow: Overflow,
+    ) -> None:
+        super().__init__(groups, wanted, buffer_count_max=buffer_count_max, overflow=overflow)
+        self.group = group
+        self.owner = owner
+        self.invitation = invitation
+        self.beside = beside
+        self.deadline_s = deadline_s
+        """How long the owner's answer is waited for."""
+
+    def put(self, event: Event) -> None:
+        """An event has come; if another subscription is to have it, that takes it, once."""
+        if self.beside is not None:
+            self.beside.put(event)
+        else:
+            super().put(event)
+
+
+class Groups:
+    """The groups of a node, its own and those that it is in."""
+
+    def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
+        self._engine = engine
+        self._subscribing = subscribing
+        self._publishing = publishing
+        self._memberships: dict[int, Membership] = {}
+        self._found: dict[int, tuple[Notice, ...]] = {}
+        self._last_search = 0
+        engine.on_deliver.append(self._on_deliver)
+
+    # --- owning ---
+
+    async def create(
+        self, predicate: Predicate, *, advertised: bool, private: bool, accept: Accept | None
+    ) -> None:
+        """Own a group, and wait until its events can go out."""
+        fast = self._engine.fast
+        contract = everybody_may if accept is None else _contract(accept)
+        call = Call()
+
+        def create(now: int) -> tuple[None, list[Effect]]:
+            self._engine.calls.expect("group", predicate, call)
+            effects = fast.create_group(
+                predicate,
+                now,
+                is_advertised=advertised,
+                is_private=private,
+                contract=contract,
+            )
+            return None, effects
+
+        with call.limited(f"the group {predicate}", ACKNOWLEDGE_S_MAX):
+            await self._engine.host.call(create)
+            await call.done.wait()
+
+    async def advertise(self, predicate: Predicate) -> None:
+        """Put a group of this node's on the boards."""
+        group = self._engine.fast.office.owning.groups.get(predicate)
+        if group is None:
+            raise NotOwnerError(f"this node owns no group {predicate}; create it first")
+        if group.is_private:
+            raise NodeError(f"the group {predicate} is private; who is to join it is invited")
+
+        def advertise(now: int) -> list[Effect]:
+            return self._engine.fast.advertise(predicate, now)
+
+        await self._engine.host.do(advertise)
+
+    def invite(self, predicate: Predicate, peer: str) -> bytes:
+        """An invitation for a peer to a private group of this node's."""
+        group = self._engine.fast.office.owning.groups.get(predicate)
+        if group is None:
+            raise NotOwnerError(f"this node owns no group {predicate}; only its owner invites")
+        if not group.is_private:
+            raise NodeError(
+                f"the group {predicate} is not private: whoever knows its owner joins it without"
+                " an invitation; to choose who may, create one that is private"
+            )
+        return self._engine.fast.invite(predicate, contact_of(peer).peer)
+
+    async def publish(
+        self,
+        group: Predicate,
+        event: Predicate,
+        payload: bytes,
+        wait: Wait,
+        deadline_s: float,
+        *,
+        everywhere: bool,
+    ) -> Receipt:
+        """Publish in a group of this node's, and everywhere else if that is wanted."""
+        core, fast = self._engine.core, self._engine.fast
+
+        def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
+            publication = core.new_event(event, payload, now)
+            effects = fast.publish_in(group, publication, now, wants_all=wants_all)
+            is_owner = group in fast.office.owning.groups and group.matches(event)
+            if everywhere and is_owner and core.pubsub is not fast:
+                effects += core.pubsub.publish(publication, now)
+            return publication.id, effects
+
+        return await self._publishing.send(event, payload, wait, deadline_s, send)
+
+    def known(self) -> list[KnownGroup]:
+        """The groups that the node owns, and those that it is in, each once."""
+        own = peer_text(self._engine.host.own.peer)
+        owned = [
+            KnownGroup(
+                group.predicate,
+                own,
+                is_own=True,
+                is_private=group.is_private,
+                is_advertised=group.is_advertised,
+                member_count=len(group.requests),
+            )
+            for group in self._engine.fast.office.owning.groups.values()
+        ]
+        joined = dict.fromkeys(membership.group for membership in self._memberships.values())
+        return owned + [
+            KnownGroup(group.predicate, peer_text(group.owner), is_own=False) for group in joined
+        ]
+
+    # --- searching ---
+
+    async def search(self, predicate: Predicate) -> list[FoundGroup]:
+        """The groups that are advertised and have all that is searched for."""
+        call = Call()
+        self._last_search += 1
+        number = self._last_search
+
+        def search(now: int) -> tuple[None, list[Effect]]:
+            self._engine.calls.expect("search", number, call)
+            return None, self._engine.fast.search(predicate, number, now)
+
+        try:
+            with call.limited(f"the search for {predicate}", ACKNOWLEDGE_S_MAX):
+                await self._engine.host.call(search)
+                await call.done.wait()
+            return [FoundGroup.of(notice) for notice in self._found.pop(number)]
+        finally:
+            self._engine.calls.forget("search", number)
+            self._found.pop(number, None)
+
+    # --- being in groups ---
+
+    async def open(self, subscription: Subscription) -> None:
+        """Join a group, and wait until the owner has said that this node is in it."""
+        assert isinstance(subscription, Membership)
+        membership, core, fast = subscription, self._engine.core, self._engine.fast
+        call = Call()
+
+        def join(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:
+                return None, []
+            number = core.new_number()
+            membership.number = number
+            self._memberships[number] = membership
+            self._subscribing.register(number, membership)
+            self._engine.calls.expect("subscribe", number, call)
+            owner = contact_of(membership.owner)
+            wanted = Wanted(number, membership.predicate)
+            group, invitation = membership.group.predicate, membership.invitation
+            return None, fast.join_group(wanted, owner, group, now, invitation)
+
+        def late() -> str:
+            return (
+                f"the owner of the group {membership.group.predicate} has not answered within"
+                f" {membership.deadline_s:g} seconds; does its node run, and is it to be reached"
+                f" at {membership.owner}?"
+            )
+
+        if membership.beside is not None:
+            membership.beside.share()
+        try:
+            what = f"joining {membership.group.predicate}"
+            with call.limited(what, membership.deadline_s, late):
+                await self._engine.host.call(join)
+                await call.done.wait()
+        except BaseException:  # Nobody will leave what was never entered.
+            await self.end(membership)
+            raise
+
+    async def end(self, subscription: Subscription) -> None:
+        """Leave a group."""
+        number = subscription.number
+        if number is None or self._memberships.pop(number, None) is None:
+            return
+        self._subscribing.unregister(number)
+        subscription.finish()
+        self._engine.calls.forget("subscribe", number)
+        await self._engine.have_ended(lambda now: self._engine.fast.unsubscribe(number, now))
+
+    async def leave(self, group: Predicate, owner: str | None) -> int:
+        """Leave a group however often it was joined; how often that was."""
+        peer = None if owner is None else contact_of(owner).peer
+        left = [
+            membership
+            for membership in self._memberships.values()
+            if membership.group.predicate == group and peer in (None, membership.group.owner)
+        ]
+        for membership in left:
+            await self.end(membership)
+        return len(left)
+
+    def state_of(self, subscription: Subscription) -> SubscriptionState:
+        """How far joining has come."""
+        if subscription.number is None:
+            return SubscriptionState.PENDING
+        return self._engine.fast.state_of(subscription.number, self._engine.host.clock.now())
+
+    def on_room(self) -> None:
+        """Let the node go on, or stop, as there is room for what comes."""
+        self._subscribing.on_room()
+
+    def _on_deliver(self, item: object) -> None:
+        calls = self._engine.calls
+        match item:
+            case GroupOpened(group):
+                calls.acknowledge("group", group.predicate)
+            case GroupRefused(group, reason):
+                calls.refuse("group", group.predicate, reason)
+                told = {"group": group.predicate, "reason": reason}
+                _log.warning("group refused", extra={"fields": told})
+            case NotAdvertised(group, reason):
+                calls.refuse("group", group.predicate, reason)
+                told = {"group": group.predicate, "reason": reason}
+                _log.warning("group not advertised", extra={"fields": told})
+            case SearchResult(number, notices, problem):
+                self._found[number] = notices
+                if problem:
+                    calls.refuse("search", number, problem)
+                calls.acknowledge("search", number)
+            case NotInForce(subscription, reason):
+                calls.refuse("subscribe", subscription.number, reason, LimitError)
+                told = {"subscription": subscription.predicate, "reason": reason}
+                _log.warning("subscription not in force", extra={"fields": told})
+            case JoinRefused(subscription, group, reason):
+                self._on_join_refused(subscription.number, group, reason)
+                told = {"group": group.predicate, "reason": reason}
+                _log.warning("join refused", extra={"fields": told})
+            case Overloaded(group, region, served):
+                told = {"group": group.predicate, "region": region, "served": served}
+                _log.warning("nobody in a region can help", extra={"fields": told})
+
+    def _on_join_refused(self, number: int, group: GroupId, reason: str) -> None:
+        """An owner refuses; whoever searches for all groups like it goes on without this one."""
+        membership = self._memberships.get(number)
+        if membership is not None:
+            # Who is in the group already is told when it looks for the next event.
+            problem = f"the owner of the group {group.predicate} has ended the membership: {reason}"
+            membership.fail(EventRefusedError(problem))
+            self._engine.calls.refuse("subscribe", number, reason)
+
+
+def _contract(accept: Accept) -> Contract:
+    def contract(request: Request) -> str:
+        try:
+            answer = accept(JoinRequest.of(request))
+        except Exception:  # What an application does must not stop the node.
+            _log.exception("accepting a member failed")
+            return "the owner could not decide"
+        if isinstance(answer, str):
+            return answer
+        return "" if answer else "the owner does not want it"
+
+    return contract

@@ -1,0 +1,255 @@
+"""A live node, as an application uses it.
+
+    async with Node(bootstrap=[...], data="~/.smartpubsub") as node:
+        async with node.subscribe("portugal/weather/temp[20,30]") as events:
+            async for event in events: ...
+        receipt = await node.publish("portugal/weather/temp=24", b"...")
+
+It runs on trio, as libp2p does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from types import TracebackType
+
+import trio
+
+from smartpubsub.node.api.arrivals import (
+    BUFFER_COUNT_MAX,
+    Event,
+    Overflow,
+    Subscription,
+    Wish,
+    must_be_open,
+)
+from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.group import Group
+from smartpubsub.node.api.groups import FoundGroup, Groups, KnownGroup
+from smartpubsub.node.api.past import wanted_past
+from smartpubsub.node.api.publishing import Publishing, as_payload
+from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.subscribing import Subscribing
+from smartpubsub.node.api.topic import Topic
+from smartpubsub.node.api.topic_rules import RulesWanted
+from smartpubsub.node.api.topics import KnownTopic, Topics
+from smartpubsub.node.config_values import Endpoint
+from smartpubsub.node.configuration import NodeConfig, load_config
+from smartpubsub.node.control.metrics import NodeMetrics
+from smartpubsub.node.control.metrics_server import MetricsServer
+from smartpubsub.node.engine import Engine
+from smartpubsub.node.errors import LimitError
+from smartpubsub.node.identity import peer_text
+from smartpubsub.node.transport.contacts import text_of
+from smartpubsub.predicates import Predicate, as_predicate
+from smartpubsub.protocols.blocks import cid_from_text
+
+Handler = Callable[[Event], Awaitable[None]]
+
+
+class Node:
+    """A node of the network."""
+
+    def __init__(self, *, config: NodeConfig | None = None, **options: object) -> None:
+        self.config = config or load_config(options, environ={})
+        self._engine = Engine(self.config)
+        self._subscribing = Subscribing(self._engine)
+        self._publishing = Publishing(self._engine)
+        self._groups = Groups(self._engine, self._subscribing, self._publishing)
+        self._topics = Topics(self._engine, self._subscribing, self._publishing)
+        self._metrics = NodeMetrics(self._engine)
+        self.metrics_at: Endpoint | None = None
+        """Where metrics are served, while the node runs, if they are."""
+        self._life: AbstractAsyncContextManager[None]
+        self._nursery: trio.Nursery
+        self._handlers: list[tuple[Predicate, Handler]] = []
+
+    # --- running ---
+
+    async def __aenter__(self) -> Node:
+        """Start, and find the node's place in the network."""
+        self._life = self._live()
+        await self._life.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Send what is still to be sent, and end."""
+        await self._life.__aexit__(kind, error, traceback)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        async with self._engine.running(on_end=self._subscribing.finish) as nursery:
+            self._nursery = nursery
+            if self.config.metrics is not None:
+                server = MetricsServer(self.metrics)
+                self.metrics_at = await nursery.start(server.serve, self.config.metrics)
+            for predicate, handler in self._handlers:
+                nursery.start_soon(self._handle, predicate, handler)
+            try:
+                yield
+            finally:
+                self.metrics_at = None
+
+    @property
+    def peer_id(self) -> str:
+        """Who the node is, as libp2p writes it."""
+        return peer_text(self._engine.host.own.peer)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the node can be reached, each with its peer id."""
+        own = self._engine.host.own
+        return [text_of(own.peer, address) for address in own.addresses]
+
+    def peers(self) -> list[str]:
+        """The peers that the node knows."""
+        must_be_open(self._engine.is_running)
+        contacts = self._engine.core.kademlia.table.contacts()
+        return [text_of(c.peer, *c.addresses[:1]) for c in contacts]
+
+    def metrics(self) -> bytes:
+        """What the node has counted, as Prometheus reads it."""
+        must_be_open(self._engine.is_running)
+        return self._metrics.text()
+
+    # --- subscribing ---
+
+    def subscribe(
+        self,
+        predicate: Predicate | str,
+        *,
+        since: str | datetime | None = None,
+        last: int | None = None,
+        buffer_count_max: int = BUFFER_COUNT_MAX,
+        overflow: Overflow = Overflow.BLOCK,
+    ) -> Subscription:
+        """A subscription, which begins when it is entered as a context manager.
+
+        If that is wanted it begins with events of before: since an event, by its id, or a time, or
+        the last so many, in the order of their times. Each event comes once.
+        """
+        return self._subscribing.new(
+            self._read(predicate),
+            buffer_count_max=buffer_count_max,
+            overflow=overflow,
+            past=wanted_past(since, last),
+        )
+
+    def on(self, predicate: Predicate | str) -> Callable[[Handler], Handler]:
+        """Have a function called for every event that matches, one after the other."""
+
+        def decorate(handler: Handler) -> Handler:
+            wanted = self._read(predicate)
+            self._handlers.append((wanted, handler))
+            if self._engine.is_running:
+                self._nursery.start_soon(self._handle, wanted, handler)
+            return handler
+
+        return decorate
+
+    async def _handle(self, predicate: Predicate, handler: Handler) -> None:
+        async with self.subscribe(predicate) as events:
+            async for event in events:
+                await handler(event)
+
+    async def unsubscribe(self, number: int) -> None:
+        """End a subscription by its number, also one that nobody takes events of."""
+        if not await self._topics.subscribing.unsubscribe(number):
+            await self._subscribing.unsubscribe(number)
+
+    async def take_told(self, number: int, event_id: str) -> None:
+        """Have what a kept subscription to a topic was told wait no more, up to an event."""
+        await self._topics.subscribing.take_told(number, cid_from_text(event_id))
+
+    def leave(self, subscription: Subscription) -> None:
+        """Take no more events of a subscription without ending it.
+
+        They wait, the last ones of them, until a subscription to the same takes it up.
+        """
+        self._subscribing.leave(subscription)
+
+    def subscriptions(self) -> list[Wish]:
+        """The node's subscriptions, also those of before a restart that nobody has taken yet."""
+        return [*self._subscribing.all(), *self._topics.subscribing.kept()]
+
+    # --- publishing ---
+
+    async def publish(
+        self,
+        predicate: Predicate | str,
+        payload: bytes = b"",
+        *,
+        wait: Wait | str = Wait.RENDEZVOUS,
+        deadline_s: float = ACKNOWLEDGE_S_MAX,
+    ) -> Receipt:
+        """Publish an event, and wait until as much is known of it as is wanted."""
+        return await self._publishing.publish(
+            self._read(predicate), as_payload(payload), Wait(wait), deadline_s
+        )
+
+    # --- groups ---
+
+    def group(self, predicate: Predicate | str, owner: str | None = None) -> Group:
+        """A group of this node's, or of another whose address or peer id is given."""
+        return Group(self._groups, self._read, self._read(predicate), owner)
+
+    def groups(self) -> list[KnownGroup]:
+        """The groups that this node owns, and those that it is in."""
+        must_be_open(self._engine.is_running)
+        return self._groups.known()
+
+    async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
+        """The groups that are advertised and have every attribute that is searched for."""
+        return await self._groups.search(self._read(predicate))
+
+    # --- topics ---
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        ordered: bool = False,
+        publishers: Sequence[str] | str | None = None,
+        requesters: Sequence[str] | str | None = None,
+        linking: str | None = None,
+        subtopics: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Make a topic of this node's; ordered, only this node publishes, for whoever asks.
+
+        Publishers are peer ids, with `self` for this node, or `anyone`, as if nothing is said;
+        requesters, who may have them publish, are peer ids, `anyone` or `nobody`. Events link to
+        the newest (`last-seen`), or to what applications say (`custom`). Sub-topics are the content
+        ids of other topics by name.
+        """
+        wanted = RulesWanted(
+            ordered=ordered, publishers=publishers, requesters=requesters, linking=linking
+        )
+        return await self._topics.create(name, wanted, subtopics or {})
+
+    def topics(self) -> list[KnownTopic]:
+        """The topics that this node has made, subscribes to, keeps, or has just read."""
+        must_be_open(self._engine.is_running)
+        return self._topics.known()
+
+    def topic(self, id: str) -> Topic:
+        """A topic by its content id, whoever has made it."""
+        return Topic(self._topics, cid_from_text(id))
+
+    async def import_blocks(self, blocks: Sequence[bytes]) -> int:
+        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        return await self._topics.take(blocks)
+
+    def _read(self, predicate: Predicate | str) -> Predicate:
+        """A predicate that all nodes with the same limits take."""
+        attributes_max = self.config.attribute_count_max
+        read = as_predicate(predicate, attributes_max)
+        if len(read.attributes) > attributes_max:
+            raise LimitError(f"{read} has more than {attributes_max} attributes; use fewer")
+        return read

@@ -1,0 +1,131 @@
+"""Topics and groups for scripts: the same, without `async`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from smartpubsub.node.api.group import Group
+from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.sync_subscription import SyncSubscription
+from smartpubsub.node.api.threads import NodeThread
+from smartpubsub.node.api.topic import Topic
+from smartpubsub.node.api.topic_events import Exported, History, TopicReceipt
+from smartpubsub.node.api.topics import Stock
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.pulsarcast import topics as descriptors
+
+T = TypeVar("T")
+
+
+class _Bridged:
+    def __init__(self, thread: NodeThread) -> None:
+        self._thread = thread
+
+    def _do(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._thread.call(function)
+
+
+class SyncTopic(_Bridged):
+    """A topic whose methods wait until they are done."""
+
+    def __init__(self, thread: NodeThread, topic: Topic) -> None:
+        super().__init__(thread)
+        self._topic = topic
+
+    @property
+    def id(self) -> str:
+        """The topic's content id, which is what others need to find it."""
+        return self._topic.id
+
+    def stock(self) -> Stock:
+        """What this node has of it."""
+        return self._thread.look(self._topic.stock)
+
+    def subscribe(self, **options: Any) -> SyncSubscription:
+        """Its events while this is entered, as `Topic.subscribe` gives them."""
+        return SyncSubscription(self._thread, self._topic.subscribe(**options))
+
+    def keep(self, **options: Any) -> SyncSubscription:
+        """The same, for a subscription that goes on when it is left, and after a restart."""
+        return SyncSubscription(self._thread, self._topic.keep(**options))
+
+    def show(self) -> descriptors.Topic:
+        """The newest version of its descriptor."""
+        return self._do(self._topic.show)
+
+    def versions(self) -> list[descriptors.Topic]:
+        """All versions of its descriptor, the newest first."""
+        return self._do(self._topic.versions)
+
+    def update(self, **options: Any) -> descriptors.Topic:
+        """Make a new version of a topic of this node's, as `Topic.update` does."""
+        return self._do(partial(self._topic.update, **options))
+
+    def pin(self) -> None:
+        """Have this node keep all of it, whatever is let go of others."""
+        self._do(self._topic.pin)
+
+    def unpin(self) -> None:
+        """Have this node keep as much of it as of others."""
+        self._do(self._topic.unpin)
+
+    def publish(self, payload: bytes, **options: Any) -> TopicReceipt:
+        """Publish in it, as `Topic.publish` does."""
+        return self._do(partial(self._topic.publish, payload, **options))
+
+    def history(self, **options: Any) -> History:
+        """Its events in its order, as `Topic.history` gives them."""
+        return self._do(partial(self._topic.history, **options))
+
+    def export(self, path: Path | str) -> Exported:
+        """Write all its blocks to a CAR file, as `Topic.export` does."""
+        return self._do(partial(self._topic.export, path))
+
+
+class SyncGroup(_Bridged):
+    """A group whose methods wait until they are done."""
+
+    def __init__(self, thread: NodeThread, group: Group) -> None:
+        super().__init__(thread)
+        self._group = group
+
+    @property
+    def predicate(self) -> Predicate:
+        """What all its events match."""
+        return self._group.predicate
+
+    def create(self, **options: Any) -> SyncGroup:
+        """Own it, as `Group.create` does; `accept` is called in the node's thread."""
+        self._do(partial(self._group.create, **options))
+        return self
+
+    def invite(self, peer_id: str) -> bytes:
+        """An invitation for a peer, with which it can join."""
+        return self._thread.look(self._group.invite, peer_id)
+
+    def join(
+        self,
+        wanted: Predicate | str | None = None,
+        *,
+        beside: SyncSubscription | None = None,
+        **options: Any,
+    ) -> SyncSubscription:
+        """Be in it while this is entered, as `Group.join` does."""
+        other = None if beside is None else beside.subscription
+        membership = self._group.join(wanted, beside=other, **options)
+        return SyncSubscription(self._thread, membership)
+
+    def advertise(self) -> None:
+        """Put it on the boards, if it is not there yet, or once more."""
+        self._do(self._group.advertise)
+
+    def publish(self, event: Predicate | str, payload: bytes = b"", **options: Any) -> Receipt:
+        """Publish in it, as `Group.publish` does."""
+        return self._do(partial(self._group.publish, event, payload, **options))
+
+    def leave(self) -> int:
+        """End all memberships in it that this node has; how many there were."""
+        return self._do(self._group.leave)

@@ -1,0 +1,100 @@
+"""Events of topics as an application gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from smartpubsub.node.api.arrivals import Event, time_of
+from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.errors import NodeError
+from smartpubsub.node.identity import peer_text
+from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.room import Room
+
+
+@dataclass(frozen=True)
+class TopicReceipt(Receipt):
+    """What is known of an event that was published in a topic."""
+
+    content_id: str | None = None
+    """By which readers see it; None if that was not waited for and is not known yet."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What is not there of a topic's history although it belongs to it; nothing if it is whole."""
+
+    missing: tuple[str, ...] = ()
+    """The content ids of events that nobody has who was asked."""
+    let_go: tuple[str, ...] = ()
+    """The same of events that are kept no more; below them there may be others."""
+    silent_keepers: int = 0
+    """How many of those who keep the topic have not answered; they may know of newer events."""
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.let_go or self.silent_keepers)
+
+
+class History(list["Entry"]):
+    """Events of a topic in its order, and what of them is not there."""
+
+    def __init__(self, entries: Iterable[Entry] = (), gaps: Gaps | None = None) -> None:
+        super().__init__(entries)
+        self.gaps = gaps or Gaps()
+
+
+class Exported(NamedTuple):
+    """What was written to a file."""
+
+    block_count: int
+    gaps: Gaps
+
+
+@dataclass(frozen=True)
+class Entry(Event):
+    """An event of a topic; its id is its content id, and the publisher who has signed it last."""
+
+    author: str
+    created: datetime = field(kw_only=True)
+    parents: tuple[str, ...]
+    height: int
+    block: bytes
+    """All of it, with the signatures, as it can be verified by anyone."""
+
+    @property
+    def cid(self) -> str:
+        """Its content id, which is its id."""
+        return self.id
+
+    def to_block(self) -> bytes:
+        """Its block."""
+        return self.block
+
+    @classmethod
+    def of_event(cls, event: TopicEvent, hops: int = 0) -> Entry:
+        """An event that was checked."""
+        return cls(
+            id=cid_text(event.cid),
+            publisher=peer_text(event.publisher),
+            predicate=event.publication.predicate,
+            payload=event.draft.payload,
+            hops=hops,
+            author=peer_text(event.id.publisher),
+            created=time_of(event.draft.created_us),
+            parents=tuple(map(cid_text, event.parents)),
+            height=event.height,
+            block=event.block,
+        )
+
+
+def must_be_topic(cid: Cid, rooms: Iterable[Room]) -> None:
+    """Complain if it is known here that something is an event, before a topic is looked for."""
+    for room in rooms:
+        event = room.log.events.get(cid)
+        if event is not None:
+            topic = cid_text(event.topic)
+            raise NodeError(f"{cid_text(cid)} is an event; name the topic that it is in, {topic}")

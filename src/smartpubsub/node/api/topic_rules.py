@@ -1,0 +1,113 @@
+"""The rules of a topic as people say them: by peer ids, and a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from smartpubsub.node.errors import NodeError
+from smartpubsub.node.transport.contacts import contact_of
+from smartpubsub.protocols.blocks import Cid, cid_from_text
+from smartpubsub.protocols.pulsarcast.fields import PEERS_MAX
+from smartpubsub.protocols.pulsarcast.topics import (
+    ANYONE,
+    META,
+    NAME_CHARACTERS_MAX,
+    NOBODY,
+    SELF,
+    SUBTOPICS_MAX,
+    Linking,
+    Rules,
+    rules_ordered_by,
+)
+from smartpubsub.seam import Peer
+
+
+class RulesError(NodeError):
+    """Rules that contradict each other, or themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulesWanted:
+    """What is to be so of a topic's rules; what nothing is said of stays as it is."""
+
+    ordered: bool = False
+    publishers: Sequence[str] | str | None = None
+    """Who may publish: peer ids, `self` among them for this node, or `anyone`."""
+    requesters: Sequence[str] | str | None = None
+    """Who may have others publish for them: peer ids, `anyone` or `nobody`."""
+    linking: str | None = None
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether all rules stay as they are."""
+        return not self.ordered and self.publishers is self.requesters is self.linking is None
+
+    def applied(self, before: Rules, own: Peer) -> Rules:
+        """The rules that a node's topic is to have, which had others before."""
+        if self.ordered:
+            if not replace(self, ordered=False).says_nothing:
+                raise RulesError(
+                    "an ordered topic has its rules: its author publishes, for anyone who asks;"
+                    " leave the others out"
+                )
+            return rules_ordered_by(own)
+        rules = before
+        if self.publishers is not None:
+            named = _named(self.publishers, own, (ANYONE,))
+            rules = replace(rules, publishers=None if named == ANYONE else _peers(named))
+        if self.requesters is not None:
+            named = _named(self.requesters, own, (ANYONE, NOBODY))
+            rules = replace(
+                rules,
+                takes_requests=named != NOBODY,
+                requesters=() if named in (ANYONE, NOBODY) else _peers(named),
+            )
+        if self.linking is not None:
+            rules = replace(rules, linking=_linking(self.linking))
+        return rules
+
+
+def _named(names: Sequence[str] | str, own: Peer, words: tuple[str, ...]) -> str | list[Peer]:
+    """Peers, or a word that stands for all or none of them."""
+    listed = [names] if isinstance(names, str) else [*names]
+    said = [word for word in words if word in listed]
+    if said and len(set(listed)) > 1:
+        raise RulesError(f"{said[0]!r} and others say two things; give one of them")
+    if not listed:
+        raise RulesError(f"name at least one peer, or say {' or '.join(map(repr, words))}")
+    if len(listed) > PEERS_MAX:
+        raise RulesError(f"a rule names at most {PEERS_MAX:,} peers")
+    if said:
+        return said[0]
+    return [own if name == SELF else contact_of(name).peer for name in listed]
+
+
+def _peers(named: str | list[Peer]) -> tuple[Peer, ...]:
+    return tuple(dict.fromkeys(peer for peer in named if isinstance(peer, bytes)))
+
+
+def _linking(text: str) -> Linking:
+    known = {linking.word: linking for linking in Linking}
+    if text not in known:
+        raise RulesError(f"{text!r} is no linking; there are {' and '.join(known)}")
+    return known[text]
+
+
+def subtopics_of(
+    wanted: Mapping[str, str | None], before: Mapping[str, Cid] | None = None
+) -> dict[str, Cid]:
+    """A topic's links to others by name, after some are set, and those without an id removed."""
+    links = {name: cid for name, cid in (before or {}).items() if name != META}
+    for name, id in wanted.items():
+        if name == META:
+            raise RulesError(f"the sub-topic {META!r} is every topic's own; choose another name")
+        if not 1 <= len(name) <= NAME_CHARACTERS_MAX:
+            raise RulesError(f"a sub-topic's name has 1 to {NAME_CHARACTERS_MAX} characters")
+        if id is not None:
+            links[name] = cid_from_text(id)
+        elif links.pop(name, None) is None:
+            raise RulesError(f"there is no sub-topic {name!r} to remove")
+    if len(links) >= SUBTOPICS_MAX:
+        raise RulesError(f"a topic has at most {SUBTOPICS_MAX - 1} sub-topics")
+    return links

@@ -1,0 +1,199 @@
+"""The subscriptions to topics of a live node, also those that nobody takes events of for now."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from smartpubsub.node.api.arrivals import Subscription, Wish
+from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
+from smartpubsub.node.api.subscribing import Subscribing
+from smartpubsub.node.api.topic_events import Entry, History, must_be_topic
+from smartpubsub.node.api.topic_subscription import TopicSubscription
+from smartpubsub.node.engine import Engine
+from smartpubsub.node.transport.host import HostStoppedError
+from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
+from smartpubsub.protocols.pubsub import Subscription as Wanted
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.topics import topic_named_by
+from smartpubsub.seam import Effect
+
+ReadHistory = Callable[[Cid, WantedHistory], Awaitable[History]]
+
+
+class TopicSubscribing:
+    """The subscriptions to topics of a node."""
+
+    def __init__(self, engine: Engine, subscribing: Subscribing, read_history: ReadHistory) -> None:
+        self._engine = engine
+        self._subscribing = subscribing
+        self._read_history = read_history
+        self._open: dict[int, TopicSubscription] = {}
+        engine.on_deliver.append(self._on_deliver)
+
+    async def open(self, subscription: Subscription) -> None:
+        """Begin a subscription, and wait until it is in force and has its history.
+
+        One that is to be kept goes on with one of before that nobody takes events of: it has had
+        its history, and what waits for it comes first.
+        """
+        assert isinstance(subscription, TopicSubscription)
+        core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
+        must_be_topic(subscription.topic, pulsar.office.rooms.values())
+        left_over: list[int] = []
+
+        def subscribe(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:
+                return None, []
+            effects: list[Effect] = []
+            if subscription.is_kept:
+                left_over.extend(self._left_over(subscription.topic)[:1])
+            number = left_over[0] if left_over else core.new_number()
+            if not left_over:
+                wanted = Wanted(number, subscription.predicate)
+                effects = pulsar.subscribe(wanted, now, is_kept=subscription.is_kept)
+            subscription.number = number
+            self._open[number] = subscription
+            self._subscribing.register(number, subscription)
+            if left_over:  # What waits for it is here, whether or not anybody else is.
+                call.done.set()
+            else:
+                self._engine.calls.expect("subscribe", number, call)
+            return None, effects
+
+        try:
+            with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
+                await self._engine.host.call(subscribe)
+                await call.done.wait()
+            if subscription.history is not None:
+                history = subscription.history
+                topic = subscription.topic
+                read = History() if left_over else await self._read_history(topic, history)
+                subscription.gaps = read.gaps
+                subscription.begin(read)
+        except BaseException:  # Nobody will leave what was never entered.
+            if left_over:
+                self._leave(subscription)
+            else:
+                await self._end(subscription)
+            raise
+
+    async def end(self, subscription: Subscription) -> None:
+        """End a subscription, or leave it if it is to be kept."""
+        assert isinstance(subscription, TopicSubscription)
+        if subscription.is_kept:
+            self._leave(subscription)
+        else:
+            await self._end(subscription)
+
+    def _leave(self, subscription: Subscription) -> bool:
+        """Take no more events of a subscription; whether somebody did."""
+        number = subscription.number
+        if number is None or self._open.pop(number, None) is None:
+            return False
+        self._subscribing.unregister(number)
+        self._engine.calls.forget("subscribe", number)
+        subscription.finish()
+        return True
+
+    async def _end(self, subscription: Subscription) -> None:
+        if self._leave(subscription):
+            assert subscription.number is not None
+            await self._unsubscribe(subscription.number)
+
+    async def _unsubscribe(self, number: int) -> None:
+        pulsar = self._engine.pulsar
+
+        def unsubscribe(now: int) -> list[Effect]:
+            is_there = number in pulsar.office.subscribing.wanted
+            return pulsar.unsubscribe(number, now) if is_there else []
+
+        await self._engine.have_ended(unsubscribe)
+
+    # --- what is kept ---
+
+    def kept(self) -> list[Wish]:
+        """The subscriptions that go on whether or not somebody takes their events."""
+        pulsar, now = self._engine.pulsar, self._engine.host.clock.now()
+        desk = pulsar.office.subscribing
+        return [
+            Wish(
+                number,
+                desk.wanted[number].predicate,
+                pulsar.state_of(number, now),
+                number in self._open,
+                waiting,
+            )
+            for number, waiting in desk.kept.items()
+        ]
+
+    async def unsubscribe(self, number: int) -> bool:
+        """End a subscription that is kept, by its number; whether there is one."""
+        if number not in self._engine.pulsar.office.subscribing.kept:
+            return False
+        if number in self._open:
+            self._leave(self._open[number])
+        await self._unsubscribe(number)
+        return True
+
+    def _left_over(self, topic: Cid) -> list[int]:
+        office = self._engine.pulsar.office
+        room = office.room_of.get(topic)
+        found = []
+        for number in office.subscribing.kept:
+            wanted = topic_named_by(office.subscribing.wanted[number].predicate)
+            is_version = room is not None and office.room_of.get(wanted) is room
+            # The meta topic is in the same room, and another wish.
+            if is_version and room is not None and room.id in (wanted, topic):
+                is_version = False
+            if number not in self._open and (is_version or wanted == topic):
+                found.append(number)
+        return found
+
+    def next_waiting(
+        self, subscription: Subscription, given: Mapping[Cid, None]
+    ) -> TopicEvent | None:
+        """The first event that waits for a subscription and was not given yet."""
+        desk = self._engine.pulsar.office.subscribing
+        return None if subscription.number is None else desk.next(subscription.number, given)
+
+    def waiting_ids(self, subscription: Subscription) -> set[str]:
+        """The content ids of what waits for a subscription."""
+        desk = self._engine.pulsar.office.subscribing
+        number = subscription.number
+        return set() if number is None else {cid_text(cid) for cid in desk.waiting_for(number)}
+
+    def dropped_of(self, subscription: Subscription) -> int:
+        """How much was let go before anybody has taken it."""
+        number = subscription.number
+        return 0 if number is None else self._engine.pulsar.office.subscribing.dropped[number]
+
+    async def take_told(self, number: int | None, event: Cid) -> None:
+        """Have what a subscription was told wait no more, up to an event."""
+        pulsar = self._engine.pulsar
+        if number is not None and self._engine.is_running:
+            with suppress(HostStoppedError):
+                await self._engine.host.do(lambda now: pulsar.take_told(number, event, now))
+
+    def state_of(self, subscription: Subscription) -> SubscriptionState:
+        """How far a subscription has come."""
+        if subscription.number is None:
+            return SubscriptionState.PENDING
+        return self._engine.pulsar.state_of(subscription.number, self._engine.host.clock.now())
+
+    def on_room(self) -> None:
+        """Let the node go on, or stop, as there is room for what comes."""
+        self._subscribing.on_room()
+
+    def _on_deliver(self, item: object) -> None:
+        if not isinstance(item, Delivery):
+            return
+        wanting = [self._open[number] for number in item.subscriptions if number in self._open]
+        if wanting:
+            room = self._engine.pulsar.office.room_of[wanting[0].topic]
+            event = room.log.with_id(item.event.id)
+            if event is not None:
+                for subscription in wanting:
+                    subscription.take(Entry.of_event(event, item.hops))

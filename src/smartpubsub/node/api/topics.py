@@ -1,0 +1,296 @@
+"""What a node does with topics: its own, and those that it reads and writes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import trio
+
+from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
+from smartpubsub.node.api.publishing import Publishing
+from smartpubsub.node.api.subscribing import Subscribing
+from smartpubsub.node.api.topic import Topic
+from smartpubsub.node.api.topic_events import Entry, Gaps, History, TopicReceipt, must_be_topic
+from smartpubsub.node.api.topic_rules import RulesWanted, subtopics_of
+from smartpubsub.node.api.topic_subscribing import TopicSubscribing
+from smartpubsub.node.engine import Engine
+from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPromisedError
+from smartpubsub.node.identity import peer_text
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast import topics as descriptors
+from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed, TopicStored
+from smartpubsub.protocols.pulsarcast.topics import META, Rules
+from smartpubsub.seam import Effect
+
+HISTORY_S_MAX = 120.0
+CONTENT_ID_S_MAX = 10.0
+"""How long to look for what somebody else has made of an event; it is published without that."""
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What a node has of a topic."""
+
+    event_count: int
+    byte_count: int
+    is_pinned: bool
+    is_whole: bool
+    """Whether also what was published before the node's time is there, but for what was let go."""
+
+
+@dataclass(frozen=True)
+class KnownTopic:
+    """A topic that a node has to do with, and why."""
+
+    topic: descriptors.Topic
+    """The newest version that it knows."""
+    stock: Stock
+    is_own: bool
+    subscription_count: int
+    is_kept_for_others: bool
+    """Whether the node is one of those closest to it, who keep it for everybody."""
+
+
+class Topics:
+    """The topics of a node, its own and others'."""
+
+    def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
+        self._engine = engine
+        self._publishing = publishing
+        self.subscribing = TopicSubscribing(engine, subscribing, self.history)
+        self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
+        """What is asked for, by number; None until it has come."""
+        engine.on_deliver.append(self._on_deliver)
+
+    # --- making and writing ---
+
+    async def create(
+        self, name: str, wanted: RulesWanted, subtopics: Mapping[str, str | None]
+    ) -> Topic:
+        """Make a topic, and wait until everybody can find it."""
+        pulsar, own = self._engine.pulsar, self._engine.host.own.peer
+        rules = wanted.applied(Rules(), own)
+        linked = subtopics_of(subtopics)
+        count_max = pulsar.office.settings.room_count_max
+        if len(pulsar.office.rooms) >= count_max:
+            raise LimitError(f"the node has {count_max:,} topics, which is all that it keeps")
+        made = await self._stored(
+            f"the topic {name!r}",
+            lambda now: pulsar.create(name, now, rules=rules, subtopics=linked),
+        )
+        return Topic(self, made.cid)
+
+    async def update(
+        self, topic: Cid, wanted: RulesWanted, subtopics: Mapping[str, str | None]
+    ) -> descriptors.Topic:
+        """Make a new version of one of the node's topics, and wait until everybody can find it."""
+        newest = (await self.versions(topic))[0]
+        pulsar, own = self._engine.pulsar, self._engine.host.own.peer
+        if newest.author != own:
+            raise NotOwnerError(
+                f"only its author makes versions of a topic; {newest.name!r} is of"
+                f" {peer_text(newest.author)}"
+            )
+        if newest.meta is None:
+            raise NodeError("a meta topic has no versions; update the topic whose it is")
+        rules = wanted.applied(newest.rules, own)
+        linked = subtopics_of(subtopics, newest.subtopics)
+        if rules == newest.rules and {**linked, META: newest.meta} == newest.subtopics:
+            raise NodeError(
+                f"version {newest.version} of {newest.name!r} is like that; say what is to change"
+            )
+        return await self._stored(
+            f"a version of {newest.name!r}",
+            lambda now: pulsar.update(newest.cid, now, rules=rules, subtopics=linked),
+        )
+
+    async def _stored(
+        self, what: str, make: Callable[[int], tuple[descriptors.Topic, list[Effect]]]
+    ) -> descriptors.Topic:
+        made: list[descriptors.Topic] = []
+        call = Call()
+
+        def begin(now: int) -> tuple[None, list[Effect]]:
+            topic, effects = make(now)
+            made.append(topic)
+            self._engine.calls.expect("topic", topic.cid, call)
+            return None, effects
+
+        with call.limited(what, ACKNOWLEDGE_S_MAX):
+            await self._engine.host.call(begin)
+            await call.done.wait()
+        return made[0]
+
+    async def publish(
+        self,
+        topic: Cid,
+        payload: bytes,
+        parents: tuple[Cid, ...] | None,
+        wait: Wait,
+        deadline_s: float,
+    ) -> TopicReceipt:
+        """Publish in a topic, or have somebody publish who may."""
+        if wait is Wait.ALL:
+            raise NotPromisedError("topics do not tell when everybody has an event; wait for less")
+        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
+        core, pulsar = self._engine.core, self._engine.pulsar
+        predicate = Predicate.of({cid_text(topic): True})
+
+        def send(now: int, _: bool) -> tuple[EventId, list[Effect]]:
+            publication = core.new_event(predicate, payload, now)
+            return publication.id, pulsar.publish_in(topic, publication, now, parents)
+
+        began_us = self._engine.host.clock.now()
+        what = f"publishing in the topic {cid_text(topic)}"
+        receipt = await self._publishing.send(predicate, payload, wait, deadline_s, send, what)
+        id = receipt.event_id
+        cid = self._known(topic, id)
+        if cid is None and wait is not Wait.NOTHING:  # Somebody else has published it.
+            with trio.move_on_after(CONTENT_ID_S_MAX), suppress(NodeError):
+                read = await self._history(topic, WantedHistory(since_us=began_us))
+                cid = next((event.cid for event in read.events if event.id == id), None)
+        content_id = None if cid is None else cid_text(cid)
+        return TopicReceipt(id, receipt.waited_for, receipt.held, content_id)
+
+    def _known(self, topic: Cid, id: EventId) -> Cid | None:
+        room = self._engine.pulsar.office.room_of.get(topic)
+        event = None if room is None else room.log.with_id(id)
+        return None if event is None else event.cid
+
+    async def take(self, blocks: Sequence[bytes]) -> int:
+        """Take blocks from a file."""
+        pulsar = self._engine.pulsar
+        size = sum(map(len, blocks))
+        self._engine.must_have_room(size)
+        return await self._engine.host.call(lambda now: pulsar.take(blocks, now))
+
+    # --- reading ---
+
+    async def history(self, topic: Cid, wanted: WantedHistory) -> History:
+        """Events of a topic, in its order."""
+        read = await self._history(topic, wanted)
+        entries = [Entry.of_event(e) for e in read.events if not e.draft.is_announcement]
+        return History(entries, _gaps(read))
+
+    async def export(self, topic: Cid) -> tuple[list[Cid], list[bytes], Gaps]:
+        """All blocks of a topic: the newest, from which all others can be reached, and all."""
+        read = await self._history(topic, WantedHistory())
+        room = self._engine.pulsar.office.room_of[topic]
+        versions = sorted(room.versions.values(), key=lambda version: version.version)
+        blocks = [room.meta.block, *(v.block for v in versions if v is not room.meta)]
+        linked = {cid for event in read.events for cid in event.parents}
+        heads = [event.cid for event in read.events if event.cid not in linked]
+        blocks += [event.block for event in read.events]
+        return [room.topic.cid, *heads], blocks, _gaps(read)
+
+    async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
+        """The versions of a topic, the newest first."""
+        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
+        pulsar = self._engine.pulsar
+        told = await self._told(
+            f"the topic {cid_text(topic)}", lambda now: pulsar.describe(topic, now)
+        )
+        if not isinstance(told, TopicDescribed) or not told.versions:
+            raise _not_found(topic)
+        return told.versions
+
+    async def pin(self, topic: Cid, is_pinned: bool) -> None:
+        """Keep a topic whole from now on, or not any more."""
+        await self.versions(topic)
+        pulsar = self._engine.pulsar
+
+        def pin(now: int) -> list[Effect]:
+            if topic not in pulsar.office.room_of:  # The node has left its tree in this moment.
+                raise _not_found(topic)
+            return pulsar.pin(topic, is_pinned, now)
+
+        await self._engine.host.do(pin)
+
+    def known(self) -> list[KnownTopic]:
+        """The topics that the node has to do with, by name."""
+        engine = self._engine
+        now = engine.host.clock.now()
+        found = [
+            KnownTopic(
+                room.topic,
+                self.stock(room.topic.cid),
+                room.is_own,
+                len(room.subscriptions),
+                room.keeper_until_us > now,
+            )
+            for room in engine.pulsar.office.rooms.values()
+        ]
+        return sorted(found, key=lambda known: (known.topic.name, known.topic.cid))
+
+    def stock(self, topic: Cid) -> Stock:
+        """What the node has of a topic that it knows."""
+        room = self._engine.pulsar.office.room_of.get(topic)
+        if room is None:
+            return Stock(0, 0, False, False)
+        log = room.log
+        events = sum(not event.draft.is_announcement for event in log.events.values())
+        return Stock(events, log.bytes, room.is_pinned, room.has_all)
+
+    async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
+        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
+        pulsar = self._engine.pulsar
+        told = await self._told(
+            f"the history of {cid_text(topic)}", lambda now: pulsar.read(topic, wanted, now)
+        )
+        if not isinstance(told, HistoryRead) or told.topic is None:
+            raise _not_found(topic)
+        if wanted.since is not None and not told.is_since_known:
+            raise NodeError(
+                f"no event {cid_text(wanted.since)} is known in the topic {cid_text(topic)}, or it"
+                " is kept no more; take one that topic history --json prints, or say since what"
+                " time"
+            )
+        return told
+
+    async def _told(
+        self, what: str, ask: Callable[[int], tuple[int, list[Effect]]]
+    ) -> HistoryRead | TopicDescribed | None:
+        """What the core tells under the number that it gives when it is asked."""
+        call = Call()
+        numbers: list[int] = []
+        told: HistoryRead | TopicDescribed | None = None
+
+        def begin(now: int) -> tuple[None, list[Effect]]:
+            number, effects = ask(now)
+            numbers.append(number)
+            self._answers[number] = None
+            self._engine.calls.expect("told", number, call)
+            return None, effects
+
+        try:
+            with call.limited(what, HISTORY_S_MAX):
+                await self._engine.host.call(begin)
+                await call.done.wait()
+        finally:
+            for number in numbers:
+                told = self._answers.pop(number)
+                self._engine.calls.forget("told", number)
+        return told
+
+    def _on_deliver(self, item: object) -> None:
+        match item:
+            case TopicStored(topic):
+                self._engine.calls.acknowledge("topic", topic)
+            case HistoryRead(number) | TopicDescribed(number):
+                if number in self._answers:
+                    self._answers[number] = item
+                self._engine.calls.acknowledge("told", number)
+
+
+def _gaps(read: HistoryRead) -> Gaps:
+    missing, let_go = tuple(map(cid_text, read.missing)), tuple(map(cid_text, read.let_go))
+    return Gaps(missing, let_go, read.silent)
+
+
+def _not_found(topic: Cid) -> NodeError:
+    return NodeError(f"the topic {cid_text(topic)} was not found; is anybody who keeps it there?")

@@ -1,0 +1,1 @@
+"""How a running node serves the programs of its user, and what it reports about itself."""

@@ -1,0 +1,227 @@
+"""What a live node has counted, in the form that Prometheus reads.
+
+Names are those that other implementations of libp2p use, where they have one for the same thing;
+what is ours alone begins with `smartpubsub_`. Everything is read from counts that are kept anyway,
+at the moment somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from smartpubsub.node.engine import Engine
+from smartpubsub.protocols.pubsub import SubscriptionState
+from smartpubsub.sim.experiments.stacks import STACKS
+
+EVENT_KINDS = ("scoutsubs/notify", "pubsub/publish")
+"""The kinds of what brings events to a node."""
+
+
+class NodeMetrics(Collector):
+    """The metrics of one node, in a registry of their own: a process may have several nodes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """All metrics as they are now."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, since a node that does not run has no metrics."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics but those of the process."""
+        yield from self._connections()
+        yield from self._messages()
+        yield from self._refusals()
+        yield from self._events()
+        yield from self._kept()
+
+    def _connections(self) -> Iterator[Metric]:
+        host, core = self._engine.host, self._engine.core
+        config = self._engine.config
+        about = {"version": metadata.version("smartpubsub"), "protocol": config.protocol}
+        if STACKS[config.protocol].has_variants:
+            about["variant"] = config.variant
+        yield InfoMetricFamily("smartpubsub", "What this node is.", about)
+        yield GaugeMetricFamily(
+            "libp2p_swarm_connections", "Connections that are open.", host.connections.count
+        )
+        yield GaugeMetricFamily(
+            "kad_routing_table_peers", "Peers in the routing table.", len(core.kademlia.table)
+        )
+        yield CounterMetricFamily(
+            "libp2p_swarm_dial_errors", "Peers that could not be dialled.", host.counts.failed_dials
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_connections_pruned", "Connections closed to make room.", host.counts.pruned
+        )
+
+    def _messages(self) -> Iterator[Metric]:
+        counts = self._engine.host.counts
+        yield _labelled(
+            "libp2p_network_bytes",
+            "Bytes of messages, without what libp2p adds.",
+            "direction",
+            {"in": counts.received_bytes, "out": counts.sent_bytes},
+        )
+        yield _labelled(
+            "smartpubsub_messages",
+            "Messages of the protocols.",
+            "direction",
+            {"in": counts.received, "out": counts.sent},
+        )
+        yield _labelled(
+            "smartpubsub_received_kinds",
+            "What messages that came were about.",
+            "kind",
+            counts.received_kinds,
+        )
+        yield _labelled(
+            "smartpubsub_sent_kinds",
+            "What messages for others were about.",
+            "kind",
+            counts.sent_kinds,
+        )
+        yield _labelled(
+            "libp2p_pubsub_rpc_drop",
+            "Messages that were to be sent and were not.",
+            "reason",
+            {
+                "full": counts.dropped_full,
+                "unreachable": counts.dropped_unreachable,
+                "broken": counts.dropped_broken,
+                "large": counts.dropped_large,
+            },
+        )
+
+    def _refusals(self) -> Iterator[Metric]:
+        counts, core = self._engine.host.counts, self._engine.core
+        yield _labelled(
+            "libp2p_rcmgr_blocked_resources",
+            "Connections and streams that were refused.",
+            "resource",
+            {"connection": counts.refused_connections, "stream": counts.refused_streams},
+        )
+        reasons = {
+            "garbage": counts.garbage,
+            "large": counts.refused_large,
+            "rate": counts.refused_rate,
+            "kademlia": core.kademlia.refused,
+        }
+        yield _labelled(
+            "libp2p_pubsub_reject_reason",
+            "What peers have sent and was refused.",
+            "reason",
+            {**reasons, **self._engine.tally.refused},
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_delayed", "Messages that came too fast and had to wait.", counts.delayed
+        )
+        yield _labelled(
+            "smartpubsub_too_fast",
+            "Of what came too fast, whether it had to wait or was refused.",
+            "kind",
+            counts.refused_kinds,
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_unanswered", "Questions that streams ended over.", counts.unanswered
+        )
+
+    def _events(self) -> Iterator[Metric]:
+        counts, told = self._engine.host.counts, self._engine.told
+        yield CounterMetricFamily(
+            "libp2p_pubsub_messages_published",
+            "Events of this node that the network has taken.",
+            told["Published"],
+        )
+        yield CounterMetricFamily(
+            "libp2p_pubsub_received_messages",
+            "Copies of events that came for subscribers here or below.",
+            sum(counts.received_kinds[kind] for kind in EVENT_KINDS),
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_events_delivered",
+            "Events that were handed to subscriptions of this node.",
+            told["Delivery"],
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_events_refused",
+            "Events of this node that the network has refused.",
+            told["Refused"],
+        )
+        states = Counter(state.value for state in self._states())
+        yield _labelled(
+            "smartpubsub_subscriptions",
+            "Subscriptions of this node.",
+            "state",
+            {state.value: states[state.value] for state in SubscriptionState},
+            GaugeMetricFamily,
+        )
+
+    def _states(self) -> list[SubscriptionState]:
+        core, now = self._engine.core, self._engine.host.clock.now()
+        pulsar = self._engine.pulsar
+        topics = pulsar.office.subscribing.wanted
+        return [
+            *(core.state_of(number, now) for number in core.subscriptions),
+            *(pulsar.state_of(n, now) for n in topics if n not in core.subscriptions),
+        ]
+
+    def _kept(self) -> Iterator[Metric]:
+        engine = self._engine
+        bounds = engine.tally.bounds
+        yield _labelled(
+            "smartpubsub_held",
+            "How much is kept of what has limits.",
+            "what",
+            {bound.what: bound.held for bound in bounds},
+            GaugeMetricFamily,
+        )
+        yield _labelled(
+            "smartpubsub_held_max",
+            "The most that is kept of it.",
+            "what",
+            {bound.what: bound.held_max for bound in bounds},
+            GaugeMetricFamily,
+        )
+        yield GaugeMetricFamily(
+            "smartpubsub_stored_bytes", "Bytes in the storage.", engine.stored_bytes
+        )
+        yield GaugeMetricFamily(
+            "smartpubsub_stored_bytes_max",
+            "The most that is stored.",
+            engine.config.stored_bytes_max,
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_storage_commits", "Writes to the disk.", engine.host.counts.commits
+        )
+
+
+def _labelled(
+    name: str,
+    about: str,
+    label: str,
+    values: Mapping[str, int],
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily] = CounterMetricFamily,
+) -> Metric:
+    family = kind(name, about, labels=[label])
+    for key, value in sorted(values.items()):
+        family.add_metric([key], value)
+    return family

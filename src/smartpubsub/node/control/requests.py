@@ -1,0 +1,236 @@
+"""What the programs of its user can ask a running node for, and how a request is read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
+from smartpubsub.predicates import Predicate, PredicateError
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
+
+RequestId: TypeAlias = int | str | None
+
+_ID_CHARACTERS_MAX = 100
+_TEXT_CHARACTERS_MAX = 1_000
+_LIMIT_MAX = 1 << 53
+
+
+class RequestError(Exception):
+    """A request that says nothing that can be done, and why."""
+
+    def __init__(self, problem: str, id: RequestId = None) -> None:
+        super().__init__(problem)
+        self.id = id
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, with everything in it checked and given."""
+
+    id: RequestId
+    do: str
+    fields: dict[str, Any]
+
+
+def request_of(line: bytes) -> Request:
+    """The request that a line makes."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        raise RequestError("not a line of JSON") from None
+    if not isinstance(content, dict):
+        raise RequestError("not a JSON object")
+    id = content.pop("id", None)
+    if not _is_id(id):
+        raise RequestError(f"an id is a number or at most {_ID_CHARACTERS_MAX} characters")
+    do = content.pop("do", None)
+    if not isinstance(do, str) or do not in _FIELDS:
+        raise RequestError(f'"do" is one of {", ".join(_FIELDS)}', id)
+    try:
+        return Request(id, do, _fields_of(content, _FIELDS[do]))
+    except (ValueError, PredicateError) as error:
+        raise RequestError(f"{do}: {error}", id) from None
+
+
+def _is_id(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _ID_CHARACTERS_MAX
+    return value is None or (type(value) is int and abs(value) <= _LIMIT_MAX)
+
+
+@dataclass(frozen=True)
+class _Field:
+    read: Callable[[Any], object]
+    """A ValueError says what is wrong."""
+    default: object = ...
+    """What is meant if it is left out; if there is none, it cannot be."""
+
+
+def _fields_of(content: dict[str, Any], allowed: dict[str, _Field]) -> dict[str, Any]:
+    for name in content:
+        if name not in allowed:
+            raise ValueError(f"there is no field {name[:_ID_CHARACTERS_MAX]!r}")
+    fields = {}
+    for name, field in allowed.items():
+        if name not in content and field.default is ...:
+            raise ValueError(f"the field {name!r} is missing")
+        fields[name] = field.read(content[name]) if name in content else field.default
+    return fields
+
+
+def _predicate(value: object) -> Predicate:
+    if not isinstance(value, str):
+        raise ValueError("a predicate is written as text")
+    return Predicate.parse(value, ATTRIBUTE_COUNT_MAX)  # The node has a limit of its own.
+
+
+def _bytes(value: object, what: str) -> bytes:
+    try:
+        read = base64.b64decode(value, validate=True) if isinstance(value, str) else None
+    except (Base64Error, ValueError):
+        read = None
+    if read is None:
+        raise ValueError(f"{what} is written in base 64")
+    return read
+
+
+def _payload(value: object) -> bytes:
+    payload = _bytes(value, "a payload")
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise ValueError(too_long())
+    return payload
+
+
+def _wait(value: object) -> Wait:
+    for wait in Wait:
+        if wait.value == value:
+            return wait
+    raise ValueError(f"what is waited for is one of {', '.join(wait.value for wait in Wait)}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= _TEXT_CHARACTERS_MAX:
+        raise ValueError(f"a text of 1 to {_TEXT_CHARACTERS_MAX} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text in UTF-8") from None
+    return value
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError("a list of texts")
+    return [_text(each) for each in value]
+
+
+def _links(value: object) -> dict[str, str | None]:
+    """Topics by name, or nothing in the place of one that is to be removed."""
+    if not isinstance(value, dict):
+        raise ValueError("sub-topics are an object, each a topic's content id by its name")
+    return {_text(name): None if id is None else _text(id) for name, id in value.items()}
+
+
+def _blocks(value: object) -> list[bytes]:
+    if not isinstance(value, list):
+        raise ValueError("blocks are a list, each written in base 64")
+    return [_bytes(each, "a block") for each in value]  # How long they are the core judges.
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("a switch is true or false")
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _LIMIT_MAX:
+        raise ValueError("a number is whole, and not negative")
+    return value
+
+
+_TOPIC_RULES = {
+    "ordered": _Field(_switch, False),
+    "publishers": _Field(_texts, None),
+    "requesters": _Field(_texts, None),
+    "linking": _Field(_text, None),
+    "subtopics": _Field(_links, {}),
+}
+"""What can be said of a topic; what is left out is as usual, or as it was."""
+
+_FIELDS: dict[str, dict[str, _Field]] = {
+    "info": {},
+    "metrics": {},
+    "peers": {},
+    "subscriptions": {},
+    "publish": {
+        "event": _Field(_predicate),
+        "payload": _Field(_payload, b""),
+        "wait": _Field(_wait, Wait.RENDEZVOUS),
+    },
+    "subscribe": {
+        "predicate": _Field(_predicate),
+        "keep": _Field(_switch, False),
+        "limit": _Field(_count, None),
+        "since": _Field(_text, None),
+        "last": _Field(_count, None),
+    },
+    "unsubscribe": {"subscription": _Field(_count)},
+    "group-create": {
+        "group": _Field(_predicate),
+        "private": _Field(_switch, False),
+        "advertised": _Field(_switch, True),
+    },
+    "group-list": {},
+    "group-advertise": {"group": _Field(_predicate)},
+    "group-invite": {"group": _Field(_predicate), "peer": _Field(_text)},
+    "group-search": {"predicate": _Field(_predicate)},
+    "group-join": {
+        "group": _Field(_predicate),
+        "owner": _Field(_text),
+        "wanted": _Field(_predicate, None),
+        "invitation": _Field(_payload, b""),
+        "limit": _Field(_count, None),
+        "subscribe": _Field(_switch, False),
+    },
+    "group-publish": {
+        "group": _Field(_predicate),
+        "event": _Field(_predicate),
+        "payload": _Field(_payload, b""),
+        "wait": _Field(_wait, Wait.RENDEZVOUS),
+        "everywhere": _Field(_switch, False),
+    },
+    "topic-list": {},
+    "topic-create": {"name": _Field(_text), **_TOPIC_RULES},
+    "topic-update": {"topic": _Field(_text), **_TOPIC_RULES},
+    "topic-pin": {"topic": _Field(_text), "pinned": _Field(_switch, True)},
+    "topic-show": {"topic": _Field(_text)},
+    "topic-publish": {
+        "topic": _Field(_text),
+        "payload": _Field(_payload, b""),
+        "parents": _Field(_texts, None),
+        "wait": _Field(_wait, Wait.RENDEZVOUS),
+    },
+    "topic-subscribe": {
+        "topic": _Field(_text),
+        "since": _Field(_text, None),
+        "last": _Field(_count, None),
+        "keep": _Field(_switch, False),
+        "limit": _Field(_count, None),
+    },
+    "topic-take": {"subscription": _Field(_count), "event": _Field(_text)},
+    "topic-history": {
+        "topic": _Field(_text),
+        "since": _Field(_text, None),
+        "last": _Field(_count, None),
+    },
+    "topic-export": {"topic": _Field(_text), "file": _Field(_text)},
+    "topic-import": {"blocks": _Field(_blocks)},
+    "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},
+}

@@ -1,0 +1,280 @@
+"""How a running node serves the programs of its user, over a socket that only they can open.
+
+Both sides write lines of JSON. A request has an "id", which all that comes because of it has too,
+and a "do":
+
+    {"id": 1, "do": "info"}, "metrics", "peers" or "subscriptions"
+    {"id": 2, "do": "publish", "event": "surf/price=15", "payload": "aGk=", "wait": "all"}
+    {"id": 3, "do": "subscribe", "predicate": "surf", "keep": false, "limit": 10}
+    {"id": 4, "do": "unsubscribe", "subscription": 7}
+
+    {"id": 5, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
+
+and "group-create", "group-list", "group-advertise", "group-invite", "group-search", "group-publish"
+and "group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
+"topic-publish", "topic-subscribe", "topic-take", "topic-history", "topic-export" and
+"topic-import": their fields are in node/control/requests.py. A join, and what subscribes to a topic
+or reads its history, is answered as a subscribe is. Events of a subscription to a topic that is to
+be kept come again if the client has not said with "topic-take" which was the last that it has dealt
+with. What of a topic's history could not be had is in "gaps" of the answer; null if nothing is.
+
+"payload" is in base 64; it, "wait", "keep" and "limit" may be left out. A subscribe may have
+"since", an event's id or a time, or "last", a number: then it begins with events of before, and the
+answer says in "history" how many there are, since when any are kept, and whether it is known that
+none is missing. The answer has "ok" or "error". After that of a subscribe come lines with "event",
+and one with "end" if no more will come. A subscription ends with its connection, unless it is to be
+kept: then its events wait, the last of them, for the next subscribe to the same predicate. Events
+that a client does not take in time are dropped, the oldest first, and "dropped" says how many: the
+node waits for no client.
+
+Limits: a line has at most `LINE_BYTES_MAX` bytes, and a longer one ends the connection; a payload
+has at most `PAYLOAD_BYTES_MAX`; there are at most `CLIENT_COUNT_MAX` connections, and on each at
+most `REQUEST_COUNT_MAX` requests that are not done yet, subscriptions among them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import metadata
+from typing import Any
+
+import trio
+from trio_typing import TaskStatus
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.api.arrivals import Event, Overflow, Subscription, Wish
+from smartpubsub.node.api.node import Node
+from smartpubsub.node.api.past import event_or_time, time_us
+from smartpubsub.node.control import socket as control_socket
+from smartpubsub.node.control.groups import GroupRequests
+from smartpubsub.node.control.requests import Request, RequestError, RequestId, request_of
+from smartpubsub.node.control.socket import LINE_BYTES_MAX
+from smartpubsub.node.control.topics import TopicRequests
+from smartpubsub.protocols.blocks import time_text
+from smartpubsub.sim.experiments.stacks import STACKS
+
+CLIENT_COUNT_MAX = 64
+REQUEST_COUNT_MAX = 64
+
+_RECEIVE_BYTES = 64 << 10
+_GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
+_log = logging.getLogger(__name__)
+
+
+class Control:
+    """Serves one node to the programs of its user."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._client_count = 0
+
+    async def serve(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until this is cancelled."""
+        folder = self._node.config.data
+        listener = control_socket.listening(folder)
+        try:
+            listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
+            task_status.started()
+            await trio.serve_listeners(self._welcome, listeners)
+        finally:
+            listener.close()
+            control_socket.remove(folder)
+
+    async def _welcome(self, stream: trio.SocketStream) -> None:
+        client = _Client(self._node, stream)
+        self._client_count += 1
+        try:
+            if self._client_count > CLIENT_COUNT_MAX:
+                await client.refuse(f"at most {CLIENT_COUNT_MAX} clients are served at once")
+            else:
+                await client.serve()
+        finally:
+            self._client_count -= 1
+
+
+@dataclass(eq=False)
+class _Client:
+    """One connection."""
+
+    node: Node
+    stream: trio.SocketStream
+    _one_at_a_time: trio.Lock = field(default_factory=trio.Lock)
+    _request_count: int = 0
+    _scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+    async def serve(self) -> None:
+        async with self.stream, trio.open_nursery() as nursery:
+            self._scope = nursery.cancel_scope
+            async for line in self._lines():
+                try:
+                    request = request_of(line)
+                    self._limit_requests(request.id)
+                except RequestError as error:
+                    _log.warning("bad request", extra={"fields": {"problem": error}})
+                    await self._say(error.id, error=str(error))
+                else:
+                    self._request_count += 1
+                    nursery.start_soon(self._do, request)
+            self._scope.cancel()
+
+    async def refuse(self, problem: str) -> None:
+        async with self.stream:
+            await self._say(None, error=problem)
+
+    # --- lines ---
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        waiting = bytearray()
+        while piece := await self._received():
+            searched = len(waiting)
+            waiting += piece
+            while (end := waiting.find(b"\n", searched)) >= 0 and end < LINE_BYTES_MAX:
+                yield bytes(waiting[:end])
+                del waiting[: end + 1]
+                searched = 0
+            if len(waiting) > LINE_BYTES_MAX:
+                await self._say(None, error=f"a line has at most {LINE_BYTES_MAX} bytes")
+                return
+
+    async def _received(self) -> bytes:
+        try:
+            return bytes(await self.stream.receive_some(_RECEIVE_BYTES))
+        except _GONE:
+            return b""
+
+    async def _say(self, id: RequestId, **content: object) -> None:
+        line = json.dumps({"id": id, **content}, separators=(",", ":")).encode() + b"\n"
+        try:
+            async with self._one_at_a_time:
+                await self.stream.send_all(line)
+        except _GONE:
+            self._scope.cancel()
+
+    def _limit_requests(self, id: RequestId) -> None:
+        if self._request_count >= REQUEST_COUNT_MAX:
+            raise RequestError(f"at most {REQUEST_COUNT_MAX} requests are served at once", id)
+
+    # --- requests ---
+
+    async def _do(self, request: Request) -> None:
+        actions: dict[str, Callable[[Request], Awaitable[None]]] = {
+            "info": self._info,
+            "metrics": self._metrics,
+            "peers": self._peers,
+            "subscriptions": self._subscriptions,
+            "publish": self._publish,
+            "subscribe": self._subscribe,
+            "unsubscribe": self._unsubscribe,
+            **GroupRequests(self.node, self._say, self._send_events).actions,
+            **TopicRequests(self.node, self._say).actions,
+        }
+        try:
+            await actions[request.do](request)
+        except SmartPubSubError as error:
+            await self._say(request.id, error=str(error))
+        except OSError as error:
+            problem = f"{error.filename}: {error.strerror}; name a file that the node can write"
+            await self._say(request.id, error=problem)
+        finally:
+            self._request_count -= 1
+
+    async def _info(self, request: Request) -> None:
+        node, config = self.node, self.node.config
+        info = {
+            "peer_id": node.peer_id,
+            "addresses": node.addresses,
+            "protocol": config.protocol,
+            "variant": config.variant if STACKS[config.protocol].has_variants else None,
+            "data": str(config.data.absolute()),
+            "process": os.getpid(),
+            "version": metadata.version("smartpubsub"),
+            "peers": len(node.peers()),
+            "subscriptions": [_wish(wish) for wish in node.subscriptions()],
+        }
+        await self._say(request.id, ok=info)
+
+    async def _metrics(self, request: Request) -> None:
+        await self._say(request.id, ok=self.node.metrics().decode())
+
+    async def _peers(self, request: Request) -> None:
+        await self._say(request.id, ok=self.node.peers())
+
+    async def _subscriptions(self, request: Request) -> None:
+        await self._say(request.id, ok=[_wish(wish) for wish in self.node.subscriptions()])
+
+    async def _publish(self, request: Request) -> None:
+        wanted = request.fields
+        receipt = await self.node.publish(wanted["event"], wanted["payload"], wait=wanted["wait"])
+        await self._say(request.id, ok=receipt.document())
+
+    async def _unsubscribe(self, request: Request) -> None:
+        number = request.fields["subscription"]
+        await self.node.unsubscribe(number)
+        await self._say(request.id, ok={"subscription": number})
+
+    async def _subscribe(self, request: Request) -> None:
+        limit = request.fields["limit"]
+        since = request.fields["since"]
+        subscription = self.node.subscribe(
+            request.fields["predicate"],
+            since=None if since is None else event_or_time(since),
+            last=request.fields["last"],
+            overflow=Overflow.DROP_OLDEST,
+        )
+        async with subscription as events:
+            try:
+                await self._say(request.id, ok=_begun(events))
+                await self._send_events(request, events, limit)
+            finally:
+                if request.fields["keep"] or subscription.was_there:
+                    self.node.leave(subscription)  # What was kept is for `unsubscribe` to end.
+        await self._say(request.id, end=True)
+
+    async def _send_events(self, request: Request, events: Subscription, limit: int | None) -> None:
+        sent = 0
+        while sent != limit and (event := await anext(events, None)) is not None:
+            await self._say(request.id, event=_event(event), dropped=events.dropped)
+            sent += 1
+
+
+def _begun(events: Subscription) -> dict[str, Any]:
+    begun: dict[str, Any] = {"subscription": events.number, "was_there": events.was_there}
+    if events.past is not None:
+        begun["history"] = {
+            "events": events.recalled,
+            "kept_since": _time(events.kept_since),
+            "is_whole": events.is_whole,
+        }
+    return begun
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {
+        "id": event.id,
+        "cid": event.cid,
+        "created": _time(event.created),
+        "publisher": event.publisher,
+        "event": str(event.predicate),
+        "payload": base64.b64encode(event.payload).decode(),
+        "hops": event.hops,
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else time_text(time_us(at))
+
+
+def _wish(wish: Wish) -> dict[str, Any]:
+    return {
+        "subscription": wish.number,
+        "predicate": str(wish.predicate),
+        "state": wish.state.value,
+        "is_taken": wish.is_taken,
+        "waiting": wish.waiting,
+    }

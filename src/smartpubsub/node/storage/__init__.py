@@ -1,0 +1,1 @@
+"""The data folder of a node, and the values that it keeps there through crashes."""

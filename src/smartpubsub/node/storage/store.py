@@ -1,0 +1,160 @@
+"""What a node keeps through crashes: values under keys, in a SQLite file in its data folder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from zlib import crc32
+
+from smartpubsub.node.storage.folder import FolderLock, made_folder
+from smartpubsub.node.storage.store_file import FILE, StorageError, damaged, explained, opened
+
+_SIZES = "SELECT length(key) + length(value) FROM entries"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageLimits:
+    """The most that is kept. Bytes are those of keys and values."""
+
+    stored_bytes_max: int = 1 << 30
+    entry_bytes_max: int = 16 << 20
+    """Of one key and its value."""
+
+
+class StorageLimitError(StorageError):
+    """A change that would go beyond the limits, and of which nothing was stored."""
+
+
+class SqliteStorage:
+    """The storage of one node, which has the data folder to itself while this is open.
+
+    Changes are on the disk when `apply` returns: all that it was given, or after an error none.
+    """
+
+    def __init__(self, folder: Path, limits: StorageLimits | None = None) -> None:
+        self.path = folder / FILE
+        self.limits = limits or StorageLimits()
+        self._one_at_a_time = Lock()
+        self._folder_lock = FolderLock(made_folder(folder))
+        try:
+            self._database = opened(self.path)
+            self._stored_bytes = self._measured()
+        except BaseException:
+            self._folder_lock.release()
+            raise
+        self._is_open = True
+
+    @property
+    def stored_bytes(self) -> int:
+        """How much is kept, as the limits count it."""
+        return self._stored_bytes
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Keep values under keys, or with None remove what is there, in this order and as one."""
+        for key, value in changes:
+            self._limit("an entry", _bytes_of(key, value), self.limits.entry_bytes_max)
+        if not changes:
+            return
+        with self._one_at_a_time:
+            try:
+                self._stored_bytes = self._applied(changes)
+            except sqlite3.Error as error:
+                raise explained(self.path, error) from error
+
+    def load(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The keys that begin with a prefix, in order, and what is kept under them."""
+        query, bounds = _query_for(prefix)
+        with self._one_at_a_time:
+            try:
+                rows = self._database.execute(query, bounds).fetchall()
+            except sqlite3.Error as error:
+                raise explained(self.path, error) from error
+        for key, value, checksum in rows:
+            if not _is_as_stored(key, value, checksum):
+                raise damaged(self.path, f"what is stored under {key!r} has changed")
+        return [(key, value) for key, value, _ in rows]
+
+    def close(self) -> None:
+        """Let go of the file and the folder."""
+        with self._one_at_a_time:
+            if self._is_open:
+                self._is_open = False
+                self._database.close()
+                self._folder_lock.release()
+
+    def __enter__(self) -> SqliteStorage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _applied(self, changes: Sequence[tuple[bytes, bytes | None]]) -> int:
+        """Store changes in one transaction; what is kept after it, in bytes."""
+        stored = self._stored_bytes
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            for key, value in changes:
+                stored += _bytes_of(key, value) - self._put(key, value)
+            if stored > self._stored_bytes:  # What makes room is never refused.
+                self._limit("a storage", stored, self.limits.stored_bytes_max)
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:  # Some errors of SQLite end it by themselves.
+                self._database.execute("ROLLBACK")
+            raise
+        return stored
+
+    def _put(self, key: bytes, value: bytes | None) -> int:
+        """Change what is under a key; how many bytes there were before."""
+        there = self._database.execute(f"{_SIZES} WHERE key = ?", (key,)).fetchone()
+        if value is None:
+            self._database.execute("DELETE FROM entries WHERE key = ?", (key,))
+        else:
+            row = (key, value, _checksum(key, value))
+            self._database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
+        return int(there[0]) if there else 0
+
+    def _limit(self, what: str, size: int, size_max: int) -> None:
+        if size > size_max:
+            raise StorageLimitError(
+                f"{self.path}: {what} of {size} bytes; at most {size_max} are kept"
+            )
+
+    def _measured(self) -> int:
+        try:
+            return sum(size for [size] in self._database.execute(_SIZES))
+        except sqlite3.Error as error:
+            self._database.close()
+            raise explained(self.path, error) from error
+
+
+def _query_for(prefix: bytes) -> tuple[str, tuple[bytes, ...]]:
+    query = "SELECT key, value, checksum FROM entries WHERE key >= ?"
+    below = prefix.rstrip(b"\xff")
+    if not below:
+        # Nothing comes after all keys that begin so, and so all keys from here on do.
+        return f"{query} ORDER BY key", (prefix,)
+    following = below[:-1] + bytes([below[-1] + 1])
+    return f"{query} AND key < ? ORDER BY key", (prefix, following)
+
+
+def _bytes_of(key: bytes, value: bytes | None) -> int:
+    return 0 if value is None else len(key) + len(value)
+
+
+def _checksum(key: bytes, value: bytes) -> int:
+    return crc32(value, crc32(key))
+
+
+def _is_as_stored(key: object, value: object, checksum: object) -> bool:
+    """Whether nobody but the storage has written an entry, and no disk has changed it."""
+    return isinstance(key, bytes) and isinstance(value, bytes) and checksum == _checksum(key, value)

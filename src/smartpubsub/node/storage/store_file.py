@@ -1,0 +1,182 @@
+"""The SQLite file of a node's storage: made whole, checked before it is touched, migrated.
+
+A file that is damaged, of another program or of a newer version is left exactly as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.storage.folder import sync_folder
+
+FILE = "node.sqlite"
+APPLICATION_ID = int.from_bytes(b"SmPS", "big")
+"""What tells the file from those of other programs that use SQLite."""
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_APPLICATION_ID_PLACE = slice(68, 72)
+
+
+class StorageError(SmartPubSubError):
+    """Storage that cannot be had, or that cannot do what is asked of it."""
+
+
+class DamagedStorageError(StorageError):
+    """A file that is not what a node has written."""
+
+
+class ForeignStorageError(StorageError):
+    """A file that another program has written, or a newer version of this one."""
+
+
+class DiskFullError(StorageError):
+    """There was no room for a change; what had been stored before is still there."""
+
+
+def _create_entries(database: sqlite3.Connection) -> None:
+    database.execute(
+        "CREATE TABLE entries ("
+        " key BLOB NOT NULL PRIMARY KEY, value BLOB NOT NULL, checksum INTEGER NOT NULL"
+        ") WITHOUT ROWID"
+    )
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_create_entries]
+"""Each takes a file from the version that is its place in the list to the next."""
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """The database of a file, made if there is none, in the current version and durable."""
+    try:
+        if path.exists():
+            _check(path)
+        else:
+            _create(path)
+        return _connected(path)
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+    except OSError as error:
+        raise StorageError(
+            f"{path}: {error.strerror}; make the file and its folder readable and writable"
+        ) from None
+
+
+def explained(path: Path, error: sqlite3.Error) -> StorageError:
+    """What an error of SQLite means for a node, and what to do."""
+    # The low byte says what kind of error it is; those that are not SQLite's own have no code.
+    match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return DiskFullError(f"{path}: the disk is full; make room on it")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return damaged(path, str(error))
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StorageError(f"{path} is open in another program; close that first")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return StorageError(
+                f"{path}: {error}; make the file and its folder readable and writable"
+            )
+        case sqlite3.SQLITE_IOERR:
+            return StorageError(f"{path}: {error}; look whether the disk is full or failing")
+        case _:
+            return StorageError(f"{path}: {error}")
+
+
+def damaged(path: Path, what: str) -> DamagedStorageError:
+    """The error that says in which way a file is damaged."""
+    return DamagedStorageError(
+        f"{path} is damaged ({what}); put a backup in its place, or move it away to start empty"
+    )
+
+
+# --- a new file ---
+
+
+def _create(path: Path) -> None:
+    """Make a file under another name first, so that there is a whole one or none."""
+    log = _log_of(path)
+    if log.exists():
+        raise DamagedStorageError(
+            f"{path} is missing and its log {log.name} is there;"
+            " put it back, or move the log away to start empty"
+        )
+    unfinished = path.with_suffix(".new")
+    unfinished.unlink(missing_ok=True)
+    try:
+        # SQLite gives the files that it makes beside this one the same permissions.
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            _migrate(database)
+            database.execute("PRAGMA journal_mode = WAL")
+        unfinished.replace(path)
+        sync_folder(path.parent)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+# --- a file that is there ---
+
+
+def _check(path: Path) -> None:
+    """Look at a file without changing it or anything beside it."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise damaged(path, "it does not begin as a SQLite file does")
+    if header[_APPLICATION_ID_PLACE] != APPLICATION_ID.to_bytes(4, "big"):
+        raise ForeignStorageError(
+            f"{path} was written by another program; choose another data folder"
+        )
+    # A log that nobody has taken up yet is looked at too, and without one nothing but the file is.
+    mode = "mode=ro" if _log_of(path).exists() else "immutable=1"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
+        version = _version(database)
+        if version > len(MIGRATIONS):
+            raise ForeignStorageError(
+                f"{path} has version {version} and this program knows versions up to"
+                f" {len(MIGRATIONS)}; update smartpubsub or choose another data folder"
+            )
+        [[finding], *_] = database.execute("PRAGMA quick_check(1)")
+        if finding != "ok" or version < 1:
+            raise damaged(path, finding if finding != "ok" else f"it has version {version}")
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    # Whoever does the I/O may do it in threads; the storage lets one at a time in.
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        database.text_factory = bytes
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        _migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _migrate(database: sqlite3.Connection) -> None:
+    version = _version(database)
+    if version == len(MIGRATIONS):
+        return
+    database.execute("BEGIN IMMEDIATE")
+    for migration in MIGRATIONS[version:]:
+        migration(database)
+    database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    database.execute("COMMIT")
+
+
+def _version(database: sqlite3.Connection) -> int:
+    [version] = database.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")

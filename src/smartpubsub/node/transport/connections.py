@@ -1,0 +1,308 @@
+"""A peer's connections with libp2p: it listens and dials, opens streams and takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import trio
+from libp2p.abc import INetConn, INetStream, INetwork, INotifee
+from libp2p.crypto.ed25519 import create_new_key_pair
+from libp2p.custom_types import StreamHandlerFn, TProtocol
+from libp2p.peer.id import ID
+from libp2p.protocol_muxer.multiselect import Multiselect
+from libp2p.protocol_muxer.multiselect_communicator import MultiselectCommunicator
+from libp2p.tools.anyio_service import background_trio_service
+from libp2p.utils.address_validation import get_available_interfaces
+from multiaddr import Multiaddr
+from trio_typing import TaskStatus
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.transport import identify
+from smartpubsub.node.transport.addresses import transport_address
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.select import QuickClient
+from smartpubsub.node.transport.streams import (
+    STREAM_ERRORS,
+    Stream,
+    StreamRefusedError,
+    UnreachableError,
+    end,
+    shielded,
+)
+from smartpubsub.node.transport.swarm import MakeTcp, make_swarm
+from smartpubsub.seam import Peer
+
+PING = "/ipfs/ping/1.0.0"
+_PING_BYTES = 32
+
+OnStream: TypeAlias = Callable[[Peer, Stream], Awaitable[None]]
+OnConnection: TypeAlias = Callable[[Peer, bool], None]
+"""Told when the first connection to a peer is there, and when the last one is gone."""
+
+
+class ListenError(SmartPubSubError):
+    """An address that cannot be listened on."""
+
+
+class Connections:
+    """All connections of one peer."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: HostSettings,
+        on_connection: OnConnection,
+        counts: Counts | None = None,
+        make_tcp: MakeTcp | None = None,
+    ) -> None:
+        self.peer = identity.peer
+        self.addresses: tuple[bytes, ...] = ()
+        """Where this peer can be reached."""
+        self._settings = settings
+        self._counts = counts or Counts()
+        self._on_connection = on_connection
+        self._keys = create_new_key_pair(identity.seed)
+        self._told: dict[Peer, None] = {}
+        """Those that are said to be connected."""
+        self._swarm = make_swarm(ID(identity.peer), self._keys, settings, self._counts, make_tcp)
+        self._swarm.register_notifee(_Notifee(self._on_made, self._on_gone))
+        self._swarm.set_stream_handler(self._on_stream)
+        self._select = Multiselect()
+        self._select_client = QuickClient()
+        self.serve(identify.PROTOCOL, self._say_who_this_is)
+        self.serve(PING, _echo)
+
+    def serve(self, protocol: str, on_stream: OnStream) -> None:
+        """Have streams for a protocol handled; each ends when its handler returns."""
+
+        async def handle(stream: INetStream) -> None:
+            await on_stream(peer_of(stream), stream)
+
+        self._select.add_handler(TProtocol(protocol), handle)
+
+    async def run(
+        self,
+        listen: Sequence[str],
+        announce: Sequence[str] = (),
+        *,
+        task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Listen until cancelled, and announce these addresses or those that are listened on."""
+        ending = trio.Event()
+        async with trio.open_nursery() as nursery:
+            # Beside the start, for this may be cancelled during that too.
+            nursery.start_soon(_set_at_end, ending)
+            await nursery.start(self._serve, listen, announce, ending)
+            task_status.started()
+
+    async def _serve(
+        self,
+        listen: Sequence[str],
+        announce: Sequence[str],
+        ending: trio.Event,
+        *,
+        task_status: TaskStatus[None],
+    ) -> None:
+        # A swarm that is cancelled leaves its sockets open, so it is ended instead.
+        with trio.CancelScope(shield=True) as scope:
+            try:
+                async with background_trio_service(self._swarm):
+                    await self._listen(listen, announce)
+                    task_status.started()
+                    await ending.wait()
+                    scope.deadline = trio.current_time() + self._settings.close_s
+                    await self._close_all()
+            finally:
+                with shielded(self._settings.close_s):
+                    for listener in self._swarm.listeners.values():
+                        await listener.close()
+
+    async def _listen(self, listen: Sequence[str], announce: Sequence[str]) -> None:
+        for address in listen:
+            if not await self._swarm.listen(_parsed(address)):
+                raise ListenError(f"cannot listen on {address}; is it in use?")
+        listeners = self._swarm.listeners.values()
+        bound = [address for listener in listeners for address in listener.get_addrs()]
+        chosen = [_parsed(address) for address in announce] or [
+            a for b in bound for a in _spread(b)
+        ]
+        usable = [transport_address(address.to_bytes()) for address in chosen]
+        self.addresses = tuple(dict.fromkeys(filter(None, usable)))
+
+    async def _close_all(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for connection in self._swarm.get_connections():
+                nursery.start_soon(connection.close)
+
+    # --- peers ---
+
+    @property
+    def count(self) -> int:
+        """How many connections there are."""
+        return self._swarm.get_total_connections()
+
+    def __contains__(self, peer: Peer) -> bool:
+        return bool(self._open_to(peer))
+
+    def _open_to(self, peer: Peer) -> list[INetConn]:
+        return [c for c in self._swarm.get_connections(ID(peer)) if not c.is_closed]
+
+    async def dial(self, peer: Peer, address: bytes) -> None:
+        """Connect to a peer that is said to be at an address."""
+        try:
+            with trio.fail_after(self._settings.dial_s):
+                await self._swarm.dial_addr(Multiaddr(address), ID(peer))
+        except STREAM_ERRORS as error:
+            raise UnreachableError(f"no connection to {ID(peer)}: {error}") from error
+
+    async def open(self, peer: Peer, protocol: str) -> Stream:
+        """A new stream on a connection that is there."""
+        connections = self._open_to(peer)
+        if not connections:
+            raise UnreachableError(f"there is no connection to {ID(peer)}")
+        try:
+            with trio.fail_after(self._settings.negotiate_s):
+                stream = await connections[-1].new_stream()
+                await self._negotiate(stream, protocol)
+        except STREAM_ERRORS as error:
+            raise UnreachableError(f"no stream for {protocol} to {ID(peer)}: {error}") from error
+        return stream
+
+    async def _negotiate(self, stream: INetStream, protocol: str) -> None:
+        is_agreed = False
+        try:
+            await self._select_client.select_one_of(
+                [TProtocol(protocol)], MultiselectCommunicator(stream)
+            )
+            is_agreed = True
+        finally:
+            if not is_agreed:
+                await end(stream, self._settings.close_s, politely=False)
+
+    async def close(self, peer: Peer) -> None:
+        """Close all connections to a peer."""
+        await self._swarm.close_peer(ID(peer))
+
+    async def ask_addresses(self, peer: Peer) -> list[bytes]:
+        """Where a connected peer says that it can be reached."""
+        stream = await self.open(peer, identify.PROTOCOL)
+        try:
+            return await identify.read_addresses(stream, self._settings.identify_bytes_max)
+        finally:
+            await end(stream, self._settings.close_s, politely=True)
+
+    # --- what happens ---
+
+    def _on_made(self, peer: Peer) -> None:
+        if peer not in self._told:
+            self._told[peer] = None
+            self._on_connection(peer, True)
+
+    def _on_gone(self, peer: Peer) -> None:
+        """It may be one of several, or one that was refused before anybody was told of it."""
+        if peer in self._told and peer not in self:
+            del self._told[peer]
+            self._on_connection(peer, False)
+
+    async def _on_stream(self, stream: INetStream) -> None:
+        """What is raised here would end the whole swarm, and others may have caused it."""
+        connection: Any = stream
+        if len(connection.swarm_conn.get_streams()) > self._settings.stream_count_max:
+            self._counts.refused_streams += 1
+            await end(stream, self._settings.close_s, politely=False)
+            return
+        is_served = False
+        try:
+            handle = await self._agreed(stream)
+            await handle(stream)
+            is_served = True
+        except (*STREAM_ERRORS, SmartPubSubError):
+            pass
+        finally:
+            await end(stream, self._settings.close_s, politely=is_served)
+
+    async def _agreed(self, stream: INetStream) -> StreamHandlerFn:
+        """What handles the protocol that the other end wants to speak."""
+        wanted = MultiselectCommunicator(stream)
+        try:
+            _, handle = await self._select.negotiate(wanted, int(self._settings.negotiate_s))
+        except UnicodeDecodeError:
+            handle = None
+        if handle is None:
+            raise StreamRefusedError("the other end wants to speak no protocol")
+        return handle
+
+    async def _say_who_this_is(self, _: Peer, stream: Stream) -> None:
+        protocols = [str(protocol) for protocol in self._select.get_protocols() if protocol]
+        key = self._keys.public_key.serialize()
+        await stream.write(identify.written(key, self.addresses, protocols, _seen_at(stream)))
+
+
+class _Notifee(INotifee):
+    """Passes on that connections have come or gone."""
+
+    def __init__(self, on_made: Callable[[Peer], None], on_gone: Callable[[Peer], None]) -> None:
+        self._on_made = on_made
+        self._on_gone = on_gone
+
+    async def connected(self, network: INetwork, conn: INetConn) -> None:  # noqa: ARG002
+        self._on_made(conn.muxed_conn.peer_id.to_bytes())
+
+    async def disconnected(self, network: INetwork, conn: INetConn) -> None:  # noqa: ARG002
+        self._on_gone(conn.muxed_conn.peer_id.to_bytes())
+
+    async def opened_stream(self, network: INetwork, stream: INetStream) -> None:
+        pass
+
+    async def closed_stream(self, network: INetwork, stream: INetStream) -> None:
+        pass
+
+    async def listen(self, network: INetwork, multiaddr: Multiaddr) -> None:
+        pass
+
+    async def listen_close(self, network: INetwork, multiaddr: Multiaddr) -> None:
+        pass
+
+
+def peer_of(stream: INetStream) -> Peer:
+    """Who is at the other end."""
+    return stream.muxed_conn.peer_id.to_bytes()
+
+
+async def _set_at_end(ending: trio.Event) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        ending.set()
+
+
+async def _echo(_: Peer, stream: Stream) -> None:
+    while some := await stream.read(_PING_BYTES):
+        await stream.write(some)
+
+
+def _seen_at(stream: Any) -> bytes:
+    host, port = stream.get_remote_address() or ("", 0)
+    if not host:
+        return b""
+    seen: bytes = Multiaddr(f"/{'ip6' if ':' in host else 'ip4'}/{host}/tcp/{port}").to_bytes()
+    return seen
+
+
+def _parsed(address: str) -> Multiaddr:
+    try:
+        return Multiaddr(address)
+    except ValueError as error:
+        raise ListenError(f"{address} is no address") from error
+
+
+def _spread(address: Multiaddr) -> list[Multiaddr]:
+    """An address that stands for all of the machine's as those."""
+    name = next(iter(address.protocols())).name
+    if address.value_for_protocol(name) not in ("0.0.0.0", "::"):
+        return [address]
+    every = get_available_interfaces(int(address.value_for_protocol("tcp") or 0))
+    return [one for one in every if next(iter(one.protocols())).name == name]

@@ -1,0 +1,115 @@
+"""Makes sure that there is a connection to a peer before something is sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from smartpubsub.node.transport.addresses import AddressBook
+from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.connections import Connections
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.streams import Stream, UnreachableError
+from smartpubsub.seam import Peer
+
+
+class Dialer:
+    """Dials each peer once at a time, and leaves those alone that could not be reached."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        book: AddressBook,
+        backoff: Backoff,
+        settings: HostSettings,
+        counts: Counts,
+        on_failure: Callable[[Peer], None],
+        on_unknown: Callable[[Peer], None],
+    ) -> None:
+        self._connections = connections
+        self._book = book
+        self._backoff = backoff
+        self._settings = settings
+        self._counts = counts
+        self._on_failure = on_failure
+        self._on_unknown = on_unknown
+        self._dialling: dict[Peer, trio.Event] = {}
+        self._at_once = trio.CapacityLimiter(settings.dial_count_max)
+
+    async def open(self, peer: Peer, protocol: str) -> Stream:
+        """A stream to a peer, connected to if need be."""
+        if not self._backoff.is_over((peer, protocol), trio.current_time()):
+            raise UnreachableError("the peer did not speak the protocol a moment ago")
+        await self.connect(peer)
+        try:
+            return await self._opened(peer, protocol)
+        except UnreachableError:
+            if peer in self._connections:
+                raise
+        # The connection had gone without anybody noticing, so there may be another.
+        await self.connect(peer)
+        return await self._opened(peer, protocol)
+
+    async def _opened(self, peer: Peer, protocol: str) -> Stream:
+        try:
+            stream = await self._connections.open(peer, protocol)
+        except UnreachableError:
+            if peer in self._connections:
+                self._backoff.fail((peer, protocol), trio.current_time())
+            raise
+        self._backoff.succeed((peer, protocol))
+        return stream
+
+    async def connect(self, peer: Peer) -> None:
+        """Have a connection; if there is none and none can be made, that is told once."""
+        try:
+            await self._have_connection(peer)
+        except UnreachableError:
+            self._on_failure(peer)
+            raise
+
+    async def _have_connection(self, peer: Peer) -> None:
+        while peer not in self._connections:
+            under_way = self._dialling.get(peer)
+            if under_way is None:
+                await self._dial(peer)
+            else:
+                await under_way.wait()
+
+    async def _dial(self, peer: Peer) -> None:
+        if not self._backoff.is_over(peer, trio.current_time()):
+            raise UnreachableError("the peer could not be reached a moment ago")
+        self._dialling[peer] = done = trio.Event()
+        try:
+            await self._have_address(peer)
+            async with self._at_once:
+                await self._try_addresses(peer)
+            self._backoff.succeed(peer)
+        except UnreachableError:
+            self._counts.failed_dials += 1
+            self._backoff.fail(peer, trio.current_time())
+            raise
+        finally:
+            del self._dialling[peer]
+            done.set()
+
+    async def _have_address(self, peer: Peer) -> None:
+        """Give whoever can find peers the time to find this one."""
+        if not self._book.of(peer):
+            self._on_unknown(peer)
+            with trio.move_on_after(self._settings.find_s):
+                await self._book.wait_for(peer)
+
+    async def _try_addresses(self, peer: Peer) -> None:
+        addresses = self._book.of(peer)[: self._settings.address_tries_max]
+        for number, address in enumerate(addresses, start=1):
+            try:
+                await self._connections.dial(peer, address)
+                return
+            except UnreachableError:
+                if number == len(addresses) and peer not in self._connections:
+                    raise
+        if peer not in self._connections:
+            raise UnreachableError("nobody has said where the peer is")

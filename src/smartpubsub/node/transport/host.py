@@ -1,0 +1,399 @@
+"""Runs one core on libp2p: brings it what happens, in order, and does what it asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from random import Random
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import trio
+from trio_typing import TaskStatus
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.transport.addresses import AddressBook
+from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.connections import Connections
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.dialer import Dialer
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.inbound import Inbound
+from smartpubsub.node.transport.inbox import Inbox
+from smartpubsub.node.transport.lanes import Lanes
+from smartpubsub.node.transport.streams import UnreachableError
+from smartpubsub.node.transport.swarm import MakeTcp
+from smartpubsub.node.transport.timers import MICROSECONDS, Clock, Timers
+from smartpubsub.node.transport.turns import Turns
+from smartpubsub.node.transport.usage import Usage
+from smartpubsub.protocols.codecs import Codec
+from smartpubsub.seam import (
+    Answer,
+    Answered,
+    Ask,
+    CancelTimer,
+    Connect,
+    Connected,
+    Core,
+    Deliver,
+    Disconnected,
+    Effect,
+    Event,
+    Load,
+    Loaded,
+    Peer,
+    Send,
+    SetTimer,
+    Started,
+    Store,
+    Unknown,
+)
+
+T = TypeVar("T")
+
+_INCARNATION = b"host/incarnation"
+_INCARNATION_BYTES = 8
+_DRAIN_POLL_S = 0.01
+
+
+class HostStoppedError(SmartPubSubError):
+    """A host that does nothing any more."""
+
+
+class Storage(Protocol):
+    """What keeps values through crashes."""
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Keep values under keys, None for none; all of it is kept when this returns."""
+        ...
+
+    def load(self, prefix: bytes) -> Sequence[tuple[bytes, bytes]]:
+        """What is kept under keys with a prefix, in the order of the keys."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """Something that the application wants of the core."""
+
+    action: Callable[[int], tuple[Any, list[Effect]]]
+    result: Any = None
+    error: Exception | None = None
+    is_refused: bool = False
+    done: trio.Event = field(default_factory=trio.Event)
+
+    def effects(self, now: int) -> list[Effect]:
+        """What is to be done; none if what is wanted makes no sense, which its caller is told."""
+        try:
+            self.result, effects = self.action(now)
+        except Exception as error:  # Whatever it is, it is the caller's and not the node's.
+            self.error = error
+            return []
+        return effects
+
+
+_Item: TypeAlias = Event | _Request
+
+
+class Host:
+    """One core, its connections, its storage, its timers and its clock."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        make_core: Callable[[Contact], Core],
+        codecs: Iterable[Codec],
+        storage: Storage,
+        *,
+        on_deliver: Callable[[object], None],
+        settings: HostSettings | None = None,
+        rng: Random | None = None,
+        make_tcp: MakeTcp | None = None,
+    ) -> None:
+        self.settings = settings = settings or HostSettings()
+        self.counts = Counts()
+        self.own = Contact.of(identity.peer)
+        """This peer, and once it runs where it can be reached."""
+        self.clock = Clock(trio.current_time)
+        self.book = AddressBook(
+            settings.peer_count_max, settings.address_count_max, settings.address_bytes_max
+        )
+        self._make_core = make_core
+        self._core: Core | None = None
+        self._codecs = {codec.message: codec for codec in codecs}
+        self._storage = storage
+        self._on_deliver = on_deliver
+        self._timers = Timers()
+        self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
+        self._turns = Turns(self._inbox, self._timers)
+        self.connections = Connections(
+            identity, settings, self._on_connection, self.counts, make_tcp
+        )
+        self._backoff = Backoff(
+            settings.backoff_s_first,
+            settings.backoff_s_max,
+            settings.peer_count_max,
+            rng or Random(),
+        )
+        self._dialer = Dialer(
+            self.connections,
+            self.book,
+            self._backoff,
+            settings,
+            self.counts,
+            on_failure=lambda peer: self._inbox.put(Disconnected(peer)),
+            on_unknown=lambda peer: self._inbox.put(Unknown(peer)),
+        )
+        self._usage = Usage()
+        self._inbound = Inbound(
+            self.connections, self.book, self._inbox, self._usage, settings, self.counts
+        )
+        self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
+        self._encoded: tuple[object, bytes] = (None, b"")
+        self._requests: list[_Request] = []
+        """Those whose effects are not all done yet."""
+        self._nursery: trio.Nursery | None = None
+        self._may_go_on = trio.Event()
+        self._may_go_on.set()
+        self._stopping = trio.Event()
+        self._stopped = trio.Event()
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Ask: self._ask,
+            Answer: self._answer,
+            Deliver: lambda effect: self._on_deliver(effect.item),
+            Load: self._load,
+            Connect: self._connect,
+        }
+        for codec in self._codecs.values():
+            self.connections.serve(codec.protocol, self._inbound.handler(codec))
+
+    # --- for the application ---
+
+    async def run(
+        self,
+        listen: Sequence[str],
+        announce: Sequence[str] = (),
+        *,
+        task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run until `stop` is called, or at once to an end if this is cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await nursery.start(self.connections.run, listen, announce)
+                self.own = Contact.of(self.own.peer, self.connections.addresses)
+                self._core = self._make_core(self.own)
+                self._inbox.put(Started(await self._next_incarnation()))
+                nursery.start_soon(self._handle_all, self._core)
+                task_status.started()
+                await self._stopping.wait()
+                with trio.move_on_after(self.settings.drain_s):
+                    await self._drain()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._nursery = None
+            self._stopped.set()
+            self._refuse_requests()
+
+    async def stop(self) -> None:
+        """Send what is still to be sent, within a time, and end."""
+        self._stopping.set()
+        await self._stopped.wait()
+
+    def hold(self, is_held: bool) -> None:
+        """Stop handling anything, or go on; what comes meanwhile waits, and so do its senders."""
+        if not is_held:
+            self._may_go_on.set()
+        elif self._may_go_on.is_set():
+            self._may_go_on = trio.Event()
+
+    async def call(self, action: Callable[[int], tuple[T, list[Effect]]]) -> T:
+        """Have a core's method called in its turn, with the time, and what it is to do done.
+
+        When this returns, what was to be stored is kept.
+        """
+        request = _Request(action, is_refused=self._stopped.is_set())
+        if not request.is_refused:
+            self._inbox.put(request)
+            await request.done.wait()
+        if request.is_refused:
+            raise HostStoppedError("the node has stopped")
+        if request.error is not None:
+            raise request.error
+        result: T = request.result
+        return result
+
+    @property
+    def garbage(self) -> dict[Peer, int]:
+        """How often peers have sent what was no message, the latest last."""
+        return dict(self._inbound.garbage)
+
+    async def do(self, action: Callable[[int], list[Effect]]) -> None:
+        """The same, for a method that gives nothing but effects."""
+        await self.call(lambda now: (None, action(now)))
+
+    def _refuse_requests(self) -> None:
+        while (item := self._inbox.take()) is not None:
+            if isinstance(item, _Request):
+                self._requests.append(item)
+        for request in self._requests:
+            request.is_refused = True
+            request.done.set()
+
+    # --- the core ---
+
+    async def _handle_all(self, core: Core) -> None:
+        while True:
+            await self._inbox.wait(self._deadline(), self.settings.gather_s_max)
+            while not self._may_go_on.is_set():
+                await self._may_go_on.wait()
+            effects: list[Effect] = []
+            changes: dict[bytes, bytes | None] = {}
+            for _ in range(self.settings.commit_count_max):
+                if not self._handle_next(core, effects, changes):
+                    break
+            if changes:
+                self.counts.commits += 1
+                await trio.to_thread.run_sync(self._storage.apply, list(changes.items()))
+            for effect in effects:
+                self._carry_out[type(effect)](effect)
+            for request in self._requests:
+                request.done.set()
+            self._requests.clear()
+
+    def _deadline(self) -> float:
+        due_at = self._timers.next_at
+        if due_at is None:
+            return inf
+        return trio.current_time() + (due_at - self.clock.now()) / MICROSECONDS
+
+    def _handle_next(
+        self,
+        core: Core,
+        effects: list[Effect],
+        changes: dict[bytes, bytes | None],
+    ) -> bool:
+        """Handle one thing, if there is any."""
+        now = self.clock.now()
+        item = self._turns.next(now)
+        if item is None:
+            return False
+        if isinstance(item, _Request):
+            wanted = item.effects(now)
+            self._requests.append(item)
+        else:
+            wanted = core.handle(item, now)
+        for effect in wanted:
+            kind = type(effect)
+            # Timers are set at once, because the next thing that is handled may cancel them.
+            if kind is SetTimer:
+                self._timers.set(effect.timer, effect.at)  # type: ignore[union-attr]
+            elif kind is CancelTimer:
+                self._timers.cancel(effect.timer)  # type: ignore[union-attr]
+            elif kind is Store:
+                changes[effect.key] = effect.value  # type: ignore[union-attr]
+            else:
+                effects.append(effect)
+        return True
+
+    # --- effects ---
+
+    def _send(self, effect: Send) -> None:
+        self._put(effect.peer, effect.message, None)
+
+    def _ask(self, effect: Ask) -> None:
+        self.book.hear(effect.peer, effect.addresses)
+        self._put(effect.peer, effect.message, effect.number)
+
+    def _answer(self, effect: Answer) -> None:
+        self._inbound.answer(effect.number, self._frame(effect.message))
+
+    def _put(self, peer: Peer, message: object, number: int | None) -> None:
+        if peer == self.own.peer:
+            self.counts.dropped_unreachable += 1
+            return
+        codec = self._codecs[type(message)]
+        frame = self._frame(message)
+        if len(frame) > codec.message_bytes_max:
+            self.counts.dropped_large += 1
+            return
+        self.counts.sent_kinds.update(codec.kinds(message))
+        self._lanes.put(peer, codec, frame, number)
+        self._usage.touch(peer, trio.current_time())
+
+    def _frame(self, message: object) -> bytes:
+        # One message often goes to many, one after the other, and is the same for all.
+        if message is not self._encoded[0]:
+            self._encoded = message, self._codecs[type(message)].encode(message)
+        return self._encoded[1]
+
+    def _load(self, effect: Load) -> None:
+        values = tuple(self._storage.load(effect.prefix))
+        self._inbox.put(Loaded(effect.prefix, values))
+
+    def _connect(self, effect: Connect) -> None:
+        self.book.hear(effect.peer, effect.addresses)
+        if effect.peer in self.connections:
+            self._inbox.put(Connected(effect.peer))
+        else:
+            self._spawn(self._try_to_connect, effect.peer)
+
+    async def _try_to_connect(self, peer: Peer) -> None:
+        with suppress(UnreachableError):
+            await self._dialer.connect(peer)
+
+    # --- what comes back ---
+
+    def _on_answer(self, peer: Peer, codec: Codec, number: int, frame: bytes) -> None:
+        try:
+            message = codec.decode(frame)
+        except WireError:
+            self.counts.garbage += 1
+            return
+        self._inbound.hear_of(codec.contacts(message))
+        self._inbox.put(Answered(peer, message, number))
+
+    async def _drain(self) -> None:
+        while len(self._inbox) or not self._lanes.is_idle:
+            await trio.sleep(_DRAIN_POLL_S)
+
+    # --- connections ---
+
+    def _on_connection(self, peer: Peer, is_there: bool) -> None:
+        if is_there:
+            self._backoff.succeed(peer)
+            self._usage.connect(peer, trio.current_time())
+            self._inbox.put(Connected(peer))
+            self._spawn(self._inbound.identify, peer)
+            self._prune()
+        else:
+            self._usage.disconnect(peer)
+            self._inbound.forget(peer)
+            self._inbox.put(Disconnected(peer))
+
+    def _prune(self) -> None:
+        too_many = self.connections.count - self.settings.connection_count_high
+        if too_many > 0:
+            since = trio.current_time() - self.settings.idle_s_min
+            for peer in self._usage.idlest(too_many, since):
+                self.counts.pruned += 1
+                self._usage.disconnect(peer)
+                self._spawn(self.connections.close, peer)
+
+    def _spawn(self, task: Callable[..., Any], *arguments: Any) -> None:
+        if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:
+            self._nursery.start_soon(task, *arguments)
+
+    async def _next_incarnation(self) -> int:
+        """More than ever before: by the clock if storage was lost, by storage if the clock was."""
+        stored = [int.from_bytes(value, "big") for _, value in self._storage.load(_INCARNATION)]
+        incarnation = max(int(time.time()), *[number + 1 for number in stored], 0)
+        change = (_INCARNATION, incarnation.to_bytes(_INCARNATION_BYTES, "big"))
+        await trio.to_thread.run_sync(self._storage.apply, [change])
+        return incarnation

@@ -1,0 +1,51 @@
+"""libp2p's identify: how a peer says where it can be reached and which protocols it speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+
+from google.protobuf.message import DecodeError
+from libp2p.identity.identify.pb.identify_pb2 import Identify
+
+from smartpubsub.kademlia.protobuf import WireError, framed, unframed
+from smartpubsub.node.transport.frames import FrameReader, Readable
+
+PROTOCOL = "/ipfs/id/1.0.0"
+_VERSION = "ipfs/0.1.0"
+_ADDRESSES_READ_MAX = 64
+
+
+@cache
+def _agent() -> str:
+    """What this program calls itself; finding out its version means reading a file."""
+    return f"smartpubsub/{metadata.version('smartpubsub')}"
+
+
+def written(
+    public_key: bytes, addresses: Sequence[bytes], protocols: Sequence[str], observed: bytes
+) -> bytes:
+    """What a peer says of itself, and where from it sees the other."""
+    said = Identify(
+        protocol_version=_VERSION,
+        agent_version=_agent(),
+        public_key=public_key,
+        listen_addrs=addresses,
+        observed_addr=observed,
+        protocols=protocols,
+    )
+    return framed(said.SerializeToString())
+
+
+async def read_addresses(stream: Readable, bytes_max: int) -> list[bytes]:
+    """Where a peer says that it can be reached."""
+    frame = await FrameReader(stream, bytes_max).next()
+    if frame is None:
+        return []
+    said = Identify()
+    try:
+        said.ParseFromString(unframed(frame, bytes_max))
+    except DecodeError as error:
+        raise WireError("the bytes are no identify message") from error
+    return list(said.listen_addrs[:_ADDRESSES_READ_MAX])

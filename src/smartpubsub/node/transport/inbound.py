@@ -1,0 +1,192 @@
+"""What peers send: read from their streams, brought to the core, and answered in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import trio
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.node.transport.addresses import AddressBook
+from smartpubsub.node.transport.connections import Connections, OnStream
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.frames import FrameReader, TooLongError
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.inbox import Inbox
+from smartpubsub.node.transport.rates import Rates
+from smartpubsub.node.transport.streams import (
+    STREAM_ERRORS,
+    Stream,
+    StreamRefusedError,
+    UnreachableError,
+)
+from smartpubsub.node.transport.usage import Usage
+from smartpubsub.protocols.codecs import Codec
+from smartpubsub.seam import Asked, Peer, Received
+
+
+class _Question:
+    """One that a peer waits for the answer to."""
+
+    def __init__(self) -> None:
+        self.answer: bytes | None = None
+        self.is_answered = trio.Event()
+
+
+class _Acquaintance:
+    """What a connected peer has said of itself."""
+
+    def __init__(self) -> None:
+        self.addresses: tuple[bytes, ...] = ()
+        self.is_identified = trio.Event()
+        self.streams: Counter[str] = Counter()
+
+
+class Inbound:
+    """All streams that peers have opened for the core's protocols."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        book: AddressBook,
+        inbox: Inbox[Any],
+        usage: Usage,
+        settings: HostSettings,
+        counts: Counts,
+    ) -> None:
+        self.garbage: dict[Peer, int] = {}
+        """How often each peer has sent what was no message, the latest last."""
+        self._connections = connections
+        self._book = book
+        self._inbox = inbox
+        self._usage = usage
+        self._settings = settings
+        self._counts = counts
+        self._acquaintances: dict[Peer, _Acquaintance] = {}
+        self._questions: dict[int, _Question] = {}
+        self._numbers = count(1)
+        self._rates = Rates(settings.messages_per_s_max, settings.peer_count_max)
+
+    def handler(self, codec: Codec) -> OnStream:
+        """What takes streams for messages of one type."""
+
+        async def on_stream(peer: Peer, stream: Stream) -> None:
+            await self._take(codec, peer, stream)
+
+        return on_stream
+
+    def answer(self, number: int, frame: bytes) -> None:
+        """What the core answers to a question, if that is still waited for."""
+        question = self._questions.get(number)
+        if question is not None and question.answer is None:
+            question.answer = frame
+            question.is_answered.set()
+
+    def hear_of(self, contacts: Iterable[Contact]) -> None:
+        """Remember where peers are that a message has named."""
+        for contact in contacts:
+            self._book.hear(contact.peer, contact.addresses)
+
+    # --- who they are ---
+
+    async def identify(self, peer: Peer) -> None:
+        """Ask a peer that has just been connected where it can be reached."""
+        acquaintance = self._acquaintance(peer)
+        try:
+            with trio.move_on_after(self._settings.identify_s):
+                said = await self._connections.ask_addresses(peer)
+                acquaintance.addresses = self._book.learn(peer, said)
+        except (*STREAM_ERRORS, UnreachableError, WireError):
+            pass  # It may speak all else, and others may know where it is.
+        finally:
+            acquaintance.is_identified.set()
+
+    def forget(self, peer: Peer) -> None:
+        """A peer is not connected any more."""
+        self._acquaintances.pop(peer, None)
+
+    def _acquaintance(self, peer: Peer) -> _Acquaintance:
+        return self._acquaintances.setdefault(peer, _Acquaintance())
+
+    # --- what they say ---
+
+    async def _take(self, codec: Codec, peer: Peer, stream: Stream) -> None:
+        acquaintance = self._acquaintance(peer)
+        if acquaintance.streams[codec.protocol] >= self._settings.stream_count_per_protocol_max:
+            self._counts.refused_streams += 1
+            raise StreamRefusedError("the peer has too many streams")
+        acquaintance.streams[codec.protocol] += 1
+        try:
+            # Without its addresses nobody could be told how to reach whoever sends this.
+            with trio.move_on_after(self._settings.identify_s):
+                await acquaintance.is_identified.wait()
+            await self._take_all(codec, peer, stream, acquaintance)
+        except TooLongError:
+            self._counts.refused_large += 1
+            self._remember_garbage(peer)
+            raise
+        except WireError:
+            self._counts.garbage += 1
+            self._remember_garbage(peer)
+            raise
+        finally:
+            acquaintance.streams[codec.protocol] -= 1
+
+    def _remember_garbage(self, peer: Peer) -> None:
+        self.garbage[peer] = self.garbage.pop(peer, 0) + 1
+        if len(self.garbage) > self._settings.peer_count_max:
+            del self.garbage[next(iter(self.garbage))]
+
+    async def _take_all(
+        self, codec: Codec, peer: Peer, stream: Stream, acquaintance: _Acquaintance
+    ) -> None:
+        frames = FrameReader(stream, codec.message_bytes_max)
+        while (frame := await frames.next()) is not None:
+            message = codec.decode(frame)
+            await self._keep_to_rate(peer, codec.kinds(message))
+            self._counts.received += 1
+            self._counts.received_bytes += len(frame)
+            self._usage.touch(peer, trio.current_time())
+            self.hear_of(codec.contacts(message))
+            if codec.is_question(message):
+                await self._have_answered(peer, stream, message, acquaintance)
+            else:
+                event = Received(peer, message, acquaintance.addresses)
+                await self._inbox.put_when_there_is_room(event)
+
+    async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int]) -> None:
+        """Go on when a message may be taken; meanwhile nothing more of its stream is read."""
+        now = trio.current_time()
+        delay_s = self._rates.delay_s(peer, kinds, now)
+        if delay_s > 0:
+            self._counts.refused_kinds.update(kinds)
+        if delay_s > self._settings.delay_s_max:
+            self._counts.refused_rate += 1
+            raise StreamRefusedError("the peer sends too fast")
+        self._rates.take(peer, kinds, now)
+        self._counts.received_kinds.update(kinds)
+        if delay_s > 0:
+            self._counts.delayed += 1
+            await trio.sleep(delay_s)
+
+    async def _have_answered(
+        self, peer: Peer, stream: Stream, message: object, acquaintance: _Acquaintance
+    ) -> None:
+        number = next(self._numbers)
+        self._questions[number] = question = _Question()
+        try:
+            event = Asked(peer, message, number, acquaintance.addresses)
+            await self._inbox.put_when_there_is_room(event)
+            with trio.move_on_after(self._settings.answer_s):
+                await question.is_answered.wait()
+        finally:
+            del self._questions[number]
+        if question.answer is None:
+            self._counts.unanswered += 1
+            raise StreamRefusedError("the core does not answer")
+        with trio.fail_after(self._settings.write_s):
+            await stream.write(question.answer)

@@ -1,0 +1,68 @@
+"""All that is on its way to peers, so that a slow one holds up nobody but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.dialer import Dialer
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.lane import Lane
+from smartpubsub.node.transport.streams import Stream
+from smartpubsub.protocols.codecs import Codec
+from smartpubsub.seam import Peer
+
+Spawn: TypeAlias = Callable[..., None]
+"""Has an async function run beside all else."""
+OnAnswer: TypeAlias = Callable[[Peer, Codec, int, bytes], None]
+
+
+class Lanes:
+    """A lane for each peer and protocol that something is sent to."""
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        spawn: Spawn,
+        on_answer: OnAnswer,
+        settings: HostSettings,
+        counts: Counts,
+    ) -> None:
+        self._dialer = dialer
+        self._spawn = spawn
+        self._on_answer = on_answer
+        self._settings = settings
+        self._counts = counts
+        self._lanes: dict[tuple[Peer, str], Lane] = {}
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything has been written."""
+        return all(lane.is_idle for lane in self._lanes.values())
+
+    def put(self, peer: Peer, codec: Codec, frame: bytes, number: int | None) -> None:
+        """Have a message sent; with a number it is a question."""
+        lane = self._lanes.get((peer, codec.protocol))
+        if lane is None:
+            lane = self._lanes[peer, codec.protocol] = self._lane(peer, codec)
+            self._spawn(self._run, (peer, codec.protocol), lane)
+        lane.put(frame, number)
+
+    def _lane(self, peer: Peer, codec: Codec) -> Lane:
+        async def open_stream() -> Stream:
+            return await self._dialer.open(peer, codec.protocol)
+
+        def on_answer(number: int, frame: bytes) -> None:
+            self._on_answer(peer, codec, number, frame)
+
+        return Lane(open_stream, on_answer, codec.message_bytes_max, self._settings, self._counts)
+
+    async def _run(self, key: tuple[Peer, str], lane: Lane) -> None:
+        try:
+            await lane.run()
+        finally:
+            del self._lanes[key]

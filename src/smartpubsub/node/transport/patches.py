@@ -1,0 +1,253 @@
+"""What py-libp2p 0.8.1 does wrong, put right.
+
+Each patch is for a defect that was seen in that version, and has a test of the same name in
+tests/node/test_patches.py. Another version may have other defects, so it is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Mapping
+from importlib import metadata
+from socket import SO_REUSEADDR, SOL_SOCKET
+from typing import Any
+
+import trio
+from libp2p.abc import ISecureTransport
+from libp2p.crypto.keys import KeyPair
+from libp2p.crypto.x25519 import create_new_key_pair
+from libp2p.custom_types import TProtocol
+from libp2p.host import ping
+from libp2p.io import msgio, utils
+from libp2p.io.exceptions import IncompleteReadError
+from libp2p.io.trio import TrioTCPStream
+from libp2p.network import swarm
+from libp2p.network.connection import swarm_connection
+from libp2p.network.exceptions import SwarmException
+from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
+from libp2p.security.noise.transport import Transport as Noise
+from libp2p.stream_muxer.exceptions import MuxedStreamError
+from libp2p.stream_muxer.yamux import yamux
+from libp2p.transport.tcp import tcp
+from libp2p.utils import varint
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.transport.plain_frames import PlainFrames
+
+VERSION = "0.8.1"
+WINDOW_BYTES_MAX = 1 << 20
+"""How much a peer may send on a stream before it is read."""
+WINDOW_POLL_S = 0.01
+READ_BYTES = 64 << 10
+"""What is taken from a socket at once, if so much has come."""
+
+_applied: list[str] = []
+
+
+def apply(installed: str | None = None) -> None:
+    """Patch libp2p, once in a process."""
+    found = installed or metadata.version("libp2p")
+    if found != VERSION:
+        raise SmartPubSubError(
+            f"libp2p {found} is installed, but a node runs on {VERSION} only; "
+            f"install libp2p=={VERSION}"
+        )
+    if _applied:
+        return
+    _applied.append(found)
+    for patch in (
+        d1_listener_takes_connections_for_ever,
+        d3_dial_does_not_wait,
+        d4_write_waits_for_a_slow_reader,
+        d5_read_takes_as_many_pieces_as_there_are,
+        d6_stream_too_many_is_refused,
+        d7_failed_dial_blocks_nobody,
+        d8_windows_are_kept_to,
+        d9_port_is_not_shared,
+        d10_nothing_is_logged_unasked,
+        d11_windows_are_not_told_of_every_read,
+        d12_socket_is_not_asked_for_each_piece,
+        d13_plain_frames_take_no_detour,
+        d14_what_has_come_is_read_at_once,
+    ):
+        patch()
+
+
+def d1_listener_takes_connections_for_ever() -> None:
+    """0.8.1 gives back an inbound connection's place when the node stops, and none after 250."""
+    upgrade = swarm.Swarm.upgrade_inbound_raw_conn
+
+    async def upgrade_and_stay(self: Any, raw_conn: Any, maddr: Any) -> Any:
+        connection: Any = await upgrade(self, raw_conn, maddr)
+        await connection.event_closed.wait()
+        # Whoever called would wait for the node's end now; only an error makes it clean up.
+        raise SwarmException("the connection has ended")
+
+    _replace(swarm.Swarm, "upgrade_inbound_raw_conn", upgrade_and_stay)
+
+
+def d2_noise_only(keys: KeyPair) -> Mapping[TProtocol, ISecureTransport]:
+    """0.8.1 accepts plaintext too, in which anybody can claim any peer id. Noise proves it."""
+    return {NOISE: Noise(keys, noise_privkey=create_new_key_pair().private_key)}
+
+
+def d3_dial_does_not_wait() -> None:
+    """0.8.1 lets 250 ms pass after each dial that succeeds, in case a second is wanted."""
+    _replace(swarm, "_HAPPY_EYEBALLS_DELAY", 0)
+
+
+def d4_write_waits_for_a_slow_reader() -> None:
+    """0.8.1 resets a stream whose reader pauses for 5 s; the writer is to say how long it waits."""
+
+    async def write(self: Any, data: bytes) -> None:
+        sent = 0
+        while sent < len(data):
+            while self.send_window <= 0 and not self.send_closed:
+                await trio.sleep(WINDOW_POLL_S)
+            if self.send_closed or self.closed:
+                raise MuxedStreamError("the stream is closed")
+            room = min(self.send_window, yamux.MAX_MESSAGE_SIZE - yamux.HEADER_SIZE)
+            piece = data[sent : sent + room]
+            self.send_window -= len(piece)
+            async with self.conn._write_lock:
+                header = _data_header(self.stream_id, len(piece))
+                await self.conn.secured_conn.write(header + piece)
+            sent += len(piece)
+
+    _replace(yamux.YamuxStream, "write", write)
+
+
+def d5_read_takes_as_many_pieces_as_there_are() -> None:
+    """0.8.1 gives up on what comes in more than 101 pieces, and reads as often after an end."""
+
+    async def read_exactly(reader: Any, n: int, retry_count: int = 0) -> bytes:  # noqa: ARG001
+        taken = bytearray()
+        while len(taken) < n:
+            piece = await reader.read(n - len(taken))
+            if not piece:
+                raise IncompleteReadError(
+                    f"an end after {len(taken)} of {n} bytes",
+                    expected_bytes=n,
+                    received_bytes=len(taken),
+                )
+            taken += piece
+        return bytes(taken)
+
+    for module in (yamux, msgio, utils, varint, ping):
+        _replace(module, "read_exactly", read_exactly)
+
+
+def d6_stream_too_many_is_refused() -> None:
+    """0.8.1 hangs in opening a stream when 256 are open on a connection."""
+    open_stream = yamux.Yamux.open_stream
+
+    async def open_stream_or_refuse(self: Any) -> Any:
+        if self.stream_backlog_semaphore.value == 0:
+            raise MuxedStreamError("too many streams are open on the connection")
+        return await open_stream(self)
+
+    _replace(yamux.Yamux, "open_stream", open_stream_or_refuse)
+
+
+def d7_failed_dial_blocks_nobody() -> None:
+    """0.8.1 refuses for 60 s to dial a peer that could not be reached, though it may be back."""
+    _replace(swarm._NegativePeerCache, "mark_failed", lambda _, __: None)
+
+
+def d8_windows_are_kept_to() -> None:
+    """0.8.1 only complains of a peer that sends more than its window, and keeps all of it."""
+    read_body = yamux.Yamux._read_data_body
+
+    async def read_body_within_windows(self: Any, length: int) -> bytes:
+        held = sum(map(len, self.stream_buffers.values()))
+        # Twice, because now and then a window grows by what was read and by its room as well.
+        if held + length > 2 * WINDOW_BYTES_MAX * (len(self.streams) + 1):
+            raise trio.TooSlowError("the peer does not keep to its windows")  # This closes it.
+        return await read_body(self, length)
+
+    _replace(yamux, "MAX_WINDOW_SIZE", WINDOW_BYTES_MAX)
+    _replace(yamux.Yamux, "_read_data_body", read_body_within_windows)
+
+
+def d9_port_is_not_shared() -> None:
+    """0.8.1 lets a second node listen on a port, which then gets half of the connections."""
+    _replace(tcp, "_set_reuse_flags", lambda socket: socket.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1))
+
+
+def d10_nothing_is_logged_unasked() -> None:
+    """0.8.1 prints each failed dial to standard error, and sets up the root logger by itself."""
+    logging.getLogger("libp2p").addHandler(logging.NullHandler())
+    _replace(swarm_connection, "logging", logging.getLogger("libp2p.network.connection"))
+
+
+def d11_windows_are_not_told_of_every_read() -> None:
+    """0.8.1 sends a window update for each read, which doubles the frames of small messages."""
+
+    async def grow_when_half_is_used(self: Any, *, bytes_read: int = 0) -> None:  # noqa: ARG001
+        buffered = len(self.conn.stream_buffers.get(self.stream_id, b""))
+        if 2 * (self.recv_window + buffered) <= self.target_recv_window:
+            more = self._grow_to_delta(buffered) + self._apply_autotune_epoch(buffered)
+            await self.send_window_update(more)
+
+    _replace(yamux.YamuxStream, "_auto_tune_and_send_window_update", grow_when_half_is_used)
+
+
+def d12_socket_is_not_asked_for_each_piece() -> None:
+    """0.8.1 calls the system twice for each message: for two bytes of length, and for the rest."""
+    read_socket = TrioTCPStream.read
+
+    async def read(self: Any, n: int | None = None) -> bytes:
+        ahead: bytes = getattr(self, "ahead", b"") or await read_socket(self, READ_BYTES)
+        count = len(ahead) if n is None else n
+        self.ahead = ahead[count:]
+        return ahead[:count]
+
+    _replace(TrioTCPStream, "read", read)
+
+
+def d13_plain_frames_take_no_detour() -> None:
+    """0.8.1 takes two locks, a timeout and many texts for its log to bring a frame to a stream."""
+    handle_incoming = yamux.Yamux.handle_incoming
+
+    async def handle_others(self: Any) -> None:
+        self.secured_conn = PlainFrames(self, self.secured_conn, WINDOW_BYTES_MAX)
+        await handle_incoming(self)
+
+    _replace(yamux.Yamux, "handle_incoming", handle_others)
+
+
+def d14_what_has_come_is_read_at_once() -> None:
+    """0.8.1 takes a lock and writes texts for its log each time that a stream is read."""
+    read_slowly = yamux.YamuxStream.read
+
+    async def read(self: Any, n: int | None = -1) -> bytes:
+        conn = self.conn
+        while not (self.recv_closed or self.closed or conn.event_shutting_down.is_set()):
+            buffer, event = (
+                conn.stream_buffers.get(self.stream_id),
+                conn.stream_events.get(self.stream_id),
+            )
+            if buffer is None or event is None:
+                break
+            if buffer:
+                some = bytes(buffer[:n] if n and n > 0 else buffer)
+                del buffer[: len(some)]
+                await self._auto_tune_and_send_window_update(bytes_read=len(some))
+                return some
+            await event.wait()
+            if event is conn.stream_events.get(self.stream_id):
+                conn.stream_events[self.stream_id] = trio.Event()
+        return await read_slowly(self, n)
+
+    _replace(yamux.YamuxStream, "read", read)
+
+
+def _data_header(stream: int, length: int) -> bytes:
+    return struct.pack(yamux.YAMUX_HEADER_FORMAT, 0, yamux.TYPE_DATA, 0, stream, length)
+
+
+def _replace(owner: Any, name: str, replacement: Any) -> None:
+    if not hasattr(owner, name):
+        raise SmartPubSubError(f"libp2p {VERSION} has no {name} to be patched")
+    setattr(owner, name, replacement)

@@ -1,0 +1,1 @@
+"""Protocols to compare with: Floodsub and GossipSub."""

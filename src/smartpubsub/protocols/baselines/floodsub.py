@@ -1,0 +1,142 @@
+"""Floodsub: every event to every peer, once.
+
+The baseline that everything can be compared with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.protocols.baselines.rpc import Copy, Rpc
+from smartpubsub.protocols.local import LocalSubscriptions
+from smartpubsub.protocols.peers import Peers, PeerSettings
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.pubsub import (
+    Bound,
+    Inspection,
+    Published,
+    Subscription,
+    SubscriptionState,
+    Tally,
+)
+from smartpubsub.protocols.seen import Seen
+from smartpubsub.seam import (
+    Deliver,
+    Disconnected,
+    Effect,
+    Event,
+    Peer,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+    Told,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloodsubSettings(PeerSettings):
+    """Times are in microseconds."""
+
+    seen_us: int = 2 * MINUTE
+    seen_count_max: int = 100_000
+
+
+class Floodsub:
+    """One node's share of the flood."""
+
+    def __init__(self, settings: FloodsubSettings, kademlia: Kademlia, signing: Signing) -> None:
+        self.settings = settings
+        self.refusals: Counter[str] = Counter()
+        """Events that were not what they pretend to be, and peers that there was no room for."""
+        self.peers = Peers(settings, kademlia)
+        self._signing = signing
+        self._local = LocalSubscriptions()
+        self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
+
+    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
+        """Everything comes anyway, so a subscription is in force at once."""
+        return self._local.add(subscription)
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """Nobody else knows of it, so it has taken effect at once."""
+        return self._local.remove(number)
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """Always in force."""
+        return SubscriptionState.IN_FORCE
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Send an event to all peers; nobody acknowledges anything."""
+        self._seen.add(publication.id, now)
+        return [
+            *self._local.deliver(publication, 0),
+            *self._flood(publication, 1, b""),
+            Deliver(Published(publication.id)),
+        ]
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """What to do about an event."""
+        match event:
+            case Received(peer, Rpc() as rpc):
+                return self._on_rpc(peer, rpc, now)
+            case Told(Joined()):
+                return self.peers.greet(now)
+            case Started():
+                return [SetTimer(("flood", "greet"), now + self.settings.greet_us)]
+            case TimerFired(("flood", "greet")):
+                again = SetTimer(("flood", "greet"), now + self.settings.greet_us)
+                return [again, *self.peers.greet(now)]
+            case Disconnected(peer):
+                self.peers.forget(peer)
+        return []
+
+    def inspect(self) -> Inspection:
+        """The node's state for an onlooker."""
+        return Inspection(self.tally().bounds)
+
+    def tally(self) -> Tally:
+        """How much there is of what has limits, and what was refused."""
+        bounds = (
+            Bound("peers", len(self.peers), self.settings.peer_count_max),
+            Bound("seen events", len(self._seen), self.settings.seen_count_max),
+        )
+        return Tally(bounds, self.refusals)
+
+    @property
+    def refused(self) -> int:
+        """How much was not taken from others."""
+        return self.refusals.total()
+
+    def _on_rpc(self, peer: Peer, rpc: Rpc, now: int) -> list[Effect]:
+        if rpc.subscribe is not None:
+            self._on_subscribe(peer, now, wants=rpc.subscribe)
+        effects: list[Effect] = []
+        for event, hops in rpc.publish:
+            if event.id in self._seen:
+                continue
+            if not self._signing.is_signed(event):
+                self.refusals["signature"] += 1
+                continue
+            self._seen.add(event.id, now)
+            effects += self._local.deliver(event, hops)
+            effects += self._flood(event, hops + 1, peer)
+        return effects
+
+    def _on_subscribe(self, peer: Peer, now: int, *, wants: bool) -> None:
+        if not wants:
+            self.peers.forget(peer)
+        elif not self.peers.heard_from(peer, now):
+            self.refusals["peers"] += 1
+
+    def _flood(self, event: Publication, hops: int, came_from: Peer) -> list[Effect]:
+        rpc = Rpc(publish=(Copy(event, hops),))
+        publisher = event.id.publisher
+        return [Send(p, rpc) for p in self.peers if p != came_from and p != publisher]

@@ -1,0 +1,1 @@
+"""Experiments in a simulated world: a protocol, a workload, faults, and their options."""

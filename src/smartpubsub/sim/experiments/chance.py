@@ -1,0 +1,215 @@
+"""Worlds that chance has made: a network, a workload and faults, all from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVar
+
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS, StackOptions
+from smartpubsub.sim.judging.oracle import REFRESH_US
+from smartpubsub.sim.kernel.crowd import peer_id
+from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Fault, Partition, Pause, Skew, Slow
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.workloads import ScenarioOptions, scenario
+from smartpubsub.workloads.actions import Publish, Workload
+
+NODE_RANGES = ((5, 10), (11, 25), (26, 60))
+NODE_RANGE_WEIGHTS = (60, 30, 10)
+"""Most bugs show in small worlds, and small worlds are quick."""
+FAULTS_MAX = 5
+SCENARIOS = ("power-law", "power-law", "power-law", "normal", "sub-burst", "event-burst")
+TOPICS_SCENARIO = "reddit"
+ORDERED_SHARE = 0.5
+"""Of those with topics, in how many worlds they keep the order of their events."""
+SPLIT_SHARE = 0.15
+"""In how many worlds the network splits.
+
+What is published around a split may get lost, so these worlds say little until they have healed."""
+HEALED_US = REFRESH_US + 2 * MINUTE
+"""How long after the other events a split is sure to have ended a refresh cycle ago."""
+
+RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
+"""How often filters, memberships and notices are renewed."""
+FAN_OUTS = (4, 4, 2, 0)
+PIECES_BYTES = (512 << 10, 512 << 10, 100)
+"""How much goes in one message of what is sent in pieces."""
+HISTORIES_US = (0, MINUTE, REFRESH_US)
+"""How long events are kept for those who subscribe later; nobody is to notice anything of it."""
+HEATS = (50, 5, 1)
+"""How many copies of events a second make a rendezvous split its attribute."""
+ENCODED_SHARE = 0.25
+"""In how many of the small worlds messages are written and read, which takes time."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """What a seed stands for."""
+
+    options: RunOptions
+    scenario: str
+    workload: Workload
+    splits: bool
+
+    def faults(self, began_us: int) -> list[Fault]:
+        """What goes wrong, from when the workload begins."""
+        length_us = sum(phase[-1].at_us for phase in self.workload.phases[:2])
+        rng = stream(self.options.seed, "fuzz", "faults")
+        end_us = began_us + length_us + 2 * SECOND
+        draw = _FaultDraw(rng, self.options, began_us, end_us)
+        return [*draw.faults(), *([draw.partition()] if self.splits else [])]
+
+
+def chance(seed: int, protocol: str) -> Chance:
+    """The world that a seed stands for, the same for all protocols that know predicates."""
+    rng = stream(seed, "fuzz", "world")
+    nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
+    network = _network(rng)
+    name = rng.choice(SCENARIOS)
+    if STACKS[protocol].has_topics:
+        name = TOPICS_SCENARIO
+    workload = scenario(
+        name,
+        keys=[key_of(peer_id(seed, number)) for number in range(nodes)],
+        seed=seed,
+        options=ScenarioOptions(
+            events=rng.randint(1, 80),
+            pace_us=rng.choice((None, 1_000, 20_000, 200_000)),
+            ordered=stream(seed, "fuzz", "ordered").random() < ORDERED_SHARE,
+        ),
+    )
+    splits = rng.random() < SPLIT_SHARE
+    if splits:
+        workload = _with_events_after_healing(workload)
+    variant = stream(seed, "fuzz", "variant").choice(VARIANTS)
+    backups = rng.randint(0, 4)
+    # From a stream of its own, so that all else stays what it was before this was drawn.
+    rng = stream(seed, "fuzz", "more")
+    length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
+    newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
+    renew_us = rng.choice(RENEWALS_US)
+    return Chance(
+        options=RunOptions(
+            protocol=protocol,
+            stack=StackOptions(
+                variant=variant,
+                backups=backups,
+                overrides={
+                    "renew_us": renew_us,
+                    "fan_out_max": rng.choice(FAN_OUTS),
+                    "piece_bytes_max": rng.choice(PIECES_BYTES),
+                    "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
+                    "hot_copies_per_s": stream(seed, "fuzz", "heat").choice(HEATS),
+                },
+                fast={"renew_us": renew_us},
+            ),
+            nodes=nodes,
+            seed=seed,
+            network=network,
+            started_before=_sometimes(rng, lambda: rng.randint(1, 5), 0),
+            newcomers_us=tuple(rng.randint(0, length_us) for _ in range(newcomers)),
+            is_encoded=nodes <= NODE_RANGES[0][1] and rng.random() < ENCODED_SHARE,
+        ),
+        scenario=name,
+        workload=workload,
+        splits=splits,
+    )
+
+
+def _network(rng: Random) -> NetworkOptions:
+    latency_us = round(1_000 * 200 ** rng.random())
+    return NetworkOptions(
+        latency_us=latency_us,
+        jitter_us=_sometimes(rng, lambda: rng.randint(1, 2 * latency_us), 0),
+        loss=_sometimes(rng, lambda: 0.2 * rng.random() ** 2, 0.0),
+        duplication=_sometimes(rng, lambda: 0.2 * rng.random(), 0.0),
+        reordering=rng.random() < 0.3,
+        bandwidth_bytes_per_s=_sometimes(rng, lambda: round(50_000 * 200 ** rng.random()), 1 << 20),
+    )
+
+
+def _sometimes(rng: Random, draw: Callable[[], T], otherwise: T) -> T:
+    return draw() if rng.random() < 0.4 else otherwise
+
+
+def _with_events_after_healing(workload: Workload) -> Workload:
+    events = [action for action in workload.actions() if isinstance(action, Publish)]
+    late = tuple(event._replace(at_us=HEALED_US + event.at_us) for event in events)
+    return replace(workload, phases=(*workload.phases, late))
+
+
+class _FaultDraw:
+    def __init__(self, rng: Random, options: RunOptions, begin_us: int, end_us: int) -> None:
+        self._rng = rng
+        self._nodes = options.nodes
+        # What is promised is promised for as many failing nodes as there are backups.
+        self._failing = rng.sample(range(options.nodes), options.stack.backups)
+        self._begin_us = begin_us
+        self._end_us = end_us
+
+    def faults(self) -> list[Fault]:
+        kinds = [self._slow, self._skew, self._clog]
+        if self._failing:
+            kinds += [self._crash, self._crash, self._pause, self._churn]
+        count = max(0, self._rng.randint(-2, FAULTS_MAX))
+        return [self._rng.choice(kinds)() for _ in range(count)]
+
+    def _node(self) -> int:
+        return self._rng.randrange(self._nodes)
+
+    def _times(self) -> tuple[int, int]:
+        start = self._rng.randint(self._begin_us, self._end_us)
+        return start, start + round(10_000 * 6_000 ** self._rng.random())
+
+    def _crash(self) -> Fault:
+        at_us, restart_at_us = self._times()
+        returns = self._rng.random() < 0.7
+        return Crash(
+            node=self._rng.choice(self._failing),
+            at_us=at_us,
+            restart_at_us=restart_at_us if returns else None,
+        )
+
+    def _pause(self) -> Fault:
+        at_us, until_us = self._times()
+        return Pause(node=self._rng.choice(self._failing), at_us=at_us, until_us=until_us)
+
+    def _slow(self) -> Fault:
+        at_us, until_us = self._times()
+        factor = self._rng.randint(2, 20)
+        return Slow(node=self._node(), at_us=at_us, until_us=until_us, factor=factor)
+
+    def _skew(self) -> Fault:
+        return Skew(
+            node=self._node(),
+            skew_us=self._rng.randint(-MINUTE, MINUTE),
+            drift_ppm=self._rng.randint(-1_000, 1_000),
+        )
+
+    def partition(self) -> Fault:
+        at_us, until_us = self._times()
+        group = self._rng.sample(range(self._nodes), self._rng.randint(1, self._nodes // 2))
+        one_way = self._rng.random() < 0.3
+        return Partition(group=tuple(group), at_us=at_us, until_us=until_us, one_way=one_way)
+
+    def _clog(self) -> Fault:
+        at_us, until_us = self._times()
+        sender, receiver = self._rng.sample(range(self._nodes), 2)
+        return Clog(sender=sender, receiver=receiver, at_us=at_us, until_us=until_us)
+
+    def _churn(self) -> Fault:
+        return Churn(
+            nodes=tuple(self._failing),
+            at_us=self._begin_us,
+            until_us=self._end_us,
+            up_us_mean=self._rng.randint(SECOND, 20 * SECOND),
+            down_us_mean=self._rng.randint(SECOND // 10, 10 * SECOND),
+            seed=self._rng.getrandbits(32),
+        )

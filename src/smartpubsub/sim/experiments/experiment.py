@@ -1,0 +1,324 @@
+"""One experiment: nodes that run a protocol, a workload, faults, and a journal of what came of it.
+
+The nodes join, the overlay settles, then the workload's phases follow each other. The run is over
+when everything that is owed has come and some time has passed in which too much could have come, or
+when waiting longer is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Message, wire_bytes
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.protocols.codecs import (
+    FLOODSUB,
+    Codec,
+    fastdelivery_codec,
+    kademlia_codec,
+    pulsarcast_codec,
+    rpc_codec,
+    scoutsubs_codec,
+)
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.seam import Effect, Peer
+from smartpubsub.sim.experiments.calls import call
+from smartpubsub.sim.experiments.running import (
+    LINGER_US,
+    PHASE_GAP_US,
+    PHASE_US_MAX,
+    QUIET_US_MAX,
+    SETTLE_US,
+    Progress,
+    RunOptions,
+    Traffic,
+    check_size,
+    make_core,
+)
+from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.sim.judging.journal import Split
+from smartpubsub.sim.judging.observer import Observer
+from smartpubsub.sim.kernel.crowd import Crowd, settled_tables
+from smartpubsub.sim.kernel.faults import Fault, Partition
+from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.kernel.world import Host, World
+from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Workload
+
+JOINING_NODES_MAX = 300
+"""Larger overlays are laid out as they would have settled, which saves minutes."""
+SLICE_US = 100_000
+WATCH_US = 2_000_000
+"""How often it is looked whether all keep to their limits."""
+
+
+FaultPlan: TypeAlias = Callable[[int], Iterable[Fault]]
+"""When the workload begins, to what goes wrong from then on."""
+
+
+def nothing_fails(_: int) -> Iterable[Fault]:
+    """The plan of a world in which nothing goes wrong."""
+    return ()
+
+
+class Experiment:
+    """A run, from the first node's start to the last event's delivery."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        workload: Workload,
+        faults: FaultPlan = nothing_fails,
+        *,
+        trace: Trace | None = None,
+        progress: Progress | None = None,
+        on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
+    ) -> None:
+        check_size(options, workload)
+        self.options = options
+        self.stack = STACKS[options.protocol]
+        self.workload = self.stack.prepared(workload)
+        self.trace = trace or Trace()
+        self.observer = Observer(self.trace, self._region)
+        self.journal = self.observer.journal
+        self.oracle = self.observer.oracle
+        self.inspections: list[tuple[int, int, Inspection]] = []
+        self.faults: list[Fault] = []
+        self.was_interrupted = False
+        self.began_us = 0
+        self.traffic_before: list[Traffic] = []
+        self._fault_plan = faults
+        self._progress = progress or Progress()
+        self._postponed: dict[int, int] = {}
+        """Actions of nodes that are paused, and when they were to be."""
+        self._watch_at = 0
+        self.world = World(
+            options.network,
+            options.seed,
+            {Message: wire_bytes, **self.stack.sizes},
+            through=self._codecs() if options.is_encoded else {},
+            trace=self.trace,
+            on_deliver=self._on_deliver,
+            on_receive=self._on_receive,
+            on_effects=on_effects,
+        )
+        self.world.on_fault = self._on_fault
+        self._crowd = Crowd(self.world, options.seed, options.peers)
+        for _ in range(options.nodes):
+            self._crowd.add(self._make_core, options.started_before)
+
+    def _region(self, node: int) -> int:
+        return self.world.network.region(node)
+
+    def _make_core(self, own: Contact, incarnation: int) -> NodeCore:
+        return make_core(self.options, own, StandInSigning(own.peer), incarnation)
+
+    def _codecs(self) -> dict[type, Callable[[Any], Any]]:
+        """What writing and reading makes of messages."""
+        codecs = (
+            kademlia_codec(self.options.kademlia),
+            scoutsubs_codec(),
+            fastdelivery_codec(),
+            pulsarcast_codec(),
+            rpc_codec(FLOODSUB),
+        )
+        return {codec.message: partial(_written_and_read, codec) for codec in codecs}
+
+    def core(self, number: int) -> NodeCore:
+        """A node's core."""
+        core = self.world.hosts[number].core
+        assert isinstance(core, NodeCore)
+        return core
+
+    # --- the course of a run ---
+
+    def run(self) -> None:
+        """Let everything happen; Ctrl-C ends it early."""
+        try:
+            self._assemble()
+            for fault in self._fault_plan(self.began_us):
+                self._plan(fault)
+            for at_us in self.options.newcomers_us:
+                self.world.at(self.began_us + at_us, self._add_newcomer)
+            for number, phase in enumerate(self.workload.phases, 1):
+                if number > 1:
+                    self._run(self.world.now + PHASE_GAP_US)
+                self._progress.say(f"phase {number} of {len(self.workload.phases)}")
+                self._run_phase(phase)
+            self._run_until_quiet()
+        except KeyboardInterrupt:
+            self.was_interrupted = True
+        self.inspect()
+        self.journal.ended_us = self.world.now
+
+    def inspect(self) -> None:
+        """Look into all nodes that are up."""
+        for host in self.world.hosts:
+            if host.is_up:
+                inspection = self.core(host.number).pubsub.inspect()
+                self.inspections.append((self.world.now, host.number, inspection))
+
+    def _watch_bounds(self) -> None:
+        """Note which nodes keep more of something than they may, at this moment."""
+        for host in self.world.hosts:
+            bounds = self.core(host.number).pubsub.tally().bounds if host.is_up else ()
+            beyond = tuple(bound for bound in bounds if bound.held > bound.held_max)
+            if beyond:
+                found = Inspection(bounds=beyond)
+                self.inspections.append((self.world.now, host.number, found))
+
+    def _assemble(self) -> None:
+        self._progress.say("joining")
+        if self.options.nodes <= JOINING_NODES_MAX:
+            self._crowd.join_all(lambda _: self._progress.tick(self.world))
+        else:
+            self._lay_out()
+        self._run(self.world.now + SETTLE_US)
+        self.began_us = self.world.now
+        self.traffic_before = [_traffic_of(host) for host in self.world.hosts]
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether anything was made to fail, messages that the network loses included."""
+        network = self.options.network
+        is_bad_network = bool(network.loss or network.duplication or network.reordering)
+        is_bad = is_bad_network or bool(self.faults or self.journal.downs)
+        return is_bad or bool(self.options.newcomers_us)  # Who then take others' places.
+
+    @property
+    def peers(self) -> list[Peer]:
+        """Who the nodes are, in the order of their numbers."""
+        return [host.peer for host in self.world.hosts]
+
+    def traffic(self) -> list[Traffic]:
+        """What each node has sent and received since the overlay was there."""
+        return [
+            _traffic_of(host).since(before)
+            for host, before in zip(self.world.hosts, self.traffic_before, strict=False)
+        ]
+
+    def _lay_out(self) -> None:
+        hosts = self.world.hosts
+        contacts = [self._crowd.contact(host.number) for host in hosts]
+        rng = stream(self.options.seed, "layout")
+        tables = settled_tables(contacts, self.options.kademlia.k, rng)
+        for host, known in zip(hosts, tables, strict=True):
+            effects = self.core(host.number).settle(known, host.clock(self.world.now))
+            self.world.carry_out(host, effects)
+
+    def _plan(self, fault: Fault) -> None:
+        fault.plan(self.world)
+        self.faults.append(fault)
+        if isinstance(fault, Partition):
+            split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
+            self.journal.splits.append(split)
+
+    def _add_newcomer(self) -> None:
+        """One more node joins, by way of any that is there."""
+        there = [host.number for host in self.world.hosts if host.is_up]
+        new = self._crowd.add(self._make_core, self.options.started_before)
+        rng = stream(self.options.seed, "newcomer", str(new.number))
+        self._crowd.join(new.number, [self._crowd.contact(rng.choice(there))])
+
+    def _run_phase(self, phase: Iterable[Action]) -> None:
+        start = end = self.world.now
+        for action in phase:
+            end = start + action.at_us
+            self.world.at(end, partial(self._act, action))
+        self._run(end)
+        self._run_while(self._is_something_open, end + PHASE_US_MAX)
+
+    def _is_something_open(self) -> bool:
+        return self.observer.has_open_calls or bool(self._postponed)
+
+    def _run_until_quiet(self) -> None:
+        self._progress.say("waiting for the network to be quiet")
+        deadline = self.world.now
+        delivered = -1
+        while self.world.now < deadline or len(self.journal.deliveries) > delivered:
+            if self.world.now >= deadline:  # It is slow, and not at a standstill.
+                deadline = self.world.now + QUIET_US_MAX
+                delivered = len(self.journal.deliveries)
+            self._run_while(self._is_something_owed, deadline)
+            self._run(self.world.now + LINGER_US)
+            # Meanwhile somebody who is owed something may have come back.
+            if not self._is_something_owed():
+                return
+
+    def _run(self, until: int) -> None:
+        self.world.run(self.world.now)  # What is to happen now happens also if time stands still.
+        while self.world.now < until:
+            self.world.run(min(until, self.world.now + SLICE_US))
+            self._progress.tick(self.world)
+            if self.world.now >= self._watch_at:
+                self._watch_at = self.world.now + WATCH_US
+                self._watch_bounds()
+
+    def _run_while(self, condition: Callable[[], bool], until: int) -> None:
+        while condition() and self.world.now < until:
+            self._run(self.world.now + SLICE_US)
+
+    def _is_something_owed(self) -> bool:
+        hosts = self.world.hosts
+        return self.observer.owes(lambda node: hosts[node].is_up)
+
+    # --- what applications do ---
+
+    def _act(self, action: Action) -> None:
+        host = self.world.hosts[action.node]
+        is_paused = host.is_up and host.paused_until > self.world.now
+        if is_paused and not isinstance(action, CrashNode):  # Its application is paused with it.
+            self._postponed.setdefault(id(action), self.world.now)
+            # What has come for the node meanwhile was there before.
+            self.world.at(host.paused_until + 1, partial(self._act, action))
+            return
+        wanted_us = self._postponed.pop(id(action), self.world.now)
+        match action:
+            case RestartNode():
+                if not host.is_up:
+                    self.world.restart(host)
+            case _ if not host.is_up:
+                pass  # Nobody is there who could ask for anything, or crash.
+            case CrashNode():
+                self.world.crash(host)
+            case _:
+                self._call(host, action, wanted_us)
+
+    def _call(self, host: Host, action: Action, wanted_us: int | None = None) -> None:
+        now = self.world.now
+        on_node = self.observer.topics.on_nodes(action) if self.stack.has_topics else action
+        if on_node is None:
+            return  # Whoever should have made its topic was down.
+        asked, effects = call(self.core(host.number), on_node, host.clock(now))
+        if asked is not None:
+            self.observer.called(now, host.number, asked, wanted_us)
+            self.world.carry_out(host, effects)
+
+    # --- what applications are told ---
+
+    def _on_deliver(self, host: Host, item: object) -> None:
+        self.observer.told(self.world.now, host.number, host.incarnation, item)
+        if isinstance(item, Joined):
+            self._crowd.joined[host.number] = None
+
+    def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
+        copies = self.stack.copies.get(type(message))
+        if copies is not None and (ids := copies(message)):
+            sender = self.world.number_of(peer)
+            self.observer.came(self.world.now, host.number, sender, ids)
+
+    def _on_fault(self, kind: str, node: int) -> None:
+        self.observer.failed(self.world.now, node, kind)
+
+
+def _traffic_of(host: Host) -> Traffic:
+    return Traffic(host.sent_count, host.received_count, host.sent_bytes)
+
+
+def _written_and_read(codec: Codec, message: object) -> object:
+    return codec.decode(codec.encode(message))

@@ -1,0 +1,43 @@
+"""A look into nodes that run ScoutSubs, for those who want to see more than a checker does."""
+
+from __future__ import annotations
+
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.parts import Bundle, PulledOwn
+from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
+from smartpubsub.sim.experiments.experiment import Experiment
+
+
+def scoutsubs_of(experiment: Experiment, node: int) -> ScoutSubs:
+    """A node's ScoutSubs."""
+    pubsub = experiment.core(node).pubsub
+    assert isinstance(pubsub, ScoutSubs)
+    return pubsub
+
+
+def all_scoutsubs(experiment: Experiment) -> list[ScoutSubs]:
+    """The ScoutSubs of all nodes that are up."""
+    return [scoutsubs_of(experiment, h.number) for h in experiment.world.hosts if h.is_up]
+
+
+def filters_kept(scout: ScoutSubs) -> int:
+    """How many filters a node keeps in its trees, its own and those of its children."""
+    return sum(len(tree.members()) for tree in scout.office.trees.values())
+
+
+def copies_kept(scout: ScoutSubs) -> int:
+    """How many children of others a node keeps a copy of."""
+    return sum(len(kept.children) for kept in scout.office.copying.kept.values())
+
+
+def table_bytes(scout: ScoutSubs) -> int:
+    """What a node's tables and copies would take on the wire, as a measure of their size."""
+    own = [
+        (name, tuple(child.copy() for child in tree.children.values()))
+        for name, tree in scout.office.trees.items()
+    ]
+    copies = [
+        (name, tuple(kept.children.values()))
+        for (_, name), kept in scout.office.copying.kept.items()
+    ]
+    return wire_bytes(Bundle((PulledOwn((*own, *copies)),)))

@@ -1,0 +1,269 @@
+"""One experiment as it can be written down: on a command line, or in a plan."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.seam import Peer
+from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
+from smartpubsub.sim.experiments.pace import LARGE_NETWORK_NODES, pace_us
+from smartpubsub.sim.experiments.running import Progress, RunOptions
+from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS, StackOptions
+from smartpubsub.sim.experiments.topics import with_order
+from smartpubsub.sim.kernel.crowd import peer_id
+from smartpubsub.sim.kernel.faults import Churn, Fault, Partition
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.workloads import ScenarioOptions, read_workload, scenario
+from smartpubsub.workloads.actions import CrashNode, Publish, Workload
+from smartpubsub.workloads.crashes import with_crashes
+
+NODES = 60
+SCENARIO = "normal"
+FROM_FILE = "workload"
+"""What a result calls the scenario of a workload file."""
+TOPICS_SCENARIO = "reddit"
+TOPICS_EVENTS = 1_000
+"""What protocols that know topics only do in the scenario normal: the same as in this, but less."""
+PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
+"""Those that large networks are given time for, and how fast they are at most, in microseconds."""
+
+
+PeerOf: TypeAlias = Callable[[int, int], Peer]
+"""A seed and the number of a node to who the node is."""
+
+
+class OptionsError(SmartPubSubError, ValueError):
+    """Options that contradict each other, or a workload file."""
+
+
+class Churning(NamedTuple):
+    """How nodes come and go."""
+
+    up_s: float
+    down_s: float
+    share: float = 1.0
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self))
+
+
+class Cutting(NamedTuple):
+    """When some nodes are cut off from the others, for how long, and how many."""
+
+    at_s: float
+    for_s: float
+    share: float = 0.5
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimOptions:
+    """A world, a workload and faults; which protocol runs in it is another question."""
+
+    scenario: str | None = None
+    events: int | None = None
+    publishers: int | None = None
+    workload: Path | None = None
+    nodes: int | None = None
+    seed: int = 1
+    faults: int | None = None
+    crash: Literal["before", "mid"] = "before"
+    churn: Churning | None = None
+    cut: Cutting | None = None
+    ordered: bool = False
+    backups: int = 2
+    latency_ms: float = 10.0
+    jitter_ms: float = 0.0
+    loss: float = 0.0
+    bandwidth_bytes: int = 1 << 20
+    regions: int = 0
+
+    @property
+    def scenario_name(self) -> str:
+        """What results call it."""
+        return FROM_FILE if self.workload else self.scenario or SCENARIO
+
+    @property
+    def network(self) -> NetworkOptions:
+        """What the network is like."""
+        return NetworkOptions(
+            latency_us=round(self.latency_ms * 1000),
+            jitter_us=round(self.jitter_ms * 1000),
+            loss=self.loss,
+            bandwidth_bytes_per_s=self.bandwidth_bytes,
+            regions=self.regions,
+        )
+
+    @property
+    def crash_count(self) -> int:
+        """How many nodes crash for good."""
+        if self.faults is None:
+            return self.backups if self.scenario_name == "fault" else 0
+        return self.faults
+
+    def check(self) -> None:
+        """Complain about options that contradict each other."""
+        if not self.workload:
+            return
+        for name in ("scenario", "events", "publishers"):
+            if getattr(self, name) is not None:
+                raise OptionsError(f"--{name} has no meaning beside --workload; leave one out")
+
+    def command(self, protocol: str, variant: str) -> str:
+        """What to type to run a protocol with these options.
+
+        >>> SimOptions(nodes=9).command("floodsub", "redirect-reliable")
+        'smartpubsub sim run --protocol floodsub --nodes 9'
+        """
+        words = ["smartpubsub", "sim", "run", "--protocol", protocol]
+        if STACKS[protocol].has_variants and variant != VARIANTS[-1]:
+            words += ["--variant", variant]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            words.append("--" + field.name.replace("_", "-"))
+            if value is not True:
+                words.append(str(value))
+        return shlex.join(words)
+
+    def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
+        """The workload; in a large network one that all of these protocols can keep up with."""
+        has_topics = any(STACKS[protocol].has_topics for protocol in protocols)
+        if self.workload:
+            workload = self._load_file(self.workload, peer_of)
+            return with_order(workload) if self.ordered else workload
+        nodes = NODES if self.nodes is None else self.nodes
+        name, events = self.scenario_name, self.events
+        if has_topics and name != TOPICS_SCENARIO:
+            name, events = self._scenario_with_topics(), events or TOPICS_EVENTS
+        return scenario(
+            name,
+            keys=self._keys(nodes, peer_of),
+            seed=self.seed,
+            options=ScenarioOptions(
+                events=events,
+                publishers=self.publishers,
+                faults=self.crash_count,
+                crash=self.crash,
+                pace_us=self._pace_us(nodes, protocols),
+                ordered=self.ordered,
+            ),
+        )
+
+    def _scenario_with_topics(self) -> str:
+        """The scenario for protocols that know topics only."""
+        if self.scenario_name not in ("normal", "fault"):
+            raise OptionsError(
+                f"--scenario {self.scenario_name}: it has predicates, and there is a protocol that"
+                " knows topics only; take normal, fault or reddit"
+            )
+        return TOPICS_SCENARIO
+
+    def experiment(
+        self,
+        protocol: str,
+        variant: str,
+        workload: Workload,
+        *,
+        trace: Trace | None = None,
+        progress: Progress | None = None,
+    ) -> Experiment:
+        """A run of a protocol with the workload that was loaded, in the simulated world."""
+        options = self.run_options(protocol, variant, workload)
+        faults = self.fault_plan(workload, options.nodes)
+        return Experiment(options, workload, faults, trace=trace, progress=progress)
+
+    def run_options(self, protocol: str, variant: str, workload: Workload) -> RunOptions:
+        """What a run of a protocol with the workload that was loaded is made of."""
+        return RunOptions(
+            protocol=protocol,
+            stack=StackOptions(variant=variant, backups=self.backups, regions=self.regions),
+            nodes=len(workload.names) if self.nodes is None else self.nodes,
+            seed=self.seed,
+            network=self.network,
+        )
+
+    def _load_file(self, path: Path, peer_of: PeerOf) -> Workload:
+        workload = read_workload(path)
+        names = len(workload.names)
+        nodes = names if self.nodes is None else self.nodes
+        if nodes < names:
+            raise OptionsError(
+                f"--nodes: {path} has {names} nodes, so there cannot be {nodes};"
+                f" give {names} or more"
+            )
+        if not self.crash_count:
+            return workload
+        phases = with_crashes(
+            workload.phases,
+            self._keys(nodes, peer_of),
+            faults=self.crash_count,
+            crash=self.crash,
+            rng=stream(self.seed, "crashes"),
+        )
+        return replace(workload, phases=tuple(map(tuple, phases)))
+
+    def _keys(self, nodes: int, peer_of: PeerOf) -> list[int]:
+        return [key_of(peer_of(self.seed, number)) for number in range(nodes)]
+
+    def _pace_us(self, nodes: int, protocols: Sequence[str]) -> int | None:
+        fastest_us = PACED_SCENARIOS.get(self.scenario_name)
+        if nodes < LARGE_NETWORK_NODES or fastest_us is None:
+            return None
+        own = scenario(
+            self.scenario_name,
+            keys=range(nodes),
+            seed=self.seed,
+            options=ScenarioOptions(events=self.events, publishers=self.publishers),
+        )
+        publishers = len(_nodes_that(own, Publish))
+        paces = [pace_us(protocol, nodes, publishers, self.network) for protocol in protocols]
+        return max(fastest_us, *paces)
+
+    def fault_plan(self, workload: Workload, nodes: int) -> FaultPlan:
+        """What goes wrong beside what the workload says."""
+
+        def plan(began_us: int) -> Iterator[Fault]:
+            if self.churn:
+                yield Churn(
+                    nodes=self._churning_nodes(self.churn, workload, nodes),
+                    at_us=began_us,
+                    until_us=began_us + sum(phase[-1].at_us for phase in workload.phases if phase),
+                    up_us_mean=round(self.churn.up_s * SECOND),
+                    down_us_mean=round(self.churn.down_s * SECOND),
+                    seed=self.seed,
+                )
+            if self.cut:
+                start_us = began_us + round(self.cut.at_s * SECOND)
+                group = stream(self.seed, "cut").sample(range(nodes), round(self.cut.share * nodes))
+                yield Partition(
+                    group=tuple(sorted(group)),
+                    at_us=start_us,
+                    until_us=start_us + round(self.cut.for_s * SECOND),
+                )
+
+        return plan
+
+    def _churning_nodes(self, churn: Churning, workload: Workload, nodes: int) -> tuple[int, ...]:
+        # Who is to crash for good does not return; publishers stay, so that every event counts.
+        crashing, publishing = (_nodes_that(workload, kind) for kind in (CrashNode, Publish))
+        anyone = [node for node in range(nodes) if node not in crashing]
+        others = [node for node in anyone if node not in publishing] or anyone
+        chosen = stream(self.seed, "churn").sample(others, round(churn.share * len(others)))
+        return tuple(sorted(chosen))
+
+
+def _nodes_that(workload: Workload, *kinds: type) -> dict[int, None]:
+    return {a.node: None for phase in workload.phases for a in phase if isinstance(a, kinds)}

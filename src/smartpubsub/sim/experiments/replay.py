@@ -1,0 +1,75 @@
+"""A run once more, to see what went on around a moment in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.experiments.running import Progress, Watched
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.traces.trace import Row
+
+_AFTERWARDS_US = 10 * SECOND
+"""How long to go on for the rows that come after."""
+
+
+class SeenEnoughError(Exception):
+    """What there was to see has happened."""
+
+
+class Window:
+    """A trace's sink that keeps the rows around a violation that have to do with it."""
+
+    def __init__(self, violation: Violation, before: int, after: int) -> None:
+        self._violation = violation
+        self._before: deque[Row] = deque(maxlen=before)
+        self._then: list[Row] = []
+        self._then_max = before
+        self._after: list[Row] = []
+        self._after_max = after
+
+    def __call__(self, rows: Sequence[Row]) -> None:
+        """Take rows, many at a time."""
+        for row in rows:
+            if not self._concerns(row):
+                continue
+            if row.at_us < self._violation.at_us:
+                self._before.append(row)
+            elif row.at_us == self._violation.at_us:
+                # At one moment a node may send to hundreds; what made it do so comes first.
+                if len(self._then) < self._then_max:
+                    self._then.append(row)
+            elif len(self._after) < self._after_max:
+                self._after.append(row)
+
+    def rows(self) -> list[Row]:
+        """What was kept, in the order in which it happened."""
+        return [*self._before, *self._then, *self._after]
+
+    def _concerns(self, row: Row) -> bool:
+        node, what = self._violation.node, self._violation.what
+        return node in (row.node, row.peer) or (row.event != "" and row.event in what)
+
+
+class UntilSeen(Progress):
+    """Ends a run a while after a violation, and tells another progress until then."""
+
+    def __init__(self, violation: Violation, told: Progress) -> None:
+        self._until_us = violation.at_us + _AFTERWARDS_US
+        self._told = told
+
+    def say(self, stage: str) -> None:
+        """A new stage begins."""
+        self._told.say(stage)
+
+    def tick(self, world: Watched) -> None:
+        """Go on, or say that this is enough."""
+        self._told.tick(world)
+        if world.now >= self._until_us:
+            raise SeenEnoughError
+
+
+def first_violation(violations: Sequence[Violation]) -> Violation | None:
+    """The one that happened first."""
+    return min(violations, key=lambda violation: violation.at_us, default=None)

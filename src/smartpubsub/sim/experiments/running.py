@@ -1,0 +1,144 @@
+"""What all runs have in common, whether their world is simulated or real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.seam import Peer
+from smartpubsub.sim.experiments.stacks import STACKS, Stack, StackOptions
+from smartpubsub.sim.judging.observer import Observer
+from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.workloads.actions import Workload
+
+SETTLE_US = 2 * SECOND
+"""From when all nodes have joined to the beginning of the workload."""
+PHASE_GAP_US = 100_000
+"""How much later the next phase begins when everything asked for is acknowledged."""
+PHASE_US_MAX = 2 * MINUTE
+"""How long a phase is waited for after its last action, if something is never acknowledged."""
+QUIET_US_MAX = 3 * MINUTE
+"""How long what is missing is waited for, after the last phase, and again as long as it comes."""
+LINGER_US = 3 * SECOND
+"""How long to go on when everything has come, to see whether something comes twice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What an experiment is made of, apart from its workload and its faults."""
+
+    protocol: str = "floodsub"
+    stack: StackOptions = field(default_factory=StackOptions)
+    nodes: int = 60
+    seed: int = 1
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+    kademlia: Settings = field(default_factory=Settings)
+    peers: tuple[Peer, ...] = ()
+    """Who the nodes are, if they are not those that the seed makes up."""
+    started_before: int = 0
+    """How often all nodes have been started before, so that their incarnation is not the first."""
+    newcomers_us: tuple[int, ...] = ()
+    """When, after the workload has begun, further nodes join."""
+    is_encoded: bool = False
+    """Whether messages are written and read as on a real connection, which takes time."""
+
+
+def check_size(options: RunOptions, workload: Workload) -> None:
+    """Complain about a workload that has more nodes than there are."""
+    if len(workload.names) > options.nodes:
+        raise SmartPubSubError(
+            f"the workload has {len(workload.names)} nodes, and there are {options.nodes};"
+            f" give --nodes {len(workload.names)} or more"
+        )
+
+
+def make_core(options: RunOptions, own: Contact, signing: Signing, start: int) -> NodeCore:
+    """The core of a node for one of its starts."""
+    peer = own.peer.hex()
+    rng = stream(options.seed, "kademlia", peer, start)
+    kademlia = Kademlia(own, options.kademlia, rng)
+    rng = stream(options.seed, options.protocol, peer, start)
+    pubsub = STACKS[options.protocol].make(kademlia, signing, rng, options.stack)
+    return NodeCore(kademlia, pubsub, signing)
+
+
+class Traffic(NamedTuple):
+    """What a node has sent and received."""
+
+    sent: int
+    received: int
+    sent_bytes: int
+
+    def since(self, before: Traffic) -> Traffic:
+        """What of it came after some earlier time."""
+        return Traffic(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+class Watched(Protocol):
+    """A world as somebody sees it who watches a run."""
+
+    @property
+    def now(self) -> int:
+        """How much time has passed in it, in microseconds."""
+        ...
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        ...
+
+    @property
+    def sent_count(self) -> int:
+        """How many messages they have sent."""
+        ...
+
+
+class Progress:
+    """What a long run tells while it goes on; this one tells nobody."""
+
+    def say(self, stage: str) -> None:
+        """A new stage begins."""
+
+    def tick(self, world: Watched) -> None:
+        """The run goes on."""
+
+
+class Run(Protocol):
+    """A run that is over, as results are made of it."""
+
+    options: RunOptions
+    workload: Workload
+    observer: Observer
+    inspections: list[tuple[int, int, Inspection]]
+    """When which node was looked into, and what was seen."""
+    began_us: int
+    """When the overlay was there and the workload began."""
+    was_interrupted: bool
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether anything was made to fail, messages that the network loses included."""
+        ...
+
+    @property
+    def peers(self) -> Sequence[Peer]:
+        """Who the nodes are, in the order of their numbers."""
+        ...
+
+    def traffic(self) -> Sequence[Traffic]:
+        """What each node has sent and received since the workload began."""
+        ...
+
+
+def stack_of(run: Run) -> Stack:
+    """The protocol of a run."""
+    return STACKS[run.options.protocol]

@@ -1,0 +1,15 @@
+"""10. The same seed gives the same trace, byte for byte, in any process."""
+
+from __future__ import annotations
+
+from smartpubsub.sim.judging.checkers.violation import Violation
+
+INVARIANT = 10
+
+
+def check_same_trace(one: str, other: str) -> list[Violation]:
+    """Two runs of one experiment have the same trace, as their digests tell."""
+    if one == other:
+        return []
+    what = f"the same seed gave two traces, one with the digest {one}, the other with {other}"
+    return [Violation(INVARIANT, 0, -1, what)]

@@ -1,0 +1,53 @@
+"""3. To the application exactly once; across a restart at least once, and under the same id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.judging.journal import DeliveryRecord
+
+INVARIANT = 3
+
+
+def check_once(facts: Facts) -> list[Violation]:
+    """No subscription gets an event twice between restarts, and no event gets another id."""
+    twice = [
+        Violation(
+            INVARIANT,
+            delivery.at_us,
+            delivery.node,
+            f"node {delivery.node} got event {delivery.id} again for its subscription {number}",
+        )
+        for delivery, number in repetitions(facts)
+    ]
+    unknown = [
+        Violation(
+            INVARIANT,
+            delivery.at_us,
+            delivery.node,
+            f"node {delivery.node} got event {delivery.id}, an id that nothing was published under",
+        )
+        for delivery in facts.journal.deliveries
+        if delivery.id not in facts.journal.events
+    ]
+    return twice + unknown
+
+
+def repetitions(facts: Facts) -> Iterator[tuple[DeliveryRecord, int]]:
+    """Deliveries to subscriptions that had got the event since their node last started."""
+    told: dict[tuple[EventId, int, int], dict[int, None]] = {}
+    for delivery in facts.journal.deliveries:
+        first = facts.first_deliveries[delivery.id][delivery.node]
+        if first is delivery:
+            known: dict[int, None] = {}
+        else:
+            known = told.setdefault((delivery.id, delivery.node, delivery.incarnation), {})
+            if first.incarnation == delivery.incarnation:
+                known |= dict.fromkeys(first.subscriptions)
+        for number in delivery.subscriptions:
+            if number in known:
+                yield delivery, number
+            known[number] = None

@@ -1,0 +1,91 @@
+"""7. An unsubscribe takes effect within a bound, and a lapsed subscription within two refreshes."""
+
+from __future__ import annotations
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.judging.journal import SubscriptionRecord
+
+INVARIANT = 7
+
+LAST_WORDS_US = 10 * SECOND
+"""How long after a crash something that the node had sent may still renew its subscriptions."""
+
+
+def check_unsubscribes(facts: Facts) -> list[Violation]:
+    """Whoever unsubscribed was told soon that it took effect, and got nothing from then on."""
+    return _unacknowledged(facts) + _deliveries_after(facts)
+
+
+def check_lapses(facts: Facts) -> list[Violation]:
+    """Nobody keeps filters for a node that has long been down."""
+    found: dict[tuple[int, int, int], Violation] = {}
+    for at, node, inspection in facts.inspections:
+        for peer in inspection.served:
+            served = facts.nodes_by_peer[peer]
+            down_us = _down_since(facts, served, at)
+            if down_us is None or at - down_us <= 2 * facts.refresh_us + LAST_WORDS_US:
+                continue
+            what = (
+                f"node {node} keeps filters for node {served},"
+                f" which has been down since {down_us / 1000} ms"
+            )
+            found.setdefault((node, served, down_us), Violation(INVARIANT, at, node, what))
+    return list(found.values())
+
+
+def _unacknowledged(facts: Facts) -> list[Violation]:
+    found = []
+    for record in facts.journal.subscriptions.values():
+        called_us, acknowledged_us = (
+            record.unsubscribe_called_us,
+            record.unsubscribe_acknowledged_us,
+        )
+        if called_us is None:
+            continue
+        deadline_us = _deadline_us(facts, called_us)
+        is_late = (
+            facts.journal.ended_us if acknowledged_us is None else acknowledged_us
+        ) > deadline_us
+        if is_late and not _crashed_between(facts, record.node, called_us, deadline_us):
+            heard = "was never told" if acknowledged_us is None else "was told too late"
+            what = f"node {record.node} {heard} that {_unsubscribe(record)} had taken effect"
+            found.append(Violation(INVARIANT, deadline_us, record.node, what))
+    return found
+
+
+def _deliveries_after(facts: Facts) -> list[Violation]:
+    found = []
+    for delivery in facts.journal.deliveries:
+        for number in delivery.subscriptions:
+            record = facts.journal.subscriptions.get((delivery.node, number))
+            called_us = None if record is None else record.unsubscribe_called_us
+            if record is not None and called_us is not None and delivery.at_us > called_us:
+                what = f"node {record.node} got event {delivery.id} after {_unsubscribe(record)}"
+                found.append(Violation(INVARIANT, delivery.at_us, record.node, what))
+    return found
+
+
+def _deadline_us(facts: Facts, called_us: int) -> int:
+    """When an unsubscribe is to have taken effect; where a split is in the way, after that."""
+    deadline_us = called_us + facts.unsubscribe_us_max
+    for split in sorted(facts.journal.splits, key=lambda split: split.start_us):
+        if split.start_us <= deadline_us and called_us < split.end_us:
+            deadline_us = max(deadline_us, split.end_us + facts.unsubscribe_us_max)
+    return deadline_us
+
+
+def _crashed_between(facts: Facts, node: int, since_us: int, until_us: int) -> bool:
+    spans = facts.journal.downs.get(node, [])
+    return any(since_us <= span.start_us <= until_us for span in spans)
+
+
+def _down_since(facts: Facts, node: int, at: int) -> int | None:
+    spans = facts.journal.downs.get(node, [])
+    return next((span.start_us for span in spans if span.holds(at)), None)
+
+
+def _unsubscribe(record: SubscriptionRecord) -> str:
+    called_us = record.unsubscribe_called_us or 0
+    return f"the unsubscribe of its subscription {record.number} at {called_us / 1000} ms"

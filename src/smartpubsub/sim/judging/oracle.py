@@ -1,0 +1,182 @@
+"""Who is owed which event, found by a rule of matching that the protocols do not share.
+
+The rule is written down here once more, so that a mistake in the predicates or in an index cannot
+hide by being made twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Interval, Predicate
+from smartpubsub.predicates.numbers import Number
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
+
+UNDER_WAY_US = 10 * SECOND
+"""Who unsubscribes so soon after an event was published may give it up while it is under way."""
+REFRESH_US = 15 * MINUTE
+"""How often subscribers renew, unless they are told otherwise."""
+
+_REMEMBERED_MAX = 1_000_000
+
+_Wish: TypeAlias = tuple[str, Interval | None]
+
+
+def wants(filter: Predicate, event: Predicate) -> bool:
+    """Whether an event meets every attribute of a filter."""
+    return _are_met(filter.attributes.items(), event.attributes)
+
+
+def _are_met(wishes: Iterable[_Wish], carried: Mapping[str, Interval | None]) -> bool:
+    for name, wanted in wishes:
+        if name not in carried:
+            return False
+        if wanted is None:
+            continue
+        got = carried[name]
+        if got is None:
+            return False
+        if not (wanted.lo <= got.lo and got.hi <= wanted.hi):
+            return False
+    return True
+
+
+@dataclass(slots=True, eq=False)
+class _Crowd:
+    """Those who want the same, and what is left to check where they are filed."""
+
+    rest: tuple[_Wish, ...]
+    records: list[tuple[int, SubscriptionRecord]] = field(default_factory=list)
+    """Each with its place in the order of addition."""
+
+
+class Oracle:
+    """All subscriptions of a run, each filed under the rarest of its names."""
+
+    def __init__(self) -> None:
+        self._crowds: dict[Predicate, _Crowd] = {}
+        self._by_topic: dict[str, list[_Crowd]] = {}
+        self._by_range: dict[str, list[tuple[Number, Number, _Crowd]]] = {}
+        self._uses: Counter[str] = Counter()
+        self._added = 0
+        self._remembered: dict[Predicate, list[SubscriptionRecord]] = {}
+        self._remembered_count = 0
+
+    def add(self, record: SubscriptionRecord) -> None:
+        """Take a subscription, whether or not it is in force."""
+        crowd = self._crowds.get(record.predicate)
+        if crowd is None:
+            crowd = self._crowds[record.predicate] = self._filed(record.predicate)
+        crowd.records.append((self._added, record))
+        self._added += 1
+        self._forget()
+
+    def interested(self, predicate: Predicate) -> list[SubscriptionRecord]:
+        """The subscriptions that want an event, in the order in which they were added."""
+        found = self._remembered.get(predicate)
+        if found is None:
+            entries = [entry for crowd in self._wanting(predicate) for entry in crowd.records]
+            found = [record for _, record in sorted(entries)]
+            self._remember(predicate, found)
+        return found.copy()
+
+    def _filed(self, predicate: Predicate) -> _Crowd:
+        wishes = predicate.attributes
+        self._uses.update(wishes.keys())
+        # Of two names as rare as each other, a range tells more events apart than a topic.
+        filed_under = min(wishes, key=lambda name: (self._uses[name], wishes[name] is None))
+        crowd = _Crowd(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
+        interval = wishes[filed_under]
+        if interval is None:
+            self._by_topic.setdefault(filed_under, []).append(crowd)
+        else:
+            self._by_range.setdefault(filed_under, []).append((*interval, crowd))
+        return crowd
+
+    def _wanting(self, event: Predicate) -> Iterator[_Crowd]:
+        carried = event.attributes
+        for name, got in carried.items():
+            near = self._by_topic.get(name, [])
+            if got is not None:
+                at_least, at_most = got
+                near = near + [
+                    crowd
+                    for lo, hi, crowd in self._by_range.get(name, ())
+                    if lo <= at_least and at_most <= hi
+                ]
+            for crowd in near:
+                if _are_met(crowd.rest, carried):
+                    yield crowd
+
+    def _remember(self, predicate: Predicate, found: list[SubscriptionRecord]) -> None:
+        # Workloads repeat their events many times or never; neither may fill the memory.
+        self._remembered_count += 1 + len(found)
+        if self._remembered_count > _REMEMBERED_MAX:
+            self._forget()
+        else:
+            self._remembered[predicate] = found
+
+    def _forget(self) -> None:
+        if self._remembered_count:
+            self._remembered.clear()
+            self._remembered_count = 0
+
+
+def expected_pairs(
+    journal: Journal, oracle: Oracle, refresh_us: int = REFRESH_US
+) -> dict[EventId, dict[int, None]]:
+    """Which nodes are owed each event; an event that is owed to nobody is left out.
+
+    The oracle is one that knows all the journal's subscriptions.
+    """
+    gone = {node: None for node in journal.downs if journal.is_gone(node)}
+    got = {(delivery.id, delivery.node): None for delivery in journal.deliveries}
+    expected = {}
+    for event in journal.events.values():
+        if not is_owed(journal, event):
+            continue
+        at = event.called_us
+        splits = [split for split in journal.splits if _is_felt(split, at, refresh_us)]
+        nodes: dict[int, None] = {}
+        for record in oracle.interested(event.predicate):
+            node = record.node
+            if node in nodes or node in gone or not record.is_in_force(at):
+                continue
+            if _is_given_up(record, at) and (event.id, node) not in got:
+                continue
+            if not any(separates(split, event.node, node) for split in splits):
+                nodes[node] = None
+        if nodes:
+            expected[event.id] = nodes
+    return expected
+
+
+def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
+    ended = record.unsubscribe_wanted_us
+    return ended is not None and ended <= at + UNDER_WAY_US
+
+
+def is_owed(journal: Journal, event: EventRecord) -> bool:
+    """Whether the network answers for an event: it took it, or the publisher stayed up."""
+    if event.refused is not None:
+        return False
+    if event.acknowledged_us is not None:
+        return True
+    if event.through is not None and journal.is_gone(event.through):
+        return False  # Nobody who may publish it is there.
+    return journal.was_up(event.node, event.called_us)
+
+
+def separates(split: Split, one: int, other: int) -> bool:
+    """Whether two nodes were on different sides of a split."""
+    return (one in split.group) != (other in split.group)
+
+
+def _is_felt(split: Split, at: int, refresh_us: int) -> bool:
+    """Whether a split keeps an event that is published at a time on its publisher's side."""
+    return split.start_us <= at < split.end_us + refresh_us

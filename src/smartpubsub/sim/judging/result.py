@@ -1,0 +1,190 @@
+"""What came of an experiment, in one document."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.running import Run, stack_of
+from smartpubsub.sim.judging.checkers import check_all
+from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.judging.journal import DeliveryRecord
+from smartpubsub.sim.judging.spread import spread
+from smartpubsub.sim.judging.verdict import Verdict, verdict_on
+from smartpubsub.sim.kernel.collector import collector_off
+from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.sim.traces.trace import Row
+
+_LATENCY = ("mean", "p50", "p95", "p99", "max")
+_PER_NODE = ("mean", "sd", "p95", "p99")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """An experiment that is over, what it showed, and what it took."""
+
+    experiment: Run
+    scenario: str
+    verdict: Verdict
+    violations: list[Violation]
+    wall_s: float
+    cpu_s: float
+    peak_rss_mb: float
+    more: Mapping[str, object] = field(default_factory=dict)
+    """What is to be told beside all that."""
+
+    def document(self) -> dict[str, object]:
+        """The result as JSON has it."""
+        options, verdict = self.experiment.options, self.verdict
+        journal = self.experiment.observer.journal
+        traffic = self.experiment.traffic()
+        first = [d for d in first_deliveries(journal.deliveries) if d.id in journal.events]
+        taken = [event for event in journal.events.values() if event.refused is None]
+        return {
+            "protocol": options.protocol,
+            "variant": options.stack.variant if stack_of(self.experiment).has_variants else None,
+            "scenario": self.scenario,
+            "nodes": options.nodes,
+            "seed": options.seed,
+            "trace_digest": self.experiment.observer.trace.digest(),
+            "injected": verdict.injected,
+            "published": verdict.published,
+            "expected": verdict.expected,
+            "delivered": verdict.delivered,
+            "missing": verdict.missing,
+            "unexpected": verdict.unexpected,
+            "app_duplicates": verdict.app_duplicates,
+            "wire_duplicates": journal.wire_duplicates,
+            "coverage_injected": verdict.coverage_injected,
+            "coverage_published": verdict.coverage_published,
+            "order_violations": verdict.order_violations,
+            "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
+            "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
+            "path_floor_ms": self._path_floor_ms(first),
+            "hops": spread([delivery.hops for delivery in first], "mean", "max"),
+            "publisher_sends_per_event": spread([e.first_copies for e in taken], "mean", "max"),
+            "region_crossings_per_event": spread([e.crossings for e in taken], "mean", "max"),
+            "messages": sum(node.sent for node in traffic),
+            "bytes": sum(node.sent_bytes for node in traffic),
+            "rpc_sent_per_node": spread([node.sent for node in traffic], *_PER_NODE),
+            "rpc_received_per_node": spread([node.received for node in traffic], *_PER_NODE),
+            "violations": [violation.document() for violation in self.violations],
+            "wall_s": round(self.wall_s, 3),
+            "cpu_s": round(self.cpu_s, 3),
+            "peak_rss_mb": round(self.peak_rss_mb, 1),
+            "simulated_s": round((journal.ended_us - self.experiment.began_us) / 1e6, 3),
+            "pace_ms": self.experiment.workload.pace_us / 1000,
+            "interrupted": self.experiment.was_interrupted,
+            **self.more,
+        }
+
+    def _path_floor_ms(self, deliveries: list[DeliveryRecord]) -> Mapping[str, float | None]:
+        network, peers = self.experiment.options.network, self.experiment.peers
+        if not network.regions:
+            return spread([d.hops * network.latency_us / 1000 for d in deliveries], "mean")
+        if not stack_of(self.experiment).stays_in_region:
+            return {"mean": None}  # Over which links an event came is not known.
+        floors = []
+        for delivery in deliveries:
+            ends = (delivery.id.publisher, peers[delivery.node])
+            first, last = (region_of(peer, network.regions) for peer in ends)
+            first_us = network.near_us if first == last else network.far_us
+            hops = delivery.hops
+            floors.append((first_us + (hops - 1) * network.near_us if hops else 0) / 1000)
+        return spread(floors, "mean")
+
+    def _latencies_ms(self, deliveries: list[DeliveryRecord]) -> list[float]:
+        events = self.experiment.observer.journal.events
+        return [(d.at_us - events[d.id].called_us) / 1000 for d in deliveries]
+
+    def _subscription_latencies_ms(self) -> list[float]:
+        records = self.experiment.observer.journal.subscriptions.values()
+        return [(r.in_force[0].start_us - r.called_us) / 1000 for r in records if r.in_force]
+
+
+def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
+    """The delivery that counts of each event to each node."""
+    first: dict[tuple[EventId, int], DeliveryRecord] = {}
+    for delivery in deliveries:
+        first.setdefault((delivery.id, delivery.node), delivery)
+    return list(first.values())
+
+
+def run(experiment: Experiment, scenario: str) -> Result:
+    """Let an experiment happen in the simulated world, and judge it."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    with collector_off():
+        experiment.run()
+        verdict, violations = judged(experiment, scenario)
+    return Result(
+        experiment=experiment,
+        scenario=scenario,
+        verdict=verdict,
+        violations=violations,
+        wall_s=time.perf_counter() - wall,
+        cpu_s=time.process_time() - cpu,
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+def end_row(run: Run, scenario: str) -> Row:
+    """The last row, from which a reader knows what it is a trace of.
+
+    Whoever counts from it what the result says has to know more than what happened: when the
+    workload began, how many nodes there were, and how long links are.
+    """
+    options, stack = run.options, stack_of(run)
+    about = {
+        "protocol": options.protocol,
+        "variant": options.stack.variant if stack.has_variants else None,
+        "scenario": scenario,
+        "nodes": options.nodes,
+        "seed": options.seed,
+        "backups": options.stack.backups,
+        "began_us": run.began_us,
+        # With regions links differ, and which ones an event took is not in the trace.
+        "latency_us": None if options.network.regions else options.network.latency_us,
+        "refresh_us": options.stack.scout_settings.renew_us,
+        "promises_order": promises_order(run),
+        "unordered": [str(p) for p, is_kept in run.observer.ordered.items() if not is_kept],
+        "interrupted": run.was_interrupted,
+    }
+    return Row(run.observer.journal.ended_us, "end", -1, text=json.dumps(about))
+
+
+def judged(run: Run, scenario: str) -> tuple[Verdict, list[Violation]]:
+    """How a run that is over went, and what happened in it that must not."""
+    run.observer.trace.add_row(end_row(run, scenario))
+    facts = facts_of(run)
+    return verdict_on(facts), check_all(facts)
+
+
+def promises_order(run: Run) -> bool:
+    """Whether some subscriptions at least get a publisher's events in its order."""
+    return stack_of(run).promises_order or any(run.observer.ordered.values())
+
+
+def facts_of(run: Run) -> Facts:
+    """What the checkers have to know of a run."""
+    stack, options = stack_of(run), run.options.stack
+    ordered = run.observer.ordered
+    return Facts(
+        journal=run.observer.journal,
+        oracle=run.observer.oracle,
+        # What is missing when somebody did not want to wait for it is not lost.
+        is_reliable=stack.is_reliable(options) and not run.was_interrupted,
+        promises_order=promises_order(run),
+        chained=stack.has_topics,
+        unordered=frozenset(p for p, is_ordered in ordered.items() if not is_ordered),
+        has_faults=run.has_faults,
+        failures_max=options.backups,
+        refresh_us=options.scout_settings.renew_us,
+        inspections=run.inspections,
+        nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
+    )

@@ -1,0 +1,1 @@
+"""The simulated world: time, network, faults, and the nodes in it."""

@@ -1,0 +1,137 @@
+"""How long messages take, and which of them get lost.
+
+A node's outgoing link sends one message after the other at a fixed rate; then each travels for the
+latency of the link and some jitter. Messages from one node to another keep their order, as they do
+on a connection, unless reordering is asked for. Rules come before all that: they are asked in turn
+about every message, and the first that has something to say decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from smartpubsub.sim.kernel.streams import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """What the network is like between all nodes; times are in microseconds."""
+
+    latency_us: int = 10_000
+    jitter_us: int = 0
+    """The most that is added to the latency, evenly spread."""
+    loss: float = 0.0
+    """The share of messages that never arrive."""
+    duplication: float = 0.0
+    """The share of messages that arrive twice."""
+    reordering: bool = False
+    """Whether jitter may let messages overtake each other."""
+    bandwidth_bytes_per_s: int = 1 << 20
+    """What each node can send."""
+    overhead_bytes: int = 12
+    """What framing adds to every message."""
+    regions: int = 0
+    """Over how many regions nodes are spread; 0 if it does not matter where they are."""
+    near_us: int = 5_000
+    far_us: int = 80_000
+    """The latency inside a region and from one to another, if there are any."""
+
+    def latency_between_us(self, region: int, other: int) -> int:
+        """How long a message travels between nodes in two regions, if nothing adds to it."""
+        if not self.regions:
+            return self.latency_us
+        return self.near_us if region == other else self.far_us
+
+
+DROP = -1
+"""The verdict that a message does not arrive."""
+
+Rule: TypeAlias = Callable[[int, int, int], int | None]
+"""(now, sender, receiver) to a verdict: None to pass, DROP, or microseconds to add."""
+
+
+class Network:
+    """The links between numbered nodes."""
+
+    def __init__(self, options: NetworkOptions, seed: int) -> None:
+        self.options = options
+        self.rules: list[Rule] = []
+        self._rng: Random = stream(seed, "network")
+        self._free_at: list[int] = []
+        self._rates: list[int] = []
+        self._regions: list[int] = []
+        self._last_arrival: dict[tuple[int, int], int] = {}
+        self._is_plain = not (
+            options.jitter_us or options.loss or options.duplication or options.regions
+        )
+        self._latency_us = options.latency_us
+        self._overhead_bytes = options.overhead_bytes
+
+    def add_node(self, region: int = 0) -> None:
+        """One more node, with the next number."""
+        self._regions.append(region)
+        self._free_at.append(0)
+        self._rates.append(self.options.bandwidth_bytes_per_s)
+
+    def region(self, node: int) -> int:
+        """Where a node is."""
+        return self._regions[node]
+
+    def slow_down(self, node: int, factor: int) -> None:
+        """Make a node's outgoing link slower; a factor of 1 makes it what it was."""
+        self._rates[node] = max(1, self.options.bandwidth_bytes_per_s // factor)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether each message arrives once, when `earliest_arrival` says."""
+        return self._is_plain and not self.rules and not self._last_arrival
+
+    def earliest_arrival(self, now: int, sender: int, size: int) -> int:
+        """Put a message on a node's link; when it arrives if nothing befalls it on the way."""
+        begins = self._free_at[sender]
+        if begins < now:
+            begins = now
+        sent = begins + (size + self._overhead_bytes) * 1_000_000 // self._rates[sender]
+        self._free_at[sender] = sent
+        return sent + self._latency_us
+
+    def latency_us(self, sender: int, receiver: int) -> int:
+        """How long a message travels from one node to another, if nothing adds to it."""
+        return self.options.latency_between_us(self._regions[sender], self._regions[receiver])
+
+    def arrivals(self, now: int, sender: int, receiver: int, size: int) -> Sequence[int]:
+        """When a message arrives: once, twice, or never."""
+        extra = self._verdict(now, sender, receiver)
+        if extra == DROP:
+            return ()
+        options = self.options
+        # What is sent takes its place on the link even if it is lost later.
+        at = self.earliest_arrival(now, sender, size) + extra
+        at += self.latency_us(sender, receiver) - self._latency_us
+        if self._is_plain and not extra and not self._last_arrival:
+            return (at,)  # It cannot overtake another, so nothing has to be remembered.
+        if options.loss and self._rng.random() < options.loss:
+            return ()
+        copies = 2 if options.duplication and self._rng.random() < options.duplication else 1
+        return tuple(
+            self._in_order(sender, receiver, at + self._rng.randint(0, options.jitter_us))
+            for _ in range(copies)
+        )
+
+    def _verdict(self, now: int, sender: int, receiver: int) -> int:
+        for rule in self.rules:
+            verdict = rule(now, sender, receiver)
+            if verdict is not None:
+                return verdict
+        return 0
+
+    def _in_order(self, sender: int, receiver: int, at: int) -> int:
+        if self.options.reordering:
+            return at
+        link = (sender, receiver)
+        at = max(at, self._last_arrival.get(link, 0))
+        self._last_arrival[link] = at
+        return at

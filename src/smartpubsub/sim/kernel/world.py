@@ -1,0 +1,392 @@
+"""The simulated world: a heap of events, and nodes whose cores do not know that it is one.
+
+Time is an integer of microseconds. What happens at the same time happens in the order in which it
+was brought about, so that the same seed gives the same world in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from smartpubsub.seam import (
+    Answer,
+    Answered,
+    Ask,
+    Asked,
+    CancelTimer,
+    Connect,
+    Connected,
+    Core,
+    Deliver,
+    Disconnected,
+    Effect,
+    Event,
+    Load,
+    Loaded,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    Store,
+    Timer,
+    TimerFired,
+)
+from smartpubsub.sim.kernel.calendar import Calendar, Entry
+from smartpubsub.sim.kernel.network import Network, NetworkOptions
+from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.sim.traces.rows import delivered_row
+from smartpubsub.sim.traces.trace import Trace
+
+Sizes: TypeAlias = Mapping[type, Callable[[Any], int]]
+"""How many bytes a message of each type takes on the wire."""
+
+_ARRIVALS = frozenset({Received, Asked, Answered})
+
+# Most timers are cancelled long before their time, so they sleep until it is near, and only those
+# that are still set then come into the calendar.
+_NAP_BITS = 16
+
+_FOREVER = 1 << 62
+
+# A class of named fields takes twice as long to call, and messages are what there is most of.
+_new = tuple.__new__
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """What runs one core: its place in the network, its storage, its timers, its clock."""
+
+    number: int
+    peer: bytes
+    make_core: Callable[[int], Core]
+    """Makes the core of an incarnation."""
+    addresses: tuple[bytes, ...]
+    core: Core
+    storage: dict[bytes, bytes] = field(default_factory=dict)
+    timers: dict[Timer, int] = field(default_factory=dict)
+    is_up: bool = True
+    incarnation: int = 0
+    """Grows with every crash; what was meant for an earlier one does not reach a later one."""
+    paused_until: int = 0
+    skew_us: int = 0
+    drift_ppm: int = 0
+    sent_count: int = 0
+    received_count: int = 0
+    sent_bytes: int = 0
+
+    def clock(self, now: int) -> int:
+        """What this node takes for the time."""
+        return now + self.skew_us + now * self.drift_ppm // 1_000_000
+
+    def when(self, clock: int) -> int:
+        """When this node's clock will show a time."""
+        return -((self.skew_us - clock) * 1_000_000 // (1_000_000 + self.drift_ppm))
+
+
+class World:
+    """Nodes and a network, and everything that is going to happen."""
+
+    def __init__(
+        self,
+        options: NetworkOptions,
+        seed: int,
+        sizes: Sizes,
+        *,
+        through: Mapping[type, Callable[[Any], Any]] = MappingProxyType({}),
+        trace: Trace | None = None,
+        on_deliver: Callable[[Host, object], None] | None = None,
+        on_receive: Callable[[Host, bytes, object], None] | None = None,
+        on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
+    ) -> None:
+        self.now = 0
+        self.hosts: list[Host] = []
+        self.network = Network(options, seed)
+        self.on_deliver = on_deliver
+        self.on_receive = on_receive
+        self.on_fault: Callable[[str, int], None] | None = None
+        self.on_effects = on_effects
+        self._by_peer: dict[bytes, Host] = {}
+        self._sizes = sizes
+        self._through = through
+        """What becomes of a message on its way, by its type; usually nothing."""
+        self._trace = trace
+        self._calendar = Calendar()
+        self._sequence = 0
+        self._sleeping: dict[int, list[tuple[int, int, Host, Timer]]] = {}
+        # One message often goes to many, one after the other, and is the same for all.
+        self._said = Received(b"", None)
+        self._measured: object = None
+        self._measured_bytes = 0
+        self._carry_out: dict[type, Callable[[Host, Any], None]] = {
+            Send: self._send,
+            Ask: self._ask,
+            Answer: self._answer,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Deliver: self._deliver,
+            Store: self._store,
+            Load: self._load,
+            Connect: self._connect,
+        }
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are, or have been."""
+        return len(self.hosts)
+
+    @property
+    def sent_count(self) -> int:
+        """How many messages they have sent."""
+        return sum(host.sent_count for host in self.hosts)
+
+    @property
+    def pending_count(self) -> int:
+        """How much is going to happen, as far as is known now."""
+        return len(self._calendar) + sum(map(len, self._sleeping.values()))
+
+    # --- who is there ---
+
+    def number_of(self, peer: bytes) -> int:
+        """Which node a peer is."""
+        return self._by_peer[peer].number
+
+    def add(
+        self,
+        peer: bytes,
+        make_core: Callable[[int], Core],
+        addresses: tuple[bytes, ...] = (),
+        incarnation: int = 0,
+    ) -> Host:
+        """A new node, which starts now."""
+        host = Host(len(self.hosts), peer, make_core, addresses, make_core(incarnation))
+        host.incarnation = incarnation
+        self.hosts.append(host)
+        self._by_peer[peer] = host
+        self.network.add_node(region_of(peer, self.network.options.regions))
+        self._tell(host, Started(host.incarnation))
+        return host
+
+    def crash(self, host: Host, *, with_storage: bool = False) -> None:
+        """Stop a node at once; what it had in memory is lost, and its storage too if asked for."""
+        self.fault("crash", host.number)
+        host.is_up = False
+        host.paused_until = 0
+        host.incarnation += 1
+        host.timers.clear()
+        if with_storage:
+            host.storage.clear()
+
+    def restart(self, host: Host) -> None:
+        """Start a crashed node again, with what is in its storage."""
+        self.fault("restart", host.number)
+        host.is_up = True
+        host.core = host.make_core(host.incarnation)
+        self._tell(host, Started(host.incarnation))
+
+    def pause(self, host: Host, until: int) -> None:
+        """Let nothing happen at a node until a time; then everything, in order."""
+        self.fault("pause", host.number)
+        host.paused_until = until
+
+    def fault(self, kind: str, node: int) -> None:
+        """Note that something has gone wrong, or right again, with a node."""
+        if self.on_fault is not None:
+            self.on_fault(kind, node)
+        if self._trace is not None:
+            self._trace.add(self.now, "fault", node, -1, kind, 0)
+
+    # --- time ---
+
+    def at(self, time: int, action: Callable[[], None]) -> None:
+        """Have something done to the world at a time."""
+        self._push(time, None, 0, action)
+
+    def run(self, until: int) -> None:
+        """Let everything happen that happens up to a time, which it then is."""
+        take_next, happen = self._calendar.next, self._happen
+        while (entry := take_next(until)) is not None:
+            happen(entry)
+        self.now = max(self.now, until)
+
+    def run_while(self, condition: Callable[[], bool], until: int) -> bool:
+        """Go on while a condition holds, at most until a time; whether it stopped holding."""
+        take_next, happen = self._calendar.next, self._happen
+        while condition():
+            entry = take_next(until)
+            if entry is None:
+                return False
+            happen(entry)
+        return True
+
+    def step(self) -> None:
+        """Let the next thing happen, if there is any, which may be that timers get near."""
+        entry = self._calendar.next(_FOREVER)
+        if entry is not None:
+            self._happen(entry)
+
+    def _happen(self, entry: Entry) -> None:
+        at, sequence, host, incarnation, event = entry
+        if host is None:
+            if sequence:
+                self.now = at
+                event()
+            else:
+                self._wake_timers(event)
+            return
+        self.now = at
+        if host.incarnation != incarnation or not host.is_up:
+            self._miss(host, event)
+        elif host.paused_until > at:
+            self._postpone(host, sequence, event)
+        elif type(event) in _ARRIVALS:
+            host.received_count += 1
+            if self._trace is not None:
+                sender = self._by_peer[event.peer].number
+                kind = type(event.message).__name__
+                self._trace.add(at, "receive", host.number, sender, kind, 0)
+            if self.on_receive is not None:
+                self.on_receive(host, event.peer, event.message)
+            self._tell(host, event)
+        elif type(event) is not TimerFired or self._is_due(host, sequence, event.timer):
+            self._tell(host, event)
+
+    def _tell(self, host: Host, event: Event) -> None:
+        effects = host.core.handle(event, host.clock(self.now))
+        if effects:
+            self.carry_out(host, effects)
+
+    def _is_due(self, host: Host, sequence: int, timer: Timer) -> bool:
+        """Whether a timer is neither cancelled nor set anew; then it is no longer set."""
+        if host.timers.get(timer) != sequence:
+            return False
+        del host.timers[timer]
+        if self._trace is not None:
+            self._trace.add(self.now, "timer", host.number, -1, owner_of(timer), 0)
+        return True
+
+    def _miss(self, host: Host, event: Event) -> None:
+        if isinstance(event, Received | Asked | Answered):
+            self._drop(host, self._by_peer[event.peer].number, event.message, 0)
+
+    def _postpone(self, host: Host, sequence: int, event: Event) -> None:
+        self._push(host.paused_until, host, host.incarnation, event)
+        if type(event) is TimerFired and host.timers.get(event.timer) == sequence:
+            host.timers[event.timer] = self._sequence
+
+    def _push(self, at: int, host: Host | None, incarnation: int, event: Any) -> None:
+        self._sequence = sequence = self._sequence + 1
+        self._calendar.add((at, sequence, host, incarnation, event))
+
+    def _wake_timers(self, nap: int) -> None:
+        for at, sequence, host, timer in self._sleeping.pop(nap):
+            if host.timers.get(timer) == sequence:
+                self._calendar.add((at, sequence, host, host.incarnation, TimerFired(timer)))
+
+    # --- effects ---
+
+    def carry_out(self, host: Host, effects: Sequence[Effect]) -> None:
+        """Carry out the effects that a core has returned."""
+        if self.on_effects is not None:
+            self.on_effects(host, effects)
+        for effect in effects:
+            self._carry_out[type(effect)](host, effect)
+
+    def _send(self, host: Host, effect: Send) -> None:
+        peer, message = effect
+        if self._through:
+            message = self._through[type(message)](message)
+        if message is not self._said.message or host.peer is not self._said.peer:
+            self._said = _new(Received, (host.peer, message, host.addresses))
+        self._transmit(host, peer, message, self._said)
+
+    def _ask(self, host: Host, effect: Ask) -> None:
+        peer, message, number, _ = effect
+        if self._through:
+            message = self._through[type(message)](message)
+        event = _new(Asked, (host.peer, message, number, host.addresses))
+        self._transmit(host, peer, message, event)
+
+    def _answer(self, host: Host, effect: Answer) -> None:
+        peer, message, number = effect
+        if self._through:
+            message = self._through[type(message)](message)
+        self._transmit(host, peer, message, _new(Answered, (host.peer, message, number)))
+
+    def _transmit(self, host: Host, peer: bytes, message: object, event: Event) -> None:
+        if message is not self._measured:
+            self._measured = message
+            self._measured_bytes = self._sizes[type(message)](message)
+        size = self._measured_bytes
+        host.sent_count += 1
+        host.sent_bytes += size
+        receiver = self._by_peer.get(peer)
+        if receiver is None:
+            self._drop(host, -1, message, size)
+            return
+        sender = host.number
+        if self._trace is not None:
+            kind = type(message).__name__
+            self._trace.add(self.now, "send", sender, receiver.number, kind, size)
+        network = self.network
+        if network.is_simple:
+            at = network.earliest_arrival(self.now, sender, size)
+            self._push(at, receiver, receiver.incarnation, event)
+            return
+        arrivals = network.arrivals(self.now, sender, receiver.number, size)
+        if not arrivals:
+            self._drop(host, receiver.number, message, size)
+        for at in arrivals:
+            self._push(at, receiver, receiver.incarnation, event)
+
+    def _set_timer(self, host: Host, effect: SetTimer) -> None:
+        timer, clock = effect
+        at = max(self.now, host.when(clock))
+        nap = at >> _NAP_BITS
+        if nap == self.now >> _NAP_BITS:
+            self._push(at, host, host.incarnation, TimerFired(timer))
+        else:
+            self._sequence += 1
+            sleeping = self._sleeping.get(nap)
+            if sleeping is None:
+                sleeping = self._sleeping[nap] = []
+                self._calendar.add((nap << _NAP_BITS, 0, None, 0, nap))
+            sleeping.append((at, self._sequence, host, timer))
+        host.timers[timer] = self._sequence
+
+    def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
+        host.timers.pop(effect.timer, None)
+
+    def _drop(self, host: Host, peer: int, message: object, size: int) -> None:
+        if self._trace is not None:
+            self._trace.add(self.now, "drop", host.number, peer, type(message).__name__, size)
+
+    def _deliver(self, host: Host, effect: Deliver) -> None:
+        if self._trace is not None:
+            self._trace.add_row(delivered_row(self.now, host.number, effect.item))
+        if self.on_deliver is not None:
+            self.on_deliver(host, effect.item)
+
+    def _store(self, host: Host, effect: Store) -> None:
+        if effect.value is None:
+            host.storage.pop(effect.key, None)
+        else:
+            host.storage[effect.key] = effect.value
+
+    def _load(self, host: Host, effect: Load) -> None:
+        found = sorted(item for item in host.storage.items() if item[0].startswith(effect.prefix))
+        self._push(self.now, host, host.incarnation, Loaded(effect.prefix, tuple(found)))
+
+    def _connect(self, host: Host, effect: Connect) -> None:
+        there = self._by_peer.get(effect.peer)
+        is_there = there is not None and there.is_up
+        answer = Connected(effect.peer) if is_there else Disconnected(effect.peer)
+        after = 2 * self.network.options.latency_us
+        self._push(self.now + after, host, host.incarnation, answer)
+
+
+def owner_of(timer: Timer) -> str:
+    """The name of the core that a timer belongs to, which it begins with."""
+    return str(timer[0]) if isinstance(timer, tuple) else str(timer)

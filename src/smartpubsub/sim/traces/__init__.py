@@ -1,0 +1,1 @@
+"""The rows of a run, their digest, and files of them."""
