@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 def _record_all(chosen: list[Case], kept: dict[str, list[str]]) -> dict[str, Golden]:
     found: dict[str, Golden] = {}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1))) as pool:
         for case, golden in zip(chosen, pool.map(Case.record, chosen), strict=True):
             found[case.name] = golden
             if (before := kept.get(case.name)) != list(golden):

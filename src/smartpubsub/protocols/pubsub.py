@@ -154,6 +154,10 @@ class PubSub(Core, Protocol):
         """How much there is of what has limits, and what was refused."""
         ...
 
+    def check(self) -> None:
+        """Assert the invariants of the state; tests and `sim fuzz` call it after every input."""
+        ...
+
 
 class Resident(Core, Protocol):
     """A protocol that lives on a node beside the one that carries its subscriptions.

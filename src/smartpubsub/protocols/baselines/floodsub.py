@@ -102,6 +102,10 @@ class Floodsub:
         """The node's state for an onlooker."""
         return Inspection(self.tally().bounds)
 
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+
     def tally(self) -> Tally:
         """How much there is of what has limits, and what was refused."""
         bounds = (

@@ -321,6 +321,10 @@ class FastDelivery:
         served = dict.fromkeys(peer for group in groups for peer in group.requests)
         return Inspection(bounds=self.tally().bounds, served=tuple(served))
 
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+
     def tally(self) -> Tally:
         """How much there is of what has limits, and what was refused."""
         office, settings = self.office, self.office.settings

@@ -336,6 +336,10 @@ class Pulsarcast:
         served = dict.fromkeys(peer for room in rooms for peer in room.children)
         return Inspection(bounds=self.tally().bounds, served=tuple(served))
 
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+
     def tally(self) -> Tally:
         """How much there is of what has limits, and what was refused."""
         settings, rooms = self.office.settings, self.office.rooms

@@ -313,6 +313,10 @@ class ScoutSubs:
             served=tuple(served),
         )
 
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+
     def tally(self) -> Tally:
         """How much there is of what has limits, and what was refused."""
         office, settings = self.office, self.office.settings

@@ -1,0 +1,1 @@
+"""Mechanisms that all protocols share: effects and timers, retransmission, failure detection."""

@@ -1,0 +1,31 @@
+"""A dictionary with a limit: the oldest entry makes room for the newest."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class BoundedDict(dict[Key, Value]):
+    """Keeps the last `count_max` keys that were set.
+
+    >>> ages = BoundedDict(2)
+    >>> ages["a"], ages["b"], ages["a"], ages["c"] = 1, 2, 3, 4
+    >>> ages
+    {'a': 3, 'c': 4}
+
+    Setting a key again makes it the newest. Only `d[key] = value` keeps the limit; `setdefault` and
+    `update` go past it, as dict's own methods do.
+    """
+
+    def __init__(self, count_max: int) -> None:
+        super().__init__()
+        self.count_max = count_max
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self.count_max:
+            del self[next(iter(self))]

@@ -1,0 +1,105 @@
+"""Collects the effects that a protocol's components ask for while they handle one input.
+
+All components of a protocol share one outbox. It knows the time of the input, names timers and
+stored keys after the protocol, and gathers the messages to each peer into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer, Store
+
+Part = TypeVar("Part")
+
+BATCH_TIMER = "flush"
+
+
+class Outbox(Generic[Part]):
+    """The pending effects of one core, in the order in which the host is to carry them out.
+
+    `pack` turns the parts that are queued for a peer into messages. A peer that was sent a batch
+    less than `batch_us` ago gets the next one when that time is over; with 0 every input that
+    queues parts sends them at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pack: Callable[[list[Part]], Iterable[object]],
+        batch_us: int = 0,
+    ) -> None:
+        self.name = name
+        self.now = 0
+        """The time of the input that is being handled, on the node's own clock."""
+        self._pack = pack
+        self._batch_us = batch_us
+        self._prefix = name.encode() + b"/"
+        self._effects: list[Effect] = []
+        self._queues: dict[Peer, list[Part]] = {}
+        self._sent_us: dict[Peer, int] = {}
+        """When each peer was last sent a batch; kept only where batches wait."""
+        self._flush_is_set = False
+
+    # --- messages ---
+
+    def queue(self, peer: Peer, part: Part) -> None:
+        """Add a part to the next batch for a peer."""
+        self._queues.setdefault(peer, []).append(part)
+
+    def send(self, peer: Peer, message: object) -> None:
+        """Send a message by itself, ahead of what is queued."""
+        self._effects.append(Send(peer, message))
+
+    def flush(self) -> None:
+        """Send every batch; the timer named `BATCH_TIMER` calls for it."""
+        self._flush_is_set = False
+        for peer in list(self._queues):
+            self._send_batch(peer)
+
+    def _send_batch(self, peer: Peer) -> None:
+        if self._batch_us:
+            self._sent_us[peer] = self.now
+        for message in self._pack(self._queues.pop(peer)):
+            self._effects.append(Send(peer, message))
+
+    # --- other effects ---
+
+    def deliver(self, item: object) -> None:
+        """Hand something to the application."""
+        self._effects.append(Deliver(item))
+
+    def set_timer(self, name: tuple[object, ...], after_us: int) -> None:
+        """Have a timer fire after some time; a timer of that name that is set is moved."""
+        self._effects.append(SetTimer((self.name, *name), self.now + after_us))
+
+    def cancel_timer(self, name: tuple[object, ...]) -> None:
+        """Forget a timer, if it is set."""
+        self._effects.append(CancelTimer((self.name, *name)))
+
+    def store(self, key: bytes, value: bytes | None) -> None:
+        """Keep a value through crashes under a key of this protocol; None removes it."""
+        self._effects.append(Store(self._prefix + key, value))
+
+    def emit(self, effect: Effect) -> None:
+        """Add any other effect, such as one of the overlay."""
+        self._effects.append(effect)
+
+    # --- for the protocol ---
+
+    def take(self) -> list[Effect]:
+        """Return all effects, with the batches that are due at the end."""
+        for peer in list(self._queues):
+            if self.now - self._sent_us.get(peer, -self._batch_us) >= self._batch_us:
+                self._send_batch(peer)
+        if self._queues and not self._flush_is_set:
+            self._flush_is_set = True
+            self.set_timer((BATCH_TIMER,), self._batch_us)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def forget_idle_peers(self) -> None:
+        """Drop the send times that no longer delay a batch."""
+        horizon_us = self.now - self._batch_us
+        self._sent_us = {peer: at for peer, at in self._sent_us.items() if at > horizon_us}
