@@ -7,18 +7,11 @@ from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.rpc import Rpc
-from smartpubsub.protocols.codecs import (
-    FLOODSUB,
-    KADEMLIA,
-    KADEMLIA_OF_IPFS,
-    SCOUTSUBS,
-    Codec,
-    kademlia_codec,
-    rpc_codec,
-    scoutsubs_codec,
-)
+from smartpubsub.protocols.baselines.spec import FLOODSUB, rpc_codec
+from smartpubsub.protocols.codecs import KADEMLIA, KADEMLIA_OF_IPFS, Codec, kademlia_codec
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS, scoutsubs_codec
 
 A, B, C, D = (Contact.of(name, (b"at " + name,)) for name in (b"a", b"b", b"c", b"d"))
 KAD, FLOOD, SCOUT = kademlia_codec(Settings()), rpc_codec(FLOODSUB), scoutsubs_codec()

@@ -17,16 +17,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.plan_values import KEYS, PlanError, listed
 from smartpubsub.pipeline.words import shown
-from smartpubsub.sim.experiments.options import OptionsError, SimOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
+from smartpubsub.protocols.registry import protocol_names, spec_of
+from smartpubsub.sim.experiments.options import SimOptions
 
 RUNS_MAX = 1_000_000
 PAPERS = ("smartpubsub-2021", "pulsarcast-2021")
 """What a report can draw beside the results."""
 
 _TOP = ("title", "about", "paper", "defaults", "experiment")
+_NO_VARIANT = "redirect-reliable"
+"""What the ids of runs without a variant have always been made with; another would change them."""
 _BLOCK = ("name", "traces")
 """What a block has beside what its runs are."""
 
@@ -39,6 +42,7 @@ class PlannedRun:
     """The block that asks for it."""
     protocol: str
     variant: str
+    """Empty if the protocol has no variants."""
     options: SimOptions
     has_trace: bool = False
     """Whether to keep all that happens in it, for `measure`."""
@@ -54,7 +58,7 @@ class PlannedRun:
 
         It begins with a letter, so that nobody who reads it from a path takes it for a number.
         """
-        words = {"protocol": self.protocol, "variant": self.variant}
+        words = {"protocol": self.protocol, "variant": self.variant or _NO_VARIANT}
         # What is as usual is left out, so that an option to come changes the names of no runs.
         for field in fields(self.options):
             value = getattr(self.options, field.name)
@@ -129,21 +133,22 @@ def _expanded(
     if not isinstance(has_trace, bool):
         raise PlanError(f"{place}: traces: true or false, found {shown(has_trace)}")
     if "protocol" not in given:
-        raise PlanError(f"{place}: protocol: say which, one or more of {', '.join(STACKS)}")
+        raise PlanError(
+            f"{place}: protocol: say which, one or more of {', '.join(protocol_names())}"
+        )
     values = {key: listed(key, value, place) for key, value in given.items()}
     for chosen in product(*values.values()):
         words = dict(zip(values, chosen, strict=True))
-        protocol, variant = words.pop("protocol"), words.pop("variant", VARIANTS[-1])
-        if not STACKS[protocol].has_variants:
-            variant = VARIANTS[-1]  # It makes no difference, so it makes no other run.
+        protocol, variant = words.pop("protocol"), words.pop("variant", None)
         if "workload" in words:
             words["workload"] = folder / words["workload"]
             if not words["workload"].is_file():
                 raise PlanError(f"{place}: workload: no file {words['workload']}")
         options = SimOptions(**words)
         try:
+            variant = spec_of(protocol).variant(variant)
             options.check()
-        except OptionsError as error:
+        except SmartPubSubError as error:
             raise PlanError(f"{place}: {error}".replace("--", "")) from None
         yield PlannedRun(
             experiment=name,
