@@ -1,4 +1,7 @@
-"""Rooms import only rooms below them, node and sim not each other; the cores touch no clock, network, thread or chance."""
+"""Rooms import only rooms below them, and node and sim never each other.
+
+The cores touch no clock, network, thread or chance.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
