@@ -12,9 +12,11 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import ATTRIBUTES_MAX
+from smartpubsub.protocols import departure
 from smartpubsub.protocols.baselines import rpc_wire
 from smartpubsub.protocols.baselines.rpc import Rpc
 from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.fastdelivery import parts as fast
 from smartpubsub.protocols.fastdelivery import wire as fastdelivery_wire
 from smartpubsub.protocols.fastdelivery.parts import Packet
@@ -31,6 +33,7 @@ from smartpubsub.protocols.scoutsubs.wire import BundleLimits
 KADEMLIA = "/smartpubsub/kad/1.0.0"
 KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
 """The public network's, for a node that is to be part of it."""
+NODE = "/smartpubsub/node/1.0.0"
 SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
 FASTDELIVERY = "/smartpubsub/fastdelivery/1.0.0"
 FLOODSUB = "/floodsub/1.0.0"
@@ -95,6 +98,17 @@ def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
         is_question=lambda message: message.kind is not Kind.ADD_PROVIDER,
         contacts=lambda message: (*message.closer, *message.providers),
         kinds=lambda message: {f"kad/{message.kind.name.lower()}": 1},
+    )
+
+
+def node_codec() -> Codec:
+    """Of what nodes say to each other whatever protocols they run."""
+    return Codec(
+        message=Goodbye,
+        protocol=NODE,
+        encode=departure.encode,
+        decode=departure.decode,
+        message_bytes_max=departure.GOODBYE_BYTES,
     )
 
 
@@ -229,7 +243,7 @@ def codecs_of(protocol: str, limits: WireLimits | None = None) -> list[Codec]:
     }
     # Groups are beside whatever carries subscriptions, which may be FastDelivery as well.
     above = dict.fromkeys((protocol, "fastdelivery", "pulsarcast"))
-    spoken = [kademlia_codec(Settings()), *(of_protocol[name]() for name in above)]
+    spoken = [kademlia_codec(Settings()), node_codec(), *(of_protocol[name]() for name in above)]
     return [
         replace(codec, message_bytes_max=min(codec.message_bytes_max, taken.message_bytes_max))
         for codec in spoken

@@ -14,15 +14,18 @@ from typing import Any, TypeAlias
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Message, wire_bytes
 from smartpubsub.kademlia.queries import Joined
+from smartpubsub.protocols import departure
 from smartpubsub.protocols.codecs import (
     FLOODSUB,
     Codec,
     fastdelivery_codec,
     kademlia_codec,
+    node_codec,
     pulsarcast_codec,
     rpc_codec,
     scoutsubs_codec,
 )
+from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Effect, Peer
@@ -100,7 +103,7 @@ class Experiment:
         self.world = World(
             options.network,
             options.seed,
-            {Message: wire_bytes, **self.stack.sizes},
+            {Message: wire_bytes, Goodbye: departure.wire_bytes, **self.stack.sizes},
             through=self._codecs() if options.is_encoded else {},
             trace=self.trace,
             on_deliver=self._on_deliver,
@@ -122,6 +125,7 @@ class Experiment:
         """What writing and reading makes of messages."""
         codecs = (
             kademlia_codec(self.options.kademlia),
+            node_codec(),
             scoutsubs_codec(),
             fastdelivery_codec(),
             pulsarcast_codec(),
