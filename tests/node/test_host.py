@@ -27,6 +27,7 @@ from smartpubsub.seam import (
     Connect,
     Connected,
     Deliver,
+    Departed,
     Disconnected,
     Effect,
     Event,
@@ -309,8 +310,8 @@ def test_nobody_where_a_peer_is_said_to_be() -> None:
             pass
         async with running(one):
             await one.do(Connect(gone.own.peer, gone.own.addresses))
-            await one.saw(Disconnected(gone.own.peer))
-            assert one.of(Disconnected) == [Disconnected(gone.own.peer)]
+            await one.saw(Departed(gone.own.peer))
+            assert one.of(Departed) == [Departed(gone.own.peer)]
             await one.do(Send(gone.own.peer, question(1)))
             await eventually(lambda: one.host.counts.dropped_unreachable == 1)
 
@@ -323,7 +324,7 @@ def test_somebody_else_where_a_peer_is_said_to_be() -> None:
         async with running(one, other):
             await one.do(Connect(absent.peer, other.own.addresses))
 
-            await one.saw(Disconnected(absent.peer))
+            await one.saw(Departed(absent.peer))
             assert one.of(Connected) == []
 
     run(main)

@@ -9,17 +9,20 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery, PubSub, Tally
 from smartpubsub.seam import (
     Ask,
     Connected,
     Deliver,
+    Departed,
     Disconnected,
     Effect,
     Event,
     Loaded,
     Received,
+    Send,
     Started,
     Store,
     TimerFired,
@@ -316,3 +319,28 @@ def test_a_node_remembers_those_around_it_also_if_they_have_come_later() -> None
     [stored] = [e.value for e in effects if isinstance(e, Store) and e.key == b"node/peers"]
     assert stored is not None
     assert all(peer in stored for peer in remembered)
+
+
+def test_a_goodbye_takes_a_peer_out_of_the_table_and_tells_all_protocols() -> None:
+    diary, others = Diary(), Diary()
+    kademlia = Kademlia(contact(0), Settings(), Random(0))
+    signing = StandInSigning(contact(0).peer)
+    core = NodeCore(kademlia, cast("PubSub", others), signing, [diary])
+    core.settle([contact(1), contact(2)], 7)
+
+    core.handle(Received(contact(1).peer, Goodbye(3)), 8)
+
+    assert diary.told[-1] == others.told[-1] == Departed(contact(1).peer)
+    assert kademlia.table.contacts() == [contact(2)]
+
+
+def test_a_node_that_leaves_says_goodbye_to_the_peers_that_it_knows() -> None:
+    nodes = joined(flooding(), count=4)
+    core = nodes.core(0)
+
+    goodbyes = [effect for effect in core.leave(nodes.clock(0)) if isinstance(effect, Send)]
+
+    assert {send.peer for send in goodbyes} == {contact(n).peer for n in (1, 2, 3)}
+    assert all(isinstance(send.message, Goodbye) for send in goodbyes)
+    connected = [contact(2).peer]
+    assert [e.peer for e in core.leave(0, connected) if isinstance(e, Send)] == connected

@@ -56,7 +56,7 @@ GOOD = {"node": "n1", "subscribe": "a"}
         ),
         ({"node": "n1", "unsubscribe": "b"}, "'n1' has no subscription 'b' at this time"),
         ({"node": "n2", "unsubscribe": "a"}, "'n2' has no subscription 'a' at this time"),
-        ({"node": "n1", "restart": True}, "'n1' is not down; crash it first"),
+        ({"node": "n1", "restart": True}, "'n1' is not down; crash it or have it leave first"),
         ({"type": "user", "node": "n1"}, "unknown key 'type'"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_bad_line_is_named(line: object, problem: str, tmp_path: Path) -> None
         ),
         (
             [{"node": "n1", "crash": True}, {"node": "n1", "crash": True}],
-            ":2: 'n1' has crashed already",
+            ":2: 'n1' is down already",
         ),
         (
             [GOOD, {"node": "n1", "unsubscribe": "a"}, {"node": "n1", "unsubscribe": "a"}],

@@ -11,7 +11,7 @@ from smartpubsub.workloads import SCENARIOS, ScenarioOptions, WorkloadError, sce
 from smartpubsub.workloads.actions import CrashNode, Publish, Workload
 from tests.workloads.said import keys
 
-NAMES = sorted(SCENARIOS.keys() - {"reddit"})
+NAMES = sorted(SCENARIOS.keys() - {"reddit", "small"})
 
 
 def disturbed(

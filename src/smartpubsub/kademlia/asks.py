@@ -105,6 +105,15 @@ class Asks:
             self._effects.append(SetTimer(("kad", number), again_at))
         return ask
 
+    def close_all(self, peer: Peer) -> list[OpenAsk]:
+        """End all asks to a peer that has left; they have failed."""
+        closed = [item for item in self._open.items() if item[1].contact.peer == peer]
+        for number, ask in closed:
+            ask.has_failed = True
+            self._effects.append(CancelTimer(("kad", number)))
+            self._close(number, ask)
+        return [ask for _, ask in closed]
+
     def _close(self, number: int, ask: OpenAsk) -> None:
         del self._open[number]
         self._pinging.pop(ask.contact.peer, None)

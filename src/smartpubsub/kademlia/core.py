@@ -29,6 +29,7 @@ from smartpubsub.seam import (
     Answered,
     Asked,
     Deliver,
+    Departed,
     Disconnected,
     Effect,
     Event,
@@ -43,6 +44,7 @@ from smartpubsub.seam import (
 )
 
 _STORED = b"kad/value/"
+DEPARTED_COUNT_MAX = 1_000
 
 
 class Kademlia:
@@ -64,6 +66,8 @@ class Kademlia:
         self._effects: list[Effect] = []
         self._asks = Asks(settings, self._effects)
         self._queries: dict[int, Query] = {}
+        self._departed: dict[bytes, int] = {}
+        """Peers that have left, and until when lookups do not ask them."""
         self._last_query = 0
 
     # --- what happens ---
@@ -80,12 +84,10 @@ class Kademlia:
 
     def _on_rarer_event(self, event: Event, now: int) -> None:
         match event:
-            case TimerFired(("kad", int(number))):
-                self._on_silence(number, now)
-            case TimerFired(("kad", "refresh")):
-                self._refresh(now)
-            case TimerFired(("kad", "upkeep")):
-                self._upkeep(now)
+            case TimerFired(("kad", name)):
+                self._on_timer(name, now)
+            case Departed(peer):
+                self._on_departed(peer, now)
             case Disconnected(peer):
                 self._on_unreachable(peer, now)
             case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message):
@@ -98,6 +100,14 @@ class Kademlia:
             case Loaded(_, stored):
                 for key, value in stored:
                     self.values.put(key[len(_STORED) :], value, now, self._republish_at(now))
+
+    def _on_timer(self, name: object, now: int) -> None:
+        if name == "refresh":
+            self._refresh(now)
+        elif name == "upkeep":
+            self._upkeep(now)
+        elif isinstance(name, int):
+            self._on_silence(name, now)
 
     # --- what can be wanted ---
 
@@ -193,8 +203,15 @@ class Kademlia:
     def _advance(self, query: Query, now: int) -> None:
         if query.lookup.finished:
             return  # Somebody who no longer matters has answered while values are being put.
-        for contact in query.lookup.next():
-            self._asks.ask(contact, query.question, now, query=query.number)
+        has_departed = True
+        while has_departed:
+            has_departed = False
+            for contact in query.lookup.next():
+                if self._departed.get(contact.peer, now) > now:
+                    has_departed = True
+                    query.lookup.on_failure(contact.peer)
+                else:
+                    self._asks.ask(contact, query.question, now, query=query.number)
         if query.lookup.finished:
             self._conclude(query, now)
 
@@ -203,6 +220,7 @@ class Kademlia:
         ask = self._asks.on_answer(peer, number, now)
         if ask is None:
             return
+        self._departed.pop(peer, None)
         self.table.heard_from(ask.contact, now)
         if ask.is_meeting:
             self._start(Goal.REFRESH, self.own.peer, now, seeds=[ask.contact])
@@ -239,6 +257,22 @@ class Kademlia:
         elif query is not None:
             query.lookup.on_failure(ask.contact.peer)
             self._advance(query, now)
+
+    def _on_departed(self, peer: bytes, now: int) -> None:
+        """Drop a peer that has left; everything that waits for its answer goes on without it.
+
+        Other nodes may name it for a while yet. Lookups do not ask it for as long as an answer
+        would be waited for, unless it is heard from.
+        """
+        self._departed.pop(peer, None)
+        self._departed[peer] = now + self.settings.timeout_us
+        if len(self._departed) > DEPARTED_COUNT_MAX:
+            del self._departed[next(iter(self._departed))]
+        replacement = self.table.failed(Contact.of(peer), failures_max=1)
+        if replacement is not None:
+            self._asks.ping(replacement, now)
+        for ask in self._asks.close_all(peer):
+            self._on_failure(ask, self._query_of(ask), now)
 
     def _on_unreachable(self, peer: bytes, now: int) -> None:
         # Whoever has no place yet waits for nobody who is not there; otherwise losses are nothing.
@@ -321,6 +355,7 @@ class Kademlia:
             answer = self._kept(message, now)
         else:
             answer = answer_to(message, peer, self.table, self.values, now)
+        self._departed.pop(peer, None)
         self._do(Answer(peer, answer, number))
         self._consider(Contact.of(peer, addresses), now)
 

@@ -187,8 +187,14 @@ class Engine:
                     on_end()
                     host.hold(False)
                     with trio.CancelScope(shield=True):  # It takes a limited time.
+                        await self._leave(host)
                         await host.stop()
                     nursery.cancel_scope.cancel()
+
+    async def _leave(self, host: Host) -> None:
+        """Say goodbye, so that peers need not find out by waiting that this node is gone."""
+        with trio.move_on_after(LEAVE_S_MAX), suppress(HostStoppedError):
+            await host.do(lambda now: self.core.leave(now, host.connected))
 
     async def _run(
         self, host: Host, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -225,8 +231,8 @@ class Engine:
         return self.core
 
     def _on_deliver(self, item: object) -> None:
-        # Whoever only remembers peers that are all gone may be the first that is back.
-        if isinstance(item, Joined) or (isinstance(item, Alone) and not self.config.bootstrap):
+        # A node whose peers are all gone works alone until one of them is back.
+        if isinstance(item, Joined | Alone):
             self._joined.set()
         self.told[type(item).__name__] += 1
         for tell in self.on_deliver:

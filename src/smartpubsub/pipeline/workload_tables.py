@@ -17,6 +17,7 @@ from smartpubsub.workloads.actions import (
     Action,
     CrashNode,
     CreateTopic,
+    LeaveNode,
     Publish,
     RestartNode,
     Subscribe,
@@ -151,6 +152,8 @@ def _told(action: Action) -> tuple[Verb, str | None, bool | None]:
             return Verb.CREATE_TOPIC, action.name, action.ordered
         case CrashNode():
             return Verb.CRASH, None, None
+        case LeaveNode():
+            return Verb.LEAVE, None, None
         case RestartNode():
             return Verb.RESTART, None, None
     raise TypeError(f"{type(action).__name__} has a table of its own")
@@ -165,6 +168,8 @@ def _other(row: dict[str, object]) -> Action:
             return CreateTopic(at_us, 0, text, bool(row["ordered"]))
         case Verb.CRASH:
             return CrashNode(at_us, 0)
+        case Verb.LEAVE:
+            return LeaveNode(at_us, 0)
         case Verb.RESTART:
             return RestartNode(at_us, 0)
     raise PipelineError(f"no action {row['action']!r} is known; it comes from another version")

@@ -12,11 +12,14 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import ATTRIBUTES_MAX
+from smartpubsub.protocols import departure
+from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId
 
 KADEMLIA = "/smartpubsub/kad/1.0.0"
 KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
 """The id in the public IPFS network, for a node that joins it."""
+NODE = "/smartpubsub/node/1.0.0"
 
 
 def _never(_: Any) -> bool:
@@ -84,3 +87,20 @@ def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
         kinds=lambda message: {f"kad/{message.kind.name.lower()}": 1},
         wire_bytes=messages.wire_bytes,
     )
+
+
+def node_codec() -> Codec:
+    """The codec of what nodes tell each other, whichever protocols they run."""
+    return Codec(
+        message=Goodbye,
+        protocol=NODE,
+        encode=departure.encode,
+        decode=departure.decode,
+        message_bytes_max=departure.GOODBYE_BYTES,
+        wire_bytes=departure.wire_bytes,
+    )
+
+
+def common_codecs(settings: Settings) -> list[Codec]:
+    """The codecs of the messages that nodes of all protocols send."""
+    return [kademlia_codec(settings), node_codec()]

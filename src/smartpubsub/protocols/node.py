@@ -19,6 +19,7 @@ from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.kademlia.wire import decode, encode
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
 from smartpubsub.seam import (
@@ -28,6 +29,7 @@ from smartpubsub.seam import (
     Connect,
     Core,
     Deliver,
+    Departed,
     Disconnected,
     Effect,
     Event,
@@ -35,6 +37,7 @@ from smartpubsub.seam import (
     Loaded,
     Peer,
     Received,
+    Send,
     SetTimer,
     Started,
     Store,
@@ -122,6 +125,15 @@ class NodeCore:
         self._below([Deliver(Joined(len(known)))], now)
         return self._taken()
 
+    def leave(self, now: int, connected: Iterable[Peer] | None = None) -> list[Effect]:
+        """Say goodbye to the peers in the table, or to those of them that are connected.
+
+        Nothing may be asked of the node after this.
+        """
+        known = [contact.peer for contact in self.kademlia.table.contacts()]
+        told = known if connected is None else dict.fromkeys(connected)
+        return [Send(peer, Goodbye(self._incarnation)) for peer in told]
+
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe; `Subscribed` comes when it is in force. The number is the subscription's."""
         subscription = Subscription(self.new_number(), predicate)
@@ -176,10 +188,7 @@ class NodeCore:
         """What to do about an event."""
         kind = type(event)
         if kind is Received or kind is Asked or kind is Answered:
-            message = type(event.message)  # type: ignore[union-attr]
-            if message is Message:
-                return self._handled_below(event, now)
-            return self._by_message.get(message, self.pubsub).handle(event, now)
+            return self._on_message(event, now)  # type: ignore[arg-type]
         if kind is TimerFired:
             return self._on_timer(event, now)  # type: ignore[arg-type]
         match event:
@@ -188,7 +197,7 @@ class NodeCore:
                 self._below(self.kademlia.handle(event, now), now)
                 self._effects += [Load(_STORED), SetTimer(("node", "meet"), now + MEET_US)]
                 self._tell_all(event, now)
-            case Disconnected():
+            case Disconnected() | Departed():
                 self._below(self.kademlia.handle(event, now), now)
                 self._tell_all(event, now)
             case Unknown(peer):
@@ -204,6 +213,14 @@ class NodeCore:
             case _:
                 self._tell_all(event, now)
         return self._taken()
+
+    def _on_message(self, event: Received | Asked | Answered, now: int) -> list[Effect]:
+        kind = type(event.message)
+        if kind is Message:
+            return self._handled_below(event, now)
+        if kind is Goodbye:
+            return self.handle(Departed(event.peer), now)
+        return self._by_message.get(kind, self.pubsub).handle(event, now)
 
     def _tell_all(self, event: Event, now: int) -> None:
         for core in self._above:
@@ -242,8 +259,8 @@ class NodeCore:
             if type(effect) is not Deliver:
                 self._effects.append(effect)
                 continue
-            if isinstance(effect.item, Joined) and not self._on_joined(effect.item, now):
-                continue
+            if isinstance(effect.item, Joined):
+                self._on_joined(effect.item, now)
             if isinstance(effect.item, Found) and effect.item.number in self._looked_for:
                 self._on_found(effect.item)
                 continue
@@ -251,16 +268,18 @@ class NodeCore:
 
     # --- peers ---
 
-    def _on_joined(self, joined: Joined, now: int) -> bool:
-        """Whether the node has its place; if nobody has answered it tries again."""
+    def _on_joined(self, joined: Joined, now: int) -> None:
+        """Remember the peers around; a node that no peer has answered works alone and tries again.
+
+        It is a network of one until a peer comes back, which then heals as a split does.
+        """
         self._is_lonely = not joined.known and bool(self._remembered)
         if self._is_lonely:
             self._effects += [SetTimer(("node", "join"), now + JOIN_AGAIN_US), Deliver(Alone())]
-            return False
+            return
         known = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
         self._remember(known)
         self._effects.append(Deliver(joined))
-        return True
 
     def _meet(self, now: int) -> None:
         """Look whether peers that have gone out of sight are back, a few at a time."""

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.protocols.baselines.spec import FLOODSUB_SPEC, GOSSIPSUB_SPEC
-from smartpubsub.protocols.codecs import Codec, WireLimits, kademlia_codec
+from smartpubsub.protocols.codecs import Codec, WireLimits, common_codecs
 from smartpubsub.protocols.fastdelivery.spec import FASTDELIVERY_SPEC
 from smartpubsub.protocols.pulsarcast.spec import PULSARCAST_SPEC
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS_SPEC
@@ -85,7 +85,7 @@ class Registry:
         """The codecs of all messages of a live node: of Kademlia, its protocol and residents."""
         limits = limits or WireLimits()
         above = [self.spec_of(name), *self.residents_beside(name)]
-        codecs = [kademlia_codec(Settings()), *(c for spec in above for c in spec.codecs(limits))]
+        codecs = [*common_codecs(Settings()), *(c for spec in above for c in spec.codecs(limits))]
         return [
             replace(codec, message_bytes_max=min(codec.message_bytes_max, limits.message_bytes_max))
             for codec in codecs

@@ -72,6 +72,12 @@ class Disconnected(NamedTuple):
     peer: Peer
 
 
+class Departed(NamedTuple):
+    """A peer has left: it said goodbye, or its machine refuses connections to it."""
+
+    peer: Peer
+
+
 class Unknown(NamedTuple):
     """Something is to be sent to a peer, and nobody has said where it can be reached."""
 
@@ -88,5 +94,6 @@ Event: TypeAlias = (
     | Told
     | Connected
     | Disconnected
+    | Departed
     | Unknown
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.protocols.codecs import WireLimits, kademlia_codec
+from smartpubsub.protocols.codecs import WireLimits, common_codecs
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import (
@@ -43,7 +43,7 @@ class TracedCore:
         self._node = node
         self._notebook = notebook
         self._nodes_by_peer = nodes_by_peer
-        codecs = [kademlia_codec(Settings()), *spec.codecs(WireLimits())]
+        codecs = [*common_codecs(Settings()), *spec.codecs(WireLimits())]
         self._event_ids = {c.message: c.event_ids for c in codecs if c.event_ids is not None}
         self._sizes: Sizes = {codec.message: codec.size for codec in codecs}
         # One message often goes to many, one after the other, and is the same for all.

@@ -62,15 +62,29 @@ class CrashNode(NamedTuple):
     node: int
 
 
+class LeaveNode(NamedTuple):
+    """A node says goodbye and stops; it keeps its storage."""
+
+    at_us: int
+    node: int
+
+
 class RestartNode(NamedTuple):
-    """A node that has crashed starts again."""
+    """A node that has left or crashed starts again."""
 
     at_us: int
     node: int
 
 
 Action: TypeAlias = (
-    Subscribe | Unsubscribe | Publish | CreateTopic | CreateGroup | CrashNode | RestartNode
+    Subscribe
+    | Unsubscribe
+    | Publish
+    | CreateTopic
+    | CreateGroup
+    | CrashNode
+    | LeaveNode
+    | RestartNode
 )
 
 

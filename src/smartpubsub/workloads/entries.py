@@ -18,6 +18,7 @@ class Verb(StrEnum):
     PUBLISH = "publish"
     CREATE_TOPIC = "create_topic"
     CRASH = "crash"
+    LEAVE = "leave"
     RESTART = "restart"
     IDLE = "idle"
     """Names a node that does nothing yet, so that it has a number."""
@@ -31,6 +32,7 @@ _BESIDE: dict[str, set[str]] = {
     Verb.PUBLISH: {"node", "at_ms", "payload"},
     Verb.CREATE_TOPIC: {"node", "at_ms", "ordered"},
     Verb.CRASH: {"node", "at_ms"},
+    Verb.LEAVE: {"node", "at_ms"},
     Verb.RESTART: {"node", "at_ms"},
     Verb.IDLE: {"node"},
     Verb.SETTLE: set(),

@@ -16,6 +16,7 @@ from smartpubsub.workloads.crashes import with_crashes
 from smartpubsub.workloads.errors import WorkloadError
 from smartpubsub.workloads.options import Phases, ScenarioOptions, Setting, payload_of
 from smartpubsub.workloads.power_law import power_law
+from smartpubsub.workloads.small import small
 from smartpubsub.workloads.subreddits import subreddits
 
 EVERYONE_WANTS = Predicate.parse("ipfs")
@@ -68,7 +69,7 @@ def scenario(
             f"{options.publishers} publishers among {nodes} nodes; take fewer publishers"
         )
     phases = SCENARIOS[name](Setting(nodes, Random(f"{seed}/workload/{name}"), options))
-    if options.faults:
+    if options.faults and name != "small":
         rng = Random(f"{seed}/crashes/{name}")
         phases = with_crashes(phases, keys, faults=options.faults, crash=options.crash, rng=rng)
     return Workload(
@@ -177,6 +178,7 @@ SCENARIOS: Mapping[str, Callable[[Setting], Phases]] = MappingProxyType(
         "replication": _replication,
         "reddit": subreddits,
         "power-law": power_law,
+        "small": small,
     }
 )
 """How each is made, by its name."""

@@ -14,6 +14,7 @@ from smartpubsub.workloads.actions import (
     Action,
     CrashNode,
     CreateTopic,
+    LeaveNode,
     Publish,
     RestartNode,
     Subscribe,
@@ -25,7 +26,7 @@ from smartpubsub.workloads.entries import Entry, Verb
 STEP_US = 10_000
 """From one line of the timeline to the next, if that one does not say when."""
 
-_MAKES_ORDER_MATTER = frozenset({Verb.UNSUBSCRIBE, Verb.CRASH, Verb.RESTART})
+_MAKES_ORDER_MATTER = frozenset({Verb.UNSUBSCRIBE, Verb.CRASH, Verb.LEAVE, Verb.RESTART})
 
 
 def workload_of(entries: Sequence[Entry]) -> Workload:
@@ -80,14 +81,15 @@ class _Timetable:
         match entry.verb:
             case Verb.CREATE_TOPIC:
                 return self._create_topic(entry, at_us, node)
-            case Verb.CRASH:
+            case Verb.CRASH | Verb.LEAVE:
                 if entry.node in self._down:
-                    entry.line.fail(f"{entry.node!r} has crashed already; restart it first")
+                    entry.line.fail(f"{entry.node!r} is down already; restart it first")
                 self._down.add(entry.node)
-                return CrashNode(at_us, node)
+                stop = CrashNode if entry.verb == Verb.CRASH else LeaveNode
+                return stop(at_us, node)
             case Verb.RESTART:
                 if entry.node not in self._down:
-                    entry.line.fail(f"{entry.node!r} is not down; crash it first")
+                    entry.line.fail(f"{entry.node!r} is not down; crash it or have it leave first")
                 self._down.remove(entry.node)
                 return RestartNode(at_us, node)
         predicate = self._predicate(entry)

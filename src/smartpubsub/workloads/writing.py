@@ -10,6 +10,7 @@ from smartpubsub.workloads.actions import (
     CrashNode,
     CreateGroup,
     CreateTopic,
+    LeaveNode,
     Publish,
     RestartNode,
     Subscribe,
@@ -72,6 +73,8 @@ def _record(action: Action, has_topics: bool) -> dict[str, object]:
             )
         case CrashNode():
             return {Verb.CRASH: True}
+        case LeaveNode():
+            return {Verb.LEAVE: True}
         case RestartNode():
             return {Verb.RESTART: True}
 

@@ -26,6 +26,7 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.select import QuickClient
 from smartpubsub.node.transport.streams import (
     STREAM_ERRORS,
+    ConnectionsRefusedError,
     Stream,
     StreamRefusedError,
     UnreachableError,
@@ -156,7 +157,20 @@ class Connections:
             with trio.fail_after(self._settings.dial_s):
                 await self._swarm.dial_addr(Multiaddr(address), ID(peer))
         except STREAM_ERRORS as error:
-            raise UnreachableError(f"no connection to {ID(peer)}: {error}") from error
+            kind = ConnectionsRefusedError if _is_refusal(error) else UnreachableError
+            raise kind(f"no connection to {ID(peer)}: {error}") from error
+
+    async def is_refused(self, address: bytes) -> bool:
+        """Whether the machine at an address refuses connections; one that is taken is closed."""
+        place = Multiaddr(address)
+        try:
+            host, port = _host_of(place), int(place.value_for_protocol("tcp"))
+            with trio.fail_after(self._settings.dial_s):
+                stream = await trio.open_tcp_stream(host, port)
+        except (OSError, ValueError, LookupError, trio.TooSlowError) as error:
+            return _is_refusal(error)
+        await stream.aclose()
+        return False
 
     async def open(self, peer: Peer, protocol: str) -> Stream:
         """A new stream on a connection that is there."""
@@ -265,6 +279,21 @@ class _Notifee(INotifee):
 
     async def listen_close(self, network: INetwork, multiaddr: Multiaddr) -> None:
         pass
+
+
+def _host_of(address: Multiaddr) -> str:
+    return str(address.value_for_protocol(next(iter(address.protocols())).name))
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether a dial failed since nothing listens there; libp2p wraps the error of the system."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return True
+        if isinstance(error, BaseExceptionGroup):
+            return all(map(_is_refusal, error.exceptions))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def peer_of(stream: INetStream) -> Peer:

@@ -11,7 +11,7 @@ from smartpubsub.node.transport.backoff import Backoff
 from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.host_settings import HostSettings
-from smartpubsub.node.transport.streams import Stream, UnreachableError
+from smartpubsub.node.transport.streams import ConnectionsRefusedError, Stream, UnreachableError
 from smartpubsub.seam import Peer
 
 
@@ -26,6 +26,7 @@ class Dialer:
         settings: HostSettings,
         counts: Counts,
         on_failure: Callable[[Peer], None],
+        on_departed: Callable[[Peer], None],
         on_unknown: Callable[[Peer], None],
     ) -> None:
         self._connections = connections
@@ -34,6 +35,7 @@ class Dialer:
         self._settings = settings
         self._counts = counts
         self._on_failure = on_failure
+        self._on_departed = on_departed
         self._on_unknown = on_unknown
         self._dialling: dict[Peer, trio.Event] = {}
         self._at_once = trio.CapacityLimiter(settings.dial_count_max)
@@ -66,9 +68,22 @@ class Dialer:
         """Have a connection; if there is none and none can be made, that is told once."""
         try:
             await self._have_connection(peer)
+        except ConnectionsRefusedError:
+            self._on_departed(peer)
+            raise
         except UnreachableError:
             self._on_failure(peer)
             raise
+
+    async def is_gone(self, peer: Peer) -> bool:
+        """Whether no process listens any more at any address of a peer without a connection."""
+        addresses = self._book.of(peer)[: self._settings.address_tries_max]
+        if not addresses or peer in self._connections:
+            return False
+        for address in addresses:
+            if not await self._connections.is_refused(address):
+                return False
+        return peer not in self._connections
 
     async def _have_connection(self, peer: Peer) -> None:
         while peer not in self._connections:
@@ -103,13 +118,17 @@ class Dialer:
                 await self._book.wait_for(peer)
 
     async def _try_addresses(self, peer: Peer) -> None:
-        addresses = self._book.of(peer)[: self._settings.address_tries_max]
-        for number, address in enumerate(addresses, start=1):
+        failures: list[UnreachableError] = []
+        for address in self._book.of(peer)[: self._settings.address_tries_max]:
             try:
                 await self._connections.dial(peer, address)
                 return
-            except UnreachableError:
-                if number == len(addresses) and peer not in self._connections:
-                    raise
-        if peer not in self._connections:
-            raise UnreachableError("nobody has said where the peer is")
+            except UnreachableError as error:
+                failures.append(error)
+        if peer in self._connections:
+            return  # The peer has dialled this one meanwhile.
+        if not failures:
+            raise UnreachableError("no address of the peer is known")
+        # A peer has left only if it is at none of its addresses.
+        others = [error for error in failures if not isinstance(error, ConnectionsRefusedError)]
+        raise (others or failures)[-1]

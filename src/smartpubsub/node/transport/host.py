@@ -41,6 +41,7 @@ from smartpubsub.seam import (
     Connected,
     Core,
     Deliver,
+    Departed,
     Disconnected,
     Effect,
     Event,
@@ -147,6 +148,7 @@ class Host:
             settings,
             self.counts,
             on_failure=lambda peer: self._inbox.put(Disconnected(peer)),
+            on_departed=lambda peer: self._inbox.put(Departed(peer)),
             on_unknown=lambda peer: self._inbox.put(Unknown(peer)),
         )
         self._usage = Usage()
@@ -228,6 +230,11 @@ class Host:
             raise request.error
         result: T = request.result
         return result
+
+    @property
+    def connected(self) -> list[Peer]:
+        """The peers that there are connections to."""
+        return self._usage.peers()
 
     @property
     def garbage(self) -> dict[Peer, int]:
@@ -376,6 +383,12 @@ class Host:
             self._usage.disconnect(peer)
             self._inbound.forget(peer)
             self._inbox.put(Disconnected(peer))
+            self._spawn(self._see_whether_gone, peer)
+
+    async def _see_whether_gone(self, peer: Peer) -> None:
+        """Find out whether a peer whose connection has ended has left, or needs it no more."""
+        if await self._dialer.is_gone(peer):
+            self._inbox.put(Departed(peer))
 
     def _prune(self) -> None:
         too_many = self.connections.count - self.settings.connection_count_high

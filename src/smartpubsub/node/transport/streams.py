@@ -26,6 +26,10 @@ class UnreachableError(SmartPubSubError):
     """There is no connection to a peer and none could be made, or it does not speak a protocol."""
 
 
+class ConnectionsRefusedError(UnreachableError):
+    """The peer's machine refuses connections: no process listens where the peer did."""
+
+
 class StreamRefusedError(SmartPubSubError):
     """A stream that is not worth being kept."""
 

@@ -27,6 +27,10 @@ class Usage:
         """There is no connection to a peer any more."""
         self._used_at.pop(peer, None)
 
+    def peers(self) -> list[Peer]:
+        """All connected peers."""
+        return list(self._used_at)
+
     def idlest(self, count: int, idle_since: float) -> list[Peer]:
         """At most so many that have not been of use since a time."""
         idle: list[Peer] = []

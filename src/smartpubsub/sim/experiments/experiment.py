@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
-from smartpubsub.protocols.codecs import Codec, WireLimits, kademlia_codec
+from smartpubsub.protocols.codecs import Codec, WireLimits, common_codecs
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.protocols.registry import spec_of
@@ -75,7 +75,7 @@ class Experiment:
         self.options = options
         self.spec = spec_of(options.protocol)
         self.workload = prepared(workload, self.spec)
-        codecs = [kademlia_codec(options.kademlia), *self.spec.codecs(WireLimits())]
+        codecs = [*common_codecs(options.kademlia), *self.spec.codecs(WireLimits())]
         self._event_ids = {c.message: c.event_ids for c in codecs if c.event_ids is not None}
         self.trace = trace or Trace()
         self.observer = Observer(self.trace, self._region)

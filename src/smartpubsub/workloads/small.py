@@ -1,0 +1,95 @@
+"""Networks of one, two, three and five nodes, as new users have them.
+
+Nodes leave with a goodbye, crash and come back, one at a time, and the nodes that are up publish
+after every change. All nodes subscribe to all that is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.workloads.actions import (
+    Action,
+    CrashNode,
+    CreateTopic,
+    LeaveNode,
+    Publish,
+    RestartNode,
+    Subscribe,
+)
+from smartpubsub.workloads.errors import WorkloadError
+from smartpubsub.workloads.options import Phases, Setting, payload_of
+
+NODES = 5
+SIZES = (3, 2, 1)
+TOPICS = ("news", "sport")
+SOON_US = 200_000
+"""How long after a change the first event is published."""
+LATER_US = 5_000_000
+"""How long after a node's return it has its place and its subscriptions are in force."""
+PACE_US = 100_000
+
+
+def small(setting: Setting) -> Phases:
+    """Subscribe, then shrink to one node and grow again, publishing at every step."""
+    nodes, _, options = setting
+    for what in ("events", "publishers", "pace_us"):
+        if getattr(options, what) is not None:
+            raise WorkloadError(
+                f"the scenario small says itself who publishes what and when; leave {what} out"
+            )
+    creation = [CreateTopic(0, 0, topic, options.ordered) for topic in TOPICS]
+    subscriptions = [
+        Subscribe(0, node, Predicate.of({topic: True})) for node in range(nodes) for topic in TOPICS
+    ]
+    steps = _Steps(nodes)
+    return [creation, subscriptions, *steps.phases(has_crashes=bool(options.faults))]
+
+
+class _Steps:
+    """The changes one after another, each a phase with the events that follow it."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._up = list(range(nodes))
+        self._events = 0
+
+    def phases(self, *, has_crashes: bool) -> Iterator[list[Action]]:
+        yield self._published(SOON_US)
+        yield from self._shrink_and_grow(LeaveNode)
+        # The first node made the topics, and knows all the others.
+        if self._nodes > 1:
+            yield from self._away(LeaveNode, 0)
+        else:
+            yield [LeaveNode(0, 0), RestartNode(SOON_US, 0), *self._published(LATER_US)]
+        if has_crashes:
+            yield from self._shrink_and_grow(CrashNode)
+
+    def _shrink_and_grow(self, kind: type[LeaveNode] | type[CrashNode]) -> Iterator[list[Action]]:
+        gone: list[int] = []
+        for size in SIZES:
+            while len(self._up) > size:
+                node = self._up.pop()
+                gone.append(node)
+                yield [kind(0, node), *self._published(SOON_US)]
+        for node in reversed(gone):
+            self._up.append(node)
+            yield [RestartNode(0, node), *self._published(LATER_US)]
+
+    def _away(self, kind: type[LeaveNode] | type[CrashNode], node: int) -> Iterator[list[Action]]:
+        self._up.remove(node)
+        yield [kind(0, node), *self._published(SOON_US)]
+        self._up.insert(0, node)
+        yield [RestartNode(0, node), *self._published(LATER_US)]
+
+    def _published(self, after_us: int) -> list[Action]:
+        """One event in each topic from every node that is up."""
+        published: list[Action] = []
+        for place, node in enumerate(self._up):
+            for topic in TOPICS:
+                at_us = after_us + place * PACE_US
+                payload = payload_of(self._events)
+                published.append(Publish(at_us, node, Predicate.of({topic: True}), payload))
+                self._events += 1
+        return published
