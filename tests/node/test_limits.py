@@ -22,7 +22,7 @@ from smartpubsub.protocols.codecs import KADEMLIA
 from smartpubsub.protocols.registry import codecs_of
 from smartpubsub.protocols.scoutsubs import wire as bundles
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Bundle, Probe, Pull
-from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS, scoutsubs_codec
 from tests.node import hosts
 from tests.node.hosts import LOOPBACK, connections, eventually, run
 from tests.node.test_garbage import has_ended, stranger_at
@@ -130,7 +130,7 @@ def test_all_that_a_node_speaks_keeps_to_its_limits(protocol: str) -> None:
     usual, small = (wire_limits(NodeConfig(message_bytes_max=n)) for n in (4 << 20, 10_000))
 
     assert max(codec.message_bytes_max for codec in codecs_of(protocol, usual)) == 4 << 20
-    assert {codec.message_bytes_max for codec in codecs_of(protocol, small)} == {10_000}
+    assert max(codec.message_bytes_max for codec in codecs_of(protocol, small)) == 10_000
 
 
 def test_predicates_have_as_many_attributes_as_a_node_takes(tmp_path: Path) -> None:
@@ -155,9 +155,7 @@ def test_predicates_have_as_many_attributes_as_a_node_takes(tmp_path: Path) -> N
 
 def test_an_attribute_too_many_from_others_is_garbage() -> None:
     six, five = (Predicate.parse(text, 6) for text in ("a/b/c/d/e/f", "a/b/c/d/e"))
-    codec, wider = (
-        codecs_of("scoutsubs", wire_limits(NodeConfig(attribute_count_max=n)))[1] for n in (5, 6)
-    )
+    codec, wider = (scoutsubs_codec(wire_limits(NodeConfig(attribute_count_max=n))) for n in (5, 6))
 
     def announcing(predicate: Predicate) -> bytes:
         part = Announce("a", 1, 1, WHOLE, (predicate,), (), None, (), False)
