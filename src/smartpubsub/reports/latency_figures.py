@@ -18,7 +18,11 @@ _PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{va
 
 
 def labels_in(rows: Rows) -> list[Label]:
-    """The protocols and variants there are, in the order in which they are shown."""
+    """The protocols and variants there are, in the order in which they are shown.
+
+    >>> labels_in([{"protocol": name, "variant": None} for name in ("toy", "floodsub")])
+    [('floodsub', None), ('toy', None)]
+    """
     order = ["scoutsubs", "fastdelivery", "pulsarcast", "gossipsub", "floodsub"]
     variants = [
         "redirect-reliable",
@@ -29,6 +33,9 @@ def labels_in(rows: Rows) -> list[Label]:
         "ordered",
     ]
     found = {(row["protocol"], row["variant"]): None for row in rows}
+    # Protocols from outside come last, in the order of their names.
+    order += sorted({protocol for protocol, _ in found} - {*order})
+    variants += sorted({str(variant) for _, variant in found} - {*map(str, variants)})
     return sorted(found, key=lambda label: (order.index(label[0]), variants.index(label[1])))
 
 
