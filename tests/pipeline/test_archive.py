@@ -226,9 +226,7 @@ def test_gaps_are_told_and_filled(tmp_path: Path, capsys: Captured) -> None:
 
     done, said = archive(capsys, tmp_path / "a.car", "--out", out)
     assert done["missing"] == 1
-    assert said.endswith(
-        "1 events that others link to are not in the archive; add a CAR file that has them\n"
-    )
+    assert said.endswith("1 linked events are not in the archive; add a CAR file that has them\n")
     done, said = archive(capsys, tmp_path / "b.car", "--out", out)
     assert (done["rows_out"]["events"], done["missing"], said) == (1, 0, "")
 

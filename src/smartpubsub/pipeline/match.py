@@ -68,7 +68,7 @@ def build_index(subscriptions: DataFrame) -> Index:
                     index.add(number, predicate)
                 except ValueError:
                     raise PipelineError(
-                        f"subscription_id {number} is there twice; every row has its own"
+                        f"subscription_id {number} is repeated; every row has its own"
                     ) from None
     return index
 

@@ -49,7 +49,7 @@ def _numbers(value: dict[str, Any]) -> list[int]:
 
 def _protocol(value: Any) -> str:
     if not isinstance(value, str) or value not in STACKS:
-        raise PlanError(f"{shown(value)} is no protocol; there are {', '.join(STACKS)}")
+        raise PlanError(f"{shown(value)} is not a protocol; there are {', '.join(STACKS)}")
     return value
 
 

@@ -96,7 +96,7 @@ class _Where:
             for offset, character in enumerate(name):
                 if not is_name_character(character):
                     self._fail(
-                        f'{character!r} is not allowed in a bare name; put the name in quotes (")',
+                        f"{character!r} cannot be in a bare name; put the name in double quotes",
                         token._replace(column=token.column + offset),
                     )
         else:
