@@ -64,8 +64,8 @@ def test_what_nobody_wants_is_said_to_be_so(file: str, capsys: Captured) -> None
     assert main(["route", "rain", "--subscriptions", file, "--nodes", "5"]) == 0
 
     out = capsys.readouterr().out
-    assert "where nobody wants it" in out
-    assert out.endswith("nobody wants it\n")
+    assert "where no node wants it" in out
+    assert out.endswith("no node wants it\n")
 
 
 def test_the_tree_is_drawn_and_the_same_every_time(

@@ -147,7 +147,7 @@ def test_rules_and_versions_are_said_by_options(
     first = first.strip()
     assert (code, said) == (
         0,
-        "note: this node itself can publish nothing in it; --allow self would let it\n",
+        "note: this node itself cannot publish in it; --allow self would permit that\n",
     )
     refused = running.run("topic", "publish", first, "x", "--data", a.folder)
     assert (refused[0], "does not allow this node to publish" in refused[2]) == (1, True)
@@ -184,7 +184,7 @@ def test_rules_and_versions_are_said_by_options(
     pinned = json.loads(running.output("topic", "show", first, "--data", b.folder, "--json"))
     assert pinned["kept"]["is_pinned"]
     unpin = running.run("topic", "unpin", first, "--data", b.folder)
-    assert unpin == (0, f"no more is kept of {first} than of other topics\n", "")
+    assert unpin == (0, f"{first} is kept within the limits of the node\n", "")
     other = running.run("topic", "update", surf, "--allow", "self", "--data", a.folder)
     assert (other[0], f"'surf' is of {b.peer_id}" in other[2]) == (1, True)
 
@@ -208,7 +208,7 @@ def test_rules_and_versions_are_said_by_options(
         (["create", "x", "--ordered", "--request", "anyone"], 2, "--ordered says who publishes"),
         (["create", "x", "--sub-topic", "surf"], 2, "is not NAME=TOPIC"),
         (["create", "x", "--sub-topic", f"meta={TOPIC}"], 2, "every topic's own"),
-        (["update", TOPIC], 2, "nothing is to change"),
+        (["update", TOPIC], 2, "nothing to change"),
         (["create", "x" * 257], 2, "1 to 256 characters"),
         (["import", "nowhere.car"], 1, "name a file that can be read"),
         (["import", __file__], 1, f"{__file__}: "),

@@ -1,4 +1,4 @@
-"""Which protocol is run, and what of the other options it has no use for."""
+"""The protocol of a run, and notes about options that do not apply to it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PLANNED_PROTOCOLS = ("scoutsubs", "fastdelivery", "pulsarcast", "floodsub", "gos
 def known_protocol(
     _context: click.Context, _parameter: click.Parameter, given: str | tuple[str, ...]
 ) -> str | tuple[str, ...]:
-    """Refuse a protocol that is not there, and say which are."""
+    """Refuse an unknown protocol, and list the known ones."""
     for name in (given,) if isinstance(given, str) else given:
         if name not in STACKS:
             there = ", ".join(STACKS)
-            problem = "is not built yet" if name in PLANNED_PROTOCOLS else "is no protocol"
+            problem = "is not built yet" if name in PLANNED_PROTOCOLS else "is not a protocol"
             raise click.BadParameter(f"{name!r} {problem}; there are: {there}")
     return given
 
@@ -29,45 +29,45 @@ protocol_option = click.option(
     required=True,
     callback=known_protocol,
     metavar=f"[{'|'.join(STACKS)}]",
-    help="What the nodes run.",
+    help="The protocol that the nodes run.",
 )
 variant_option = click.option(
     "--variant",
     type=click.Choice(VARIANTS),
     default=VARIANTS[-1],
     show_default=True,
-    help="Which variant of it, where there are several.",
+    help="The variant of the protocol, if it has variants.",
 )
 
 
 def note_what_is_ignored(context: click.Context, protocol: str) -> None:
-    """Say which of the options that were given mean nothing to a protocol."""
+    """Print a note for each given option that does not apply to a protocol."""
     if not STACKS[protocol].has_variants and is_given(context, "variant"):
-        click.echo(f"note: {protocol} has no variants, so --variant changes nothing", err=True)
+        click.echo(f"note: {protocol} has no variants, so --variant has no effect", err=True)
     if not STACKS[protocol].has_topics and is_given(context, "ordered"):
-        click.echo(f"note: {protocol} has no topics, so --ordered changes nothing", err=True)
+        click.echo(f"note: {protocol} has no topics, so --ordered has no effect", err=True)
     if is_given(context, "regions") and is_given(context, "latency_ms"):
         click.echo(
-            "note: --regions says how long links are, so --latency-ms changes nothing", err=True
+            "note: --regions determines the latency, so --latency-ms has no effect", err=True
         )
 
 
 def note_what_is_instead(protocol: str, options: SimOptions) -> None:
-    """Say so if a protocol runs something else than others do under the same name."""
+    """Print a note if a protocol runs a scenario differently from others."""
     is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
     if STACKS[protocol].has_topics and is_changed:
         click.echo(
-            f"note: {protocol} knows topics only, so this is the scenario {options.scenario_name}"
-            f" with the topics of {TOPICS_SCENARIO} in the place of predicates",
+            f"note: {protocol} has topics only, so this is the scenario {options.scenario_name}"
+            f" with the topics of {TOPICS_SCENARIO} instead of predicates",
             err=True,
         )
 
 
 def note_what_did_not_happen(options: SimOptions, result: Result) -> None:
-    """Say so if faults were asked for and the run was over before any of them."""
+    """Print a note if the run was over before any of the requested faults."""
     if options.churn and not result.experiment.observer.journal.downs:
         click.echo(
-            "note: no node went down, for the workload was over before; more --events make it"
+            "note: no node went down before the workload was over; more --events make it"
             " longer, a smaller UP in --churn brings it sooner",
             err=True,
         )
