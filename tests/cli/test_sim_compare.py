@@ -9,8 +9,9 @@ import pytest
 from smartpubsub.cli.main import main
 from smartpubsub.cli.sim.compare import HEAD, choices
 from smartpubsub.cli.sim.progress import StderrProgress
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
-from tests.sim.broken import Pushy, boastful, stack_of
+from smartpubsub.protocols.registry import PROTOCOLS
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
+from tests.sim.broken import Pushy, boastful, spec_with
 
 Captured = pytest.CaptureFixture[str]
 
@@ -61,14 +62,14 @@ def test_who_is_left_out_is_said(tmp_path: Path, capsys: Captured) -> None:
     assert [document["delivered"] for document in json.loads(told.out)] == [1, 1]
 
 
-@patch.dict(STACKS)  # Which gives them back in their order.
+@patch.dict(PROTOCOLS.specs)  # Which gives them back in their order.
 def test_all_by_default(capsys: Captured) -> None:
-    for name in set(STACKS) - {"floodsub", "gossipsub"}:
-        del STACKS[name]
+    for name in set(PROTOCOLS.specs) - {"floodsub", "gossipsub"}:
+        del PROTOCOLS.specs[name]
 
     assert main(["sim", "compare", "--nodes", "5", "--json"]) == 0
     documents = json.loads(capsys.readouterr().out)
-    assert [document["protocol"] for document in documents] == list(STACKS)
+    assert [document["protocol"] for document in documents] == list(PROTOCOLS.specs)
 
 
 def test_the_world_is_the_same_and_the_documents_are_those_of_run(capsys: Captured) -> None:
@@ -86,17 +87,17 @@ def test_the_world_is_the_same_and_the_documents_are_those_of_run(capsys: Captur
 
 
 def test_variants_are_for_those_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STACKS, "boastful", boastful())
+    monkeypatch.setitem(PROTOCOLS.specs, "boastful", boastful("boastful"))
 
     assert choices(["floodsub", "boastful", "floodsub"], VARIANTS[:2]) == [
-        ("floodsub", VARIANTS[-1]),
+        ("floodsub", ""),
         ("boastful", VARIANTS[0]),
         ("boastful", VARIANTS[1]),
     ]
 
 
 def test_violations_end_it_with_1(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+    monkeypatch.setitem(PROTOCOLS.specs, "pushy", spec_with("pushy", Pushy))
 
     arguments = ["--nodes", "8", "--protocol", "pushy", "--protocol", "floodsub"]
     assert main(["sim", "compare", *arguments]) == 1

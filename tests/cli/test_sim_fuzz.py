@@ -7,9 +7,9 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.cli.sim import fuzz as sim_fuzz
+from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments.fuzz import Report
-from smartpubsub.sim.experiments.stacks import STACKS
-from tests.sim.broken import Pushy, stack_of
+from tests.sim.broken import Pushy, spec_with
 
 Captured = pytest.CaptureFixture[str]
 
@@ -25,7 +25,7 @@ def test_a_clean_report(capsys: Captured) -> None:
 def test_the_command_that_is_printed_shows_the_same_again(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+    monkeypatch.setitem(PROTOCOLS.specs, "pushy", spec_with("pushy", Pushy))
     assert main(["sim", "fuzz", "--runs", "2", "--protocol", "pushy", "--json"]) == 1
     captured = capsys.readouterr()
     failure = json.loads(captured.out)["failures"][-1]

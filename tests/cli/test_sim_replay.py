@@ -6,11 +6,11 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments.replay import Window
-from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.traces.trace import Row
-from tests.sim.broken import Pushy, stack_of
+from tests.sim.broken import Pushy, spec_with
 
 Captured = pytest.CaptureFixture[str]
 
@@ -19,7 +19,7 @@ OPTIONS = ["sim", "replay", "--nodes", "10", "--events", "3"]
 
 @pytest.fixture(autouse=True)
 def _with_pushy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+    monkeypatch.setitem(PROTOCOLS.specs, "pushy", spec_with("pushy", Pushy))
 
 
 def test_rows_around_the_violation(capsys: Captured) -> None:

@@ -7,15 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.cli.sim.progress import StderrProgress
-from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.kernel.world import World
-from tests.sim.broken import Pushy, stack_of
+from tests.sim.broken import Pushy, spec_with
 from tests.sim.test_trace_files import records_in
 
 Captured = pytest.CaptureFixture[str]
@@ -214,7 +213,7 @@ def test_a_large_network_gets_a_pace_that_its_links_can_bear(capsys: Captured) -
 def test_violations_end_it_with_1_and_say_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
+    monkeypatch.setitem(PROTOCOLS.specs, "pushy", spec_with("pushy", Pushy))
     options = ["--protocol", "pushy", "--nodes", "10", "--churn", "3:1.5", "--loss", "0.01"]
 
     assert main(["sim", "run", *options, "--json"]) == 1
@@ -268,14 +267,13 @@ def test_a_signal_leaves_a_trace_that_can_be_read(
     assert signal.getsignal(how) is before
 
 
-@patch.dict(STACKS)
-def test_a_protocol_that_is_not_built_is_told_from_one_that_is_none(capsys: Captured) -> None:
-    del STACKS["gossipsub"]
+def test_an_unknown_protocol_ends_it_with_2_and_a_list_of_those_there_are(
+    capsys: Captured,
+) -> None:
+    assert main(["sim", "run", "--protocol", "no-such"]) == 2
 
-    assert main(["sim", "run", "--protocol", "gossipsub"]) == 2
-    assert (
-        f"'gossipsub' is not built yet; there are: {', '.join(STACKS)}" in capsys.readouterr().err
-    )
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"'no-such' is no protocol; there are: {', '.join(PROTOCOLS.specs)}" in told
 
 
 def test_options_that_mean_nothing_to_a_protocol_are_named(capsys: Captured) -> None:

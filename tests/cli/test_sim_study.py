@@ -10,7 +10,7 @@ from smartpubsub.cli.main import main
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.study import redirect as study_redirect
 from smartpubsub.cli.study.group import COMMANDS
-from smartpubsub.sim.experiments.stacks import VARIANTS
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.sim.studies.redirect import Unpopular
 
 Captured = pytest.CaptureFixture[str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from smartpubsub.protocols.registry import spec_of
 from smartpubsub.sim.experiments.chance import chance
 from smartpubsub.sim.experiments.options import Churning, Cutting, SimOptions
-from smartpubsub.sim.experiments.stacks import VARIANTS
 from tests.golden.recording import Golden, recorded
 from tests.protocols.fastdelivery.test_seeds import SEEDS as FASTDELIVERY_SEEDS
 from tests.protocols.scoutsubs.test_seeds import LOSSY, QUIET, RELIABLE, UNRELIABLE
@@ -57,7 +57,7 @@ class Case(NamedTuple):
     """Of a random world."""
     options: SimOptions | None = None
     """Of a scenario."""
-    variant: str = VARIANTS[-1]
+    variant: str = ""
 
     def record(self) -> Golden:
         """Run it and digest it."""
@@ -74,7 +74,7 @@ def cases(protocols: tuple[str, ...] = tuple(RANDOM_WORLDS)) -> Iterator[Case]:
     for protocol in protocols:
         for seed in RANDOM_WORLDS[protocol]:
             yield Case(f"{protocol} world {seed}", protocol, seed)
-        variants = VARIANTS if protocol == "scoutsubs" else VARIANTS[-1:]
+        variants = spec_of(protocol).variants or ("",)
         for options in SCENARIOS[protocol]:
             for variant in variants:
                 command = options.command(protocol, variant)

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from smartpubsub.protocols.codecs import codecs_of
+from smartpubsub.protocols.registry import codecs_of
 from smartpubsub.seam import (
     Answer,
     Ask,

@@ -20,12 +20,14 @@ from smartpubsub.node.transport.host import Host
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
-from smartpubsub.protocols.codecs import FLOODSUB, kademlia_codec, rpc_codec, scoutsubs_codec
+from smartpubsub.protocols.baselines.spec import FLOODSUB, rpc_codec
+from smartpubsub.protocols.codecs import kademlia_codec
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, PubSub, Subscribed
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.spec import scoutsubs_codec
 from smartpubsub.seam import Peer
 from smartpubsub.sim.kernel.signing import StandInSigning
 

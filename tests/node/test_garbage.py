@@ -16,7 +16,9 @@ from smartpubsub.node.transport.connections import PING, Connections
 from smartpubsub.node.transport.frames import FrameReader
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError
-from smartpubsub.protocols.codecs import FLOODSUB, KADEMLIA, SCOUTSUBS
+from smartpubsub.protocols.baselines.spec import FLOODSUB
+from smartpubsub.protocols.codecs import KADEMLIA
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from tests.node.hosts import Node, connections, eventually, run
 
 PROTOCOLS = pytest.mark.parametrize("protocol", [KADEMLIA, FLOODSUB, SCOUTSUBS])

@@ -18,9 +18,11 @@ from smartpubsub.node.transport.frames import FrameReader
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.predicates import PredicateError
-from smartpubsub.protocols.codecs import KADEMLIA, SCOUTSUBS, codecs_of
+from smartpubsub.protocols.codecs import KADEMLIA
+from smartpubsub.protocols.registry import codecs_of
 from smartpubsub.protocols.scoutsubs import wire as bundles
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Bundle, Probe, Pull
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from tests.node import hosts
 from tests.node.hosts import LOOPBACK, connections, eventually, run
 from tests.node.test_garbage import has_ended, stranger_at

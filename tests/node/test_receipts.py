@@ -17,11 +17,11 @@ from smartpubsub.node.api.receipts import Receipt, ReceiptError
 from smartpubsub.node.errors import NotInTimeError
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
-from smartpubsub.protocols.codecs import SCOUTSUBS
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Bundle
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from smartpubsub.protocols.scoutsubs.vouching import Vouching, held_bytes
 from smartpubsub.protocols.scoutsubs.wire import encode
 from tests.node.hosts import LOOPBACK, connections, eventually, run

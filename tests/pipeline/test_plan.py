@@ -10,8 +10,9 @@ import pytest
 
 from smartpubsub.pipeline.plan import Plan, read_plan
 from smartpubsub.pipeline.plan_values import KEYS, PlanError
+from smartpubsub.protocols.registry import PROTOCOLS
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.sim.experiments.options import Churning, SimOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 
 PLANS = Path(__file__).parents[2] / "plans"
 
@@ -156,7 +157,7 @@ def test_the_smartpubsub_plans_have_every_scenario_for_all_protocols(name: str) 
     runs = read_plan(PLANS / f"{name}.toml").runs.values()
 
     scenarios = {"normal", "sub-burst", "event-burst", "fault"}
-    for protocol in (name for name, stack in STACKS.items() if not stack.has_topics):
+    for protocol in (spec.name for spec in PROTOCOLS.specs.values() if not spec.has_only_topics):
         mine = [run for run in runs if run.protocol == protocol]
         assert scenarios <= {str(run.options.scenario) for run in mine}
     scouts = [run for run in runs if run.protocol == "scoutsubs"]

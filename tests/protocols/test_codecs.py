@@ -4,21 +4,23 @@ import pytest
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.protobuf import unframed
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.rpc import Rpc
+from smartpubsub.protocols.baselines.spec import FLOODSUB, rpc_codec
 from smartpubsub.protocols.codecs import (
-    FLOODSUB,
     KADEMLIA,
     KADEMLIA_OF_IPFS,
-    SCOUTSUBS,
+    NODE,
     Codec,
     kademlia_codec,
-    rpc_codec,
-    scoutsubs_codec,
+    node_codec,
 )
+from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS, scoutsubs_codec
 
 A, B, C, D = (Contact.of(name, (b"at " + name,)) for name in (b"a", b"b", b"c", b"d"))
 KAD, FLOOD, SCOUT = kademlia_codec(Settings()), rpc_codec(FLOODSUB), scoutsubs_codec()
@@ -27,6 +29,7 @@ KAD, FLOOD, SCOUT = kademlia_codec(Settings()), rpc_codec(FLOODSUB), scoutsubs_c
 @pytest.mark.parametrize(
     ("codec", "protocol", "message"),
     [
+        (node_codec(), NODE, Goodbye(7)),
         (KAD, KADEMLIA, Message(Kind.FIND_NODE, b"surf", closer=(A,))),
         (FLOOD, FLOODSUB, Rpc(subscribe=True)),
         (SCOUT, SCOUTSUBS, Bundle((parts.Pull("surf"),))),
@@ -37,7 +40,10 @@ def test_messages_are_read_as_they_were_written(
 ) -> None:
     assert codec.protocol == protocol
     assert codec.message is type(message)
-    assert codec.decode(codec.encode(message)) == message
+    encoded = codec.encode(message)
+    assert codec.decode(encoded) == message
+    assert unframed(encoded, codec.message_bytes_max)
+    assert codec.size(message) == len(encoded)
 
 
 def test_kademlia_can_be_that_of_the_public_network() -> None:

@@ -11,7 +11,7 @@ from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.node import NodeCore
-from smartpubsub.protocols.pubsub import Delivery, PubSub
+from smartpubsub.protocols.pubsub import Delivery, PubSub, Tally
 from smartpubsub.seam import (
     Ask,
     Connected,
@@ -224,6 +224,9 @@ class Diary:
     def handle(self, event: Event, now: int) -> list[Effect]:
         self.told.append(event)
         return [Deliver(("written at", now))] if isinstance(event, Received) else []
+
+    def tally(self) -> Tally:
+        return Tally((), {})
 
 
 def events_told_to(core: NodeCore, monkeypatch: pytest.MonkeyPatch) -> list[Event]:

@@ -19,7 +19,6 @@ from smartpubsub.protocols.baselines.rpc_schema import ContentBuffer, RpcBuffer
 from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.blocks import encode as block_of
-from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery import parts as fast
 from smartpubsub.protocols.fastdelivery import wire as fast_wire
 from smartpubsub.protocols.fastdelivery.parts import Packet
@@ -31,13 +30,13 @@ from smartpubsub.protocols.pulsarcast import wire as pulsar_wire
 from smartpubsub.protocols.pulsarcast.parts import Head, Parcel
 from smartpubsub.protocols.pulsarcast.schema import ParcelBuffer
 from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
+from smartpubsub.protocols.registry import PROTOCOLS, codecs_of
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs import wire as scout_wire
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
 from smartpubsub.protocols.scoutsubs.vouching import held_bytes, said_bytes
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits
-from smartpubsub.sim.experiments.stacks import STACKS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 
@@ -238,7 +237,7 @@ def test_declarations_are_those_of_the_code() -> None:
 
 
 def test_protocol_ids_are_those_of_the_code() -> None:
-    spoken = [codec.protocol for stack in STACKS for codec in codecs_of(stack)]
+    spoken = [codec.protocol for name in PROTOCOLS.specs for codec in codecs_of(name)]
     said = re.findall(r"^\| `(/[^`]+)`", DOCUMENT.partition("\n## ")[0], re.MULTILINE)
 
     assert {*said} == {*spoken, identify.PROTOCOL}

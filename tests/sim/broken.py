@@ -3,11 +3,13 @@
 from dataclasses import replace
 from itertools import count
 
-from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
+from smartpubsub.protocols.baselines.floodsub import Floodsub
+from smartpubsub.protocols.baselines.spec import FLOODSUB_SPEC
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, Published
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
+from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import Deliver, Effect, Event, SetTimer, Started
-from smartpubsub.sim.experiments.stacks import STACKS, Stack
 
 _MOODS = count()
 
@@ -63,14 +65,19 @@ class Frail(Floodsub):
         raise ZeroDivisionError("nobody has thought of this")
 
 
-def stack_of(kind: type[Floodsub]) -> Stack:
-    """Floodsub's stack with another core."""
+def spec_with(name: str, kind: type[Floodsub]) -> ProtocolSpec:
+    """Floodsub with another core, by another name."""
     return replace(
-        STACKS["floodsub"],
-        make=lambda kademlia, signing, _rng, _options: kind(FloodsubSettings(), kademlia, signing),
+        FLOODSUB_SPEC,
+        name=name,
+        make=lambda settings, kademlia, signing, _rng: kind(settings, kademlia, signing),
     )
 
 
-def boastful(kind: type[Floodsub] = Floodsub) -> Stack:
-    """The same, promising what it cannot hold: that nothing gets lost."""
-    return replace(stack_of(kind), has_variants=True)
+def boastful(name: str, kind: type[Floodsub] = Floodsub) -> ProtocolSpec:
+    """The same, promising what it cannot keep in some variants: that no event is lost."""
+    return replace(
+        spec_with(name, kind),
+        variants=VARIANTS,
+        is_reliable=lambda options: not options.variant.endswith("-unreliable"),
+    )

@@ -6,16 +6,17 @@ import pytest
 
 from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.protocols.pubsub import Bound, Tally
+from smartpubsub.protocols.registry import PROTOCOLS
+from smartpubsub.protocols.scoutsubs.spec import scout_settings
 from smartpubsub.sim.experiments.chance import chance
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging import result
 from smartpubsub.workloads import ScenarioOptions, scenario
-from tests.sim.broken import stack_of
+from tests.sim.broken import spec_with
 from tests.sim.small import experiment_of, publish, subscribe
 
-PROTOCOLS = ["scoutsubs", "fastdelivery", "floodsub", "gossipsub"]
+KNOWING_PREDICATES = ["scoutsubs", "fastdelivery", "floodsub", "gossipsub"]
 
 
 def power_law(protocol: str, **circumstances: Any) -> Experiment:
@@ -23,7 +24,7 @@ def power_law(protocol: str, **circumstances: Any) -> Experiment:
     return Experiment(RunOptions(protocol=protocol, nodes=8, **circumstances), workload)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", KNOWING_PREDICATES)
 def test_what_is_written_and_read_is_what_was_said(protocol: str) -> None:
     spoken, written = power_law(protocol), power_law(protocol, is_encoded=True)
     spoken.run()
@@ -33,7 +34,7 @@ def test_what_is_written_and_read_is_what_was_said(protocol: str) -> None:
     assert written.trace.digest() == spoken.trace.digest()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", KNOWING_PREDICATES)
 def test_whoever_was_started_before_does_what_others_do(protocol: str) -> None:
     experiment = power_law(protocol, started_before=3)
     found = result.run(experiment, "power-law")
@@ -66,7 +67,7 @@ class Binging(Floodsub):
 def test_it_is_looked_for_what_is_kept_also_while_a_run_lasts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(STACKS, "binging", stack_of(Binging))
+    monkeypatch.setitem(PROTOCOLS.specs, "binging", spec_with("binging", Binging))
     experiment = experiment_of(
         (subscribe(0, "surf"),), (publish(1, "surf", at_ms=20_000),), protocol="binging"
     )
@@ -83,6 +84,6 @@ def test_worlds_of_all_circumstances_are_made_up() -> None:
     assert {bool(each.newcomers_us) for each in options} == {False, True}
     assert {bool(each.started_before) for each in options} == {False, True}
     assert {each.is_encoded for each in options} == {False, True}
-    settings = [each.stack.scout_settings for each in options]
+    settings = [scout_settings(each.protocol_options) for each in options]
     assert len({each.renew_us for each in settings}) == 2
     assert {each.fan_out_max for each in settings} == {0, 2, 4}

@@ -2,24 +2,24 @@
 
 import pytest
 
+from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.chance import Chance, chance
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.fuzz import Report, fuzz
-from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause
-from tests.sim.broken import Frail, Moody, Pushy, Silent, boastful, stack_of
+from tests.sim.broken import Frail, Moody, Pushy, Silent, boastful, spec_with
 
 SOUND = ["floodsub", "gossipsub"]
 
 
 @pytest.fixture(autouse=True)
 def _with_broken_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
-    monkeypatch.setitem(STACKS, "moody", stack_of(Moody))
-    monkeypatch.setitem(STACKS, "frail", stack_of(Frail))
-    monkeypatch.setitem(STACKS, "silent", boastful(Silent))
+    monkeypatch.setitem(PROTOCOLS.specs, "pushy", spec_with("pushy", Pushy))
+    monkeypatch.setitem(PROTOCOLS.specs, "moody", spec_with("moody", Moody))
+    monkeypatch.setitem(PROTOCOLS.specs, "frail", spec_with("frail", Frail))
+    monkeypatch.setitem(PROTOCOLS.specs, "silent", boastful("silent", Silent))
 
 
 def invariants(report: Report) -> set[int]:
@@ -31,7 +31,7 @@ def is_calm(world: Chance) -> bool:
 
 
 def is_reliable(world: Chance) -> bool:
-    return STACKS[world.options.protocol].is_reliable(world.options.stack)
+    return PROTOCOLS.specs[world.options.protocol].is_reliable(world.options.protocol_options)
 
 
 def test_sound_protocols_break_nothing() -> None:
@@ -127,7 +127,7 @@ def test_no_more_nodes_fail_than_there_are_backups() -> None:
             elif isinstance(fault, Churn):
                 failing.update(fault.nodes)
 
-        assert len(failing) <= world.options.stack.backups
+        assert len(failing) <= world.options.protocol_options.backups
 
 
 def test_a_split_is_followed_by_events_that_have_to_cross_it() -> None:

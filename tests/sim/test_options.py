@@ -14,11 +14,11 @@ from smartpubsub.sim.experiments.options import Churning, Cutting, OptionsError,
 @pytest.mark.parametrize(
     ("protocol", "variant", "options"),
     [
-        ("floodsub", "redirect-reliable", SimOptions()),
+        ("floodsub", "", SimOptions()),
         ("scoutsubs", "base-reliable", SimOptions(scenario="fault", faults=1, crash="mid")),
-        ("scoutsubs", "redirect-reliable", SimOptions(workload=Path("a b.jsonl"), loss=0.25)),
-        ("gossipsub", "redirect-reliable", SimOptions(churn=Churning(30.0, 5.0), ordered=True)),
-        ("floodsub", "redirect-reliable", SimOptions(cut=Cutting(1.0, 2.5, 0.25))),
+        ("scoutsubs", "", SimOptions(workload=Path("a b.jsonl"), loss=0.25)),
+        ("gossipsub", "", SimOptions(churn=Churning(30.0, 5.0), ordered=True)),
+        ("floodsub", "", SimOptions(cut=Cutting(1.0, 2.5, 0.25))),
     ],
 )
 def test_the_command_runs_the_same_again(protocol: str, variant: str, options: SimOptions) -> None:

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments.comparison import carried_for_nothing, compared
 from smartpubsub.sim.experiments.experiment import Experiment
-from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.result import Result, facts_of, run
 from smartpubsub.sim.kernel.network import NetworkOptions
-from tests.sim.broken import Forger, boastful, stack_of
+from tests.sim.broken import Forger, boastful, spec_with
 from tests.sim.small import experiment_of, publish, subscribe
 
 PHASES = (subscribe(1, "a"), subscribe(2, "a/b")), (publish(0, "a"), publish(0, "a/b", at_ms=100))
@@ -21,7 +21,7 @@ def document_of(experiment: Experiment) -> dict[str, Any]:
 
 def lossy(protocol: str, monkeypatch: pytest.MonkeyPatch) -> Result:
     """A run in which only the subscriptions can be made: nothing arrives any more."""
-    monkeypatch.setitem(STACKS, protocol, boastful())
+    monkeypatch.setitem(PROTOCOLS.specs, protocol, boastful(protocol))
     experiment = experiment_of(*PHASES, protocol=protocol, nodes=3)
     experiment._assemble()
     experiment.world.network.rules.append(lambda _now, _sender, _receiver: -1)
@@ -65,7 +65,7 @@ def test_what_is_missing_is_a_violation_where_it_was_promised(
 
 
 def test_what_nobody_waited_for_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STACKS, "boastful", boastful())
+    monkeypatch.setitem(PROTOCOLS.specs, "boastful", boastful("boastful"))
     experiment = experiment_of(*PHASES, protocol="boastful")
     monkeypatch.setattr(experiment, "_run_until_quiet", _interrupted)
 
@@ -96,7 +96,7 @@ def test_a_bad_network_counts_as_a_fault() -> None:
 def test_what_was_never_published_does_not_spoil_the_document(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(STACKS, "forger", stack_of(Forger))
+    monkeypatch.setitem(PROTOCOLS.specs, "forger", spec_with("forger", Forger))
 
     document = document_of(experiment_of(*PHASES, protocol="forger"))
 

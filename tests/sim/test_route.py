@@ -4,11 +4,12 @@ import pytest
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.reports.route_chart import places_in
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.route import Route, only_subscriptions, route
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.sim.experiments.stacks import VARIANTS, StackOptions
 from smartpubsub.workloads import scenario
 from smartpubsub.workloads.actions import Action, Workload
 from tests.sim.small import experiment_of, publish, subscribe, unsubscribe
@@ -16,7 +17,7 @@ from tests.sim.small import experiment_of, publish, subscribe, unsubscribe
 
 def settled(workload: Workload, *, nodes: int, variant: str = VARIANTS[-1]) -> Experiment:
     options = RunOptions(
-        protocol="scoutsubs", stack=StackOptions(variant=variant), nodes=nodes, seed=3
+        protocol="scoutsubs", protocol_options=ProtocolOptions(variant=variant), nodes=nodes, seed=3
     )
     experiment = Experiment(options, workload)
     experiment.run()

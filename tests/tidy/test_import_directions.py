@@ -1,4 +1,7 @@
-"""Rooms import only rooms below them; the cores touch no clock, network, thread or chance."""
+"""Rooms import only rooms below them, and node and sim never each other.
+
+The cores touch no clock, network, thread or chance.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +27,8 @@ ROOMS_FROM_BELOW = (
     "reports",
     "cli",
 )
+APART = frozenset({("node", "sim"), ("sim", "node")})
+"""A live node runs without the simulator, and the simulator without libp2p."""
 OPEN_TO_ALL = frozenset({"errors"})
 CORES = frozenset({"predicates", "matching", "seam", "kademlia", "protocols"})
 CLOSED_TO_CORES = frozenset(
@@ -84,6 +89,8 @@ def may_import_room(room: str, imported: str | None) -> bool:
         return True
     if room in OPEN_TO_ALL:
         return False
+    if (room, imported) in APART:
+        return False
     return ROOMS_FROM_BELOW.index(imported) <= ROOMS_FROM_BELOW.index(room)
 
 
@@ -105,6 +112,9 @@ def test_imports_keep_to_the_directions() -> None:
         ("matching/engine.py", "import smartpubsub"),
         ("matching/engine.py", "from smartpubsub import Matcher"),
         ("errors.py", "import smartpubsub.predicates"),
+        ("node/engine.py", "from smartpubsub.sim import world"),
+        ("node/api/node.py", "from smartpubsub.sim.kernel.world import World"),
+        ("sim/world.py", "from smartpubsub.node.engine import Engine"),
         ("predicates/value.py", "import time"),
         ("predicates/value.py", "from time import monotonic"),
         ("kademlia/table.py", "import random"),

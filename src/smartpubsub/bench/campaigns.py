@@ -14,8 +14,8 @@ from smartpubsub.bench.report import Ratio, Report
 from smartpubsub.pipeline.campaign import run_campaign
 from smartpubsub.pipeline.one_run import CampaignFolder
 from smartpubsub.pipeline.plan import Plan, PlannedRun
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.sim.experiments.options import SimOptions
-from smartpubsub.sim.experiments.stacks import VARIANTS
 
 NODE_COUNT = 40
 """With this many nodes a run of ScoutSubs takes 100 to 200 ms."""

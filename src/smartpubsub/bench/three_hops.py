@@ -21,10 +21,10 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.store import SqliteStorage
 from smartpubsub.node.transport.host import Host
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery, Published, Subscribed
-from smartpubsub.sim.experiments.stacks import STACKS, StackOptions
+from smartpubsub.protocols.registry import codecs_of, spec_of
+from smartpubsub.protocols.spec import ProtocolOptions
 
 LISTEN = ("/ip4/127.0.0.1/tcp/0",)
 SCOUTSUBS = "scoutsubs"
@@ -35,7 +35,7 @@ AT_ONCE = 64
 STEP_S_MAX = 30.0
 
 # A rendezvous that takes one child sends the next one on to it, which fixes the tree's depth.
-OPTIONS = StackOptions(overrides={"fan_out_max": 1})
+OPTIONS = ProtocolOptions(overrides={"fan_out_max": 1})
 
 
 class ThreeHops:
@@ -95,7 +95,7 @@ class _Node:
 
     def _make_core(self, own: Contact) -> NodeCore:
         kademlia = Kademlia(own, Settings(), Random(1))
-        pubsub = STACKS[SCOUTSUBS].make(kademlia, self._signing, Random(2), OPTIONS)
+        pubsub = spec_of(SCOUTSUBS).core(OPTIONS, kademlia, self._signing, Random(2))
         self._core = NodeCore(kademlia, pubsub, self._signing)
         return self._core
 

@@ -96,7 +96,7 @@ def show_speed() -> None:
 def show_network() -> None:
     options = RunOptions(protocol="scoutsubs", nodes=NODE_COUNT)
     keys = [contact_of(options.seed, number).key for number in range(NODE_COUNT)]
-    faults = options.stack.backups
+    faults = options.protocol_options.backups
     workload = scenario("fault", keys=keys, seed=1, options=ScenarioOptions(faults=faults))
     result = run(Experiment(options, workload), "fault")
     click.echo(f"{faults} of {NODE_COUNT} simulated nodes crash, a rendezvous among them")

@@ -14,11 +14,13 @@ from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.protocols import variant_option
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
+from smartpubsub.protocols.registry import spec_of
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.inside import protocols_with_trees
 from smartpubsub.sim.experiments.route import Route, only_subscriptions
 from smartpubsub.sim.experiments.route import route as find_route
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.sim.experiments.stacks import StackOptions
 from smartpubsub.workloads import SCENARIOS, read_workload
 from smartpubsub.workloads import scenario as make_scenario
 from smartpubsub.workloads.actions import Workload
@@ -85,11 +87,13 @@ def route(
     workload = load(subscriptions, scenario or SCENARIO, nodes, seed)
     count = len(workload.names) if nodes is None else nodes
     number = None if start is None else node_number(start, workload.names, count)
+    protocol = protocols_with_trees()[0]
+    variant = spec_of(protocol).variant(variant or None)
     with StderrProgress() as progress:
         experiment = Experiment(
             RunOptions(
-                protocol="scoutsubs",
-                stack=StackOptions(variant=variant),
+                protocol=protocol,
+                protocol_options=ProtocolOptions(variant=variant),
                 nodes=count,
                 seed=seed,
             ),

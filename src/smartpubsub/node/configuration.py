@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.kademlia.settings import SECOND, Settings
+from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.config_values import (
     ENDPOINT,
     FOLDER,
@@ -31,8 +31,9 @@ from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pulsarcast.settings import Retention
+from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS, StackOptions
+from smartpubsub.protocols.spec import ProtocolOptions
 
 CONFIG_FILE = "config.toml"
 """In the data folder, unless another file is given."""
@@ -41,12 +42,6 @@ FILE_VARIABLE = f"{VARIABLES}CONFIG"
 
 VALUES_SHARE = 4
 """The part of the storage that others' values may take: one in so many."""
-SCOUTSUBS_SHARE = 2
-"""The part that events and filters in ScoutSubs may take."""
-TOPICS_SHARE = 8
-"""The part that events of topics may take."""
-HISTORY_SHARE = 8
-"""The part that events may take which are kept for those who subscribe later."""
 DAY_S = 24 * 60 * 60
 ATTRIBUTE_COUNT_MAX = 1_000
 """The most that a predicate's attributes can be limited to."""
@@ -70,8 +65,13 @@ def _default_folder() -> Path:
     return Path.home() / ".smartpubsub"
 
 
-def _setting(default: object, values: Values) -> Any:
+def _setting(default: object, values: Values | Callable[[], Values]) -> Any:
     return field(default=default, metadata={"values": values})
+
+
+def _variants() -> Values:
+    named = one_of(PROTOCOLS.variants())
+    return Values(named.allowed, lambda value: "" if value == "" else named.read(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +127,10 @@ class NodeConfig(NodeLimits):
     """Peers by way of which the node finds its place, besides those that it remembers."""
     mdns: bool = _setting(False, SWITCH)
     """Whether peers in the local network are looked for."""
-    protocol: str = _setting("scoutsubs", one_of([*STACKS]))
-    variant: str = _setting(VARIANTS[-1], one_of(VARIANTS))
-    """Of ScoutSubs; the other protocols have none."""
+    # What there is to choose from is known when all protocols are registered, not yet here.
+    protocol: str = _setting("scoutsubs", lambda: one_of(protocol_names()))
+    variant: str = _setting("", _variants)
+    """Of protocols that have variants; empty for the usual one."""
     backups: int = _setting(2, whole(0, 100))
     """How many other nodes keep a copy of what this one keeps."""
     region: str = _setting("", NAME)
@@ -141,7 +142,9 @@ class NodeConfig(NodeLimits):
     """Where metrics are served."""
 
 
-_VALUES: dict[str, Values] = {entry.name: entry.metadata["values"] for entry in fields(NodeConfig)}
+_VALUES: dict[str, Values | Callable[[], Values]] = {
+    entry.name: entry.metadata["values"] for entry in fields(NodeConfig)
+}
 
 SETTINGS: tuple[str, ...] = tuple(_VALUES)
 """Their names in a file; in capitals after `SMARTPUBSUB_` they are the variables."""
@@ -166,30 +169,14 @@ def kademlia_settings(config: NodeConfig) -> Settings:
     return Settings(values_bytes_max=config.stored_bytes_max // VALUES_SHARE)
 
 
-def stack_options(config: NodeConfig) -> StackOptions:
-    """What of a configuration concerns the protocol."""
-    limits = ("filter_count_max", "attribute_count_per_peer_max")
-    return StackOptions(
+def protocol_options(config: NodeConfig) -> ProtocolOptions:
+    """What of a configuration concerns the protocols."""
+    return ProtocolOptions(
         variant=config.variant,
         backups=config.backups,
-        overrides={
-            **{name: getattr(config, name) for name in limits},
-            "stored_bytes_max": config.stored_bytes_max // SCOUTSUBS_SHARE,
-            "history_us_max": config.history_s_max * SECOND,
-            "history_count_max": config.history_event_count_max,
-            "history_bytes_max": min(
-                config.history_bytes_max, config.stored_bytes_max // HISTORY_SHARE
-            ),
-        },
-        fast={name: getattr(config, name) for name in ("region", "capacity", "group_count_max")},
-        pulsar={
-            "retention": Retention(
-                age_us_max=config.topic_age_s_max * SECOND or None,
-                event_count_max=config.topic_event_count_max,
-                byte_count_max=config.topic_bytes_max,
-            ),
-            "stored_bytes_max": config.stored_bytes_max // TOPICS_SHARE,
-        },
+        region=config.region,
+        capacity=config.capacity,
+        limits={entry.name: getattr(config, entry.name) for entry in fields(NodeLimits)},
     )
 
 
@@ -282,6 +269,8 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _checked(name: str | None, value: object, place: str, *, is_option: bool = False) -> Any:
     values = _VALUES.get(name or "")
+    if callable(values):
+        values = values()
     if values is None:
         problem = f"no such setting; there are {', '.join(sorted(SETTINGS))}"
         raise ConfigError(place, problem, is_option=is_option)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from random import Random
+from typing import TYPE_CHECKING, cast
 
 import trio
 from trio_typing import TaskStatus
@@ -22,24 +23,26 @@ from smartpubsub.node.configuration import (
     NodeConfig,
     host_settings,
     kademlia_settings,
-    stack_options,
+    protocol_options,
     wire_limits,
 )
-from smartpubsub.node.errors import LimitError, NodeClosedError
+from smartpubsub.node.errors import LimitError, NodeClosedError, NotPromisedError
 from smartpubsub.node.identity import Identity, identity_in
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.host import Host, HostStoppedError
 from smartpubsub.node.transport.mdns import look_around
-from smartpubsub.protocols.codecs import codecs_of
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
+from smartpubsub.protocols.capabilities import HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
-from smartpubsub.protocols.pubsub import Tally
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.pubsub import PubSub, Resident, Tally
+from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
+from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import Effect
-from smartpubsub.sim.experiments.stacks import STACKS
+
+if TYPE_CHECKING:
+    from smartpubsub.protocols.fastdelivery.core import FastDelivery
+    from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 
 _log = logging.getLogger(__name__)
 
@@ -57,10 +60,9 @@ class Engine:
         self.config = config
         self.identity: Identity
         self.core: NodeCore
-        self.fast: FastDelivery
-        """For groups; it is a resident of the core, unless it carries subscriptions as well."""
-        self.pulsar: Pulsarcast
-        """For topics; likewise."""
+        self.spec = spec_of(config.protocol)
+        """The protocol of the node's subscriptions."""
+        self._residents: list[tuple[ProtocolSpec, Resident]] = []
         self.calls = Calls()
         self.told: Counter[str] = Counter()
         """How often the core has delivered what."""
@@ -85,27 +87,49 @@ class Engine:
     @property
     def is_reliable(self) -> bool:
         """Whether the protocol of the node's subscriptions promises that nothing is lost."""
-        return STACKS[self.config.protocol].is_reliable(stack_options(self.config))
+        return self.spec.is_reliable(protocol_options(self.config))
 
     @property
     def tally(self) -> Tally:
-        """What all the node's protocols have counted; what has limits in those for groups and
-        topics goes by their names.
-        """
+        """What all the node's protocols have counted; what residents limit goes by their names."""
         pubsub = self.core.pubsub
         bounds, refused = [*pubsub.tally().bounds], Counter(pubsub.tally().refused)
-        for core in (self.fast, self.pulsar):
-            if core is not pubsub:
-                tally = core.tally()
-                bounds += [b._replace(what=f"{core.name}: {b.what}") for b in tally.bounds]
-                refused.update(tally.refused)
+        for _, core in self._residents:
+            tally = core.tally()
+            bounds += [b._replace(what=f"{core.name}: {b.what}") for b in tally.bounds]
+            refused.update(tally.refused)
         return Tally(tuple(bounds), refused)
 
     @property
-    def scouts(self) -> ScoutSubs:
-        """The protocol of the node's subscriptions, where that is ScoutSubs."""
-        assert isinstance(self.core.pubsub, ScoutSubs)
-        return self.core.pubsub
+    def fast(self) -> FastDelivery:
+        """The core that has groups; the node's calls about groups are calls of FastDelivery."""
+        return cast("FastDelivery", self._core_with("groups", lambda spec: spec.groups))
+
+    @property
+    def pulsar(self) -> Pulsarcast:
+        """The core that has topics; the node's calls about topics are calls of Pulsarcast."""
+        return cast("Pulsarcast", self._core_with("topics", lambda spec: spec.topics))
+
+    def _core_with(
+        self, what: str, capability: Callable[[ProtocolSpec], object | None]
+    ) -> PubSub | Resident:
+        if capability(self.spec) is not None:
+            return self.core.pubsub
+        for spec, core in self._residents:
+            if capability(spec) is not None:
+                return core
+        raise NotPromisedError(f"no protocol of this node has {what}; run one that has them beside")
+
+    @property
+    def replay(self) -> HasReplay:
+        """What delivers past events to a new subscription; an error where nothing does."""
+        if self.spec.replay is None or not self.is_reliable:
+            able = [spec.name for spec in PROTOCOLS.specs.values() if spec.replay is not None]
+            raise NotPromisedError(
+                "this protocol keeps no events for those who subscribe later; subscribe without"
+                f" since and last, or use {' or '.join(able)} in a reliable variant"
+            )
+        return self.spec.replay(self.core.pubsub)
 
     @property
     def stored_bytes(self) -> int:
@@ -196,20 +220,14 @@ class Engine:
         rng = Random(secrets.randbits(256))
         kademlia = Kademlia(own, kademlia_settings(self.config), rng)
         signing = Ed25519Signing(self.identity)
-        pubsub = STACKS[self.config.protocol].make(
-            kademlia, signing, rng, stack_options(self.config)
-        )
-        options = stack_options(self.config)
-        if isinstance(pubsub, FastDelivery):
-            self.fast = pubsub
-        else:
-            self.fast = FastDelivery(options.fast_settings(own.peer), kademlia, signing, rng)
-        if isinstance(pubsub, Pulsarcast):
-            self.pulsar = pubsub
-        else:
-            self.pulsar = Pulsarcast(options.pulsar_settings, kademlia, signing, rng)
-        beside = [core for core in (self.fast, self.pulsar) if core is not pubsub]
-        self.core = NodeCore(kademlia, pubsub, signing, beside)
+        options = protocol_options(self.config)
+        pubsub = self.spec.core(options, kademlia, signing, rng)
+        self._residents = [
+            (spec, spec.resident(spec.settings(options), kademlia, signing, rng))
+            for spec in PROTOCOLS.residents_beside(self.spec.name)
+            if spec.resident is not None
+        ]
+        self.core = NodeCore(kademlia, pubsub, signing, [core for _, core in self._residents])
         return self.core
 
     def _on_deliver(self, item: object) -> None:

@@ -25,13 +25,12 @@ from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.one_run import DONE, FAILED, KEPT, CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import Plan, PlannedRun
 from smartpubsub.pipeline.result_schemas import MANIFEST, RESULTS
+from smartpubsub.protocols.registry import spec_of
 from smartpubsub.sim.kernel.collector import cleared_away
 
 TASKS_PER_CORE = 16
 ABOUT_FILE = "_campaign.json"
 _LOCK_FILE = "_lock"
-_COPIES = {"floodsub": 30.0, "gossipsub": 8.0}
-"""The approximate cost of an event, relative to ScoutSubs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +126,7 @@ def weight(run: PlannedRun) -> float:
     nodes = options.nodes or 60
     shares = {"event-burst": 0.9, "reddit": 10.0, "power-law": 10.0}
     events = options.events or nodes * shares.get(options.scenario_name, 0.1)
-    return nodes * (20 + events * _COPIES.get(run.protocol, 1.0))
+    return nodes * (20 + events * spec_of(run.protocol).event_cost)
 
 
 def _violations(plan: Plan, folder: CampaignFolder) -> dict[str, str]:

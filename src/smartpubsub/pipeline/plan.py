@@ -16,16 +16,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.plan_values import KEYS, PlanError, listed
 from smartpubsub.pipeline.words import shown
-from smartpubsub.sim.experiments.options import OptionsError, SimOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
+from smartpubsub.protocols.registry import protocol_names, spec_of
+from smartpubsub.sim.experiments.options import SimOptions
 
 RUNS_MAX = 1_000_000
 PAPERS = ("smartpubsub-2021", "pulsarcast-2021")
 """The papers that a report can show beside the results."""
 
 _TOP = ("title", "about", "paper", "defaults", "experiment")
+_NO_VARIANT = "redirect-reliable"
+"""What the ids of runs without a variant have always been made with; another would change them."""
 _BLOCK = ("name", "traces")
 """The keys of a block that are not options of its runs."""
 
@@ -38,6 +41,7 @@ class PlannedRun:
     """The experiment that it belongs to."""
     protocol: str
     variant: str
+    """Empty if the protocol has no variants."""
     options: SimOptions
     has_trace: bool = False
     """Whether to keep its trace, for `measure`."""
@@ -53,7 +57,7 @@ class PlannedRun:
 
         It begins with a letter, so that Spark does not read it from a path as a number.
         """
-        words = {"protocol": self.protocol, "variant": self.variant}
+        words = {"protocol": self.protocol, "variant": self.variant or _NO_VARIANT}
         # Defaults are left out, so that a new option does not change existing names.
         for field in fields(self.options):
             value = getattr(self.options, field.name)
@@ -128,21 +132,22 @@ def _expanded(
     if not isinstance(has_trace, bool):
         raise PlanError(f"{place}: traces: true or false, found {shown(has_trace)}")
     if "protocol" not in given:
-        raise PlanError(f"{place}: protocol: say which, one or more of {', '.join(STACKS)}")
+        raise PlanError(
+            f"{place}: protocol: say which, one or more of {', '.join(protocol_names())}"
+        )
     values = {key: listed(key, value, place) for key, value in given.items()}
     for chosen in product(*values.values()):
         words = dict(zip(values, chosen, strict=True))
-        protocol, variant = words.pop("protocol"), words.pop("variant", VARIANTS[-1])
-        if not STACKS[protocol].has_variants:
-            variant = VARIANTS[-1]  # It has no effect, so it makes no other run.
+        protocol, variant = words.pop("protocol"), words.pop("variant", None)
         if "workload" in words:
             words["workload"] = folder / words["workload"]
             if not words["workload"].is_file():
                 raise PlanError(f"{place}: workload: no file {words['workload']}")
         options = SimOptions(**words)
         try:
+            variant = spec_of(protocol).variant(variant)
             options.check()
-        except OptionsError as error:
+        except SmartPubSubError as error:
             raise PlanError(f"{place}: {error}".replace("--", "")) from None
         yield PlannedRun(
             experiment=name,

@@ -9,8 +9,8 @@ from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.words import shown
+from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
 from smartpubsub.sim.experiments.options import Churning, Cutting
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 from smartpubsub.workloads import SCENARIOS
 
 VALUES_MAX = 100_000
@@ -48,9 +48,14 @@ def _numbers(value: dict[str, Any]) -> list[int]:
 
 
 def _protocol(value: Any) -> str:
-    if not isinstance(value, str) or value not in STACKS:
-        raise PlanError(f"{shown(value)} is not a protocol; there are {', '.join(STACKS)}")
+    names = protocol_names()
+    if not isinstance(value, str) or value not in names:
+        raise PlanError(f"{shown(value)} is not a protocol; there are {', '.join(names)}")
     return value
+
+
+def _variant(value: Any) -> str:
+    return _one_of(*PROTOCOLS.variants())(value)
 
 
 def _one_of(*names: str) -> Callable[[Any], str]:
@@ -121,7 +126,7 @@ _MS = _number(0, 86_400_000)
 KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "protocol": _protocol,
-        "variant": _one_of(*VARIANTS),
+        "variant": _variant,
         "scenario": _one_of(*SCENARIOS),
         "workload": _file,
         "nodes": _whole(1, 1_000_000),

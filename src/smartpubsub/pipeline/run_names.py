@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from smartpubsub.protocols.registry import PROTOCOLS
+
 Rows: TypeAlias = list[dict[str, Any]]
 
 ORDERED = "ordered"
-"""The variant of Pulsarcast with ordered topics."""
+"""The variant of protocols with topics in which topics keep one order."""
 _LINKS = ("link_latency_ms", "link_jitter_ms", "link_loss")
 
 
@@ -44,7 +46,8 @@ def _links_text(row: dict[str, Any], quickest: tuple[float, ...]) -> str:
 
 
 def _variant_of(row: dict[str, Any]) -> str | None:
-    if row["protocol"] == "pulsarcast" and row.get("ordered"):
+    spec = PROTOCOLS.specs.get(row["protocol"])  # Results may be older than what is registered.
+    if spec is not None and spec.has_only_topics and row.get("ordered"):
         return ORDERED
     variant: str | None = row["variant"]
     return variant

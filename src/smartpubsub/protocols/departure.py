@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.kademlia.protobuf import WireError, framed, unframed
 
 GOODBYE_BYTES = 8
 
@@ -17,17 +17,22 @@ class Goodbye(NamedTuple):
 
 
 def encode(message: Goodbye) -> bytes:
-    """The incarnation as eight bytes, the highest first."""
-    return message.incarnation.to_bytes(GOODBYE_BYTES, "big")
+    """The incarnation as eight bytes, the highest first, with their length before them.
+
+    >>> encode(Goodbye(7)).hex(" ")
+    '08 00 00 00 00 00 00 00 07'
+    """
+    return framed(message.incarnation.to_bytes(GOODBYE_BYTES, "big"))
 
 
 def decode(data: bytes) -> Goodbye:
-    """Read a goodbye; `WireError` if it is none."""
-    if len(data) != GOODBYE_BYTES:
-        raise WireError(f"a goodbye has {GOODBYE_BYTES} bytes, not {len(data)}")
-    return Goodbye(int.from_bytes(data, "big"))
+    """Read a goodbye with its length before it; `WireError` if it is none."""
+    body = unframed(data, GOODBYE_BYTES)
+    if len(body) != GOODBYE_BYTES:
+        raise WireError(f"a goodbye has {GOODBYE_BYTES} bytes, not {len(body)}")
+    return Goodbye(int.from_bytes(body, "big"))
 
 
 def wire_bytes(_: Goodbye) -> int:
-    """How long a goodbye is on the wire."""
-    return GOODBYE_BYTES
+    """The length of a goodbye on the wire, with the byte before it that frames it."""
+    return 1 + GOODBYE_BYTES

@@ -170,3 +170,7 @@ class Resident(Core, Protocol):
     """What its timers and, with a slash after it, its storage keys begin with."""
     messages: tuple[type, ...]
     """The types of its messages, which nobody else has."""
+
+    def tally(self) -> Tally:
+        """How much there is of what has limits, and what was refused."""
+        ...

@@ -16,11 +16,10 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.store import SqliteStorage
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.host import Host
-from smartpubsub.protocols.codecs import codecs_of
+from smartpubsub.protocols.registry import codecs_of, spec_of
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.experiments.calls import call
 from smartpubsub.sim.experiments.running import make_core
-from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.testbed.link import Cuts, Link, ShapedTcp
@@ -102,8 +101,8 @@ class PlacedNode:
     def _make_core(self, own: Contact) -> TracedCore:
         options = self._setup.options
         core = make_core(options, own, Ed25519Signing(self._identity), self._start)
-        stack = STACKS[options.protocol]
-        self._core = TracedCore(core, self.number, self._notebook, self._nodes_by_peer, stack)
+        spec = spec_of(options.protocol)
+        self._core = TracedCore(core, self.number, self._notebook, self._nodes_by_peer, spec)
         # Noted before the core handles it, because its effects come later.
         self._notebook.add(self.number, Up(self._start, own))
         return self._core
@@ -132,7 +131,8 @@ class PlacedNode:
         core = self._core.core
         if isinstance(command, Join):
             return self._core.noted(core.join(command.bootstrap, now))
-        asked, effects = call(core, command.action, now)
+        spec = spec_of(self._setup.options.protocol)
+        asked, effects = call(core, spec, command.action, now)
         if asked is not None:
             self._notebook.add(self.number, asked)
         self._notebook.add(self.number, Done(command.number))

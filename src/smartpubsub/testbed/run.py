@@ -18,6 +18,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.experiment import FaultPlan, nothing_fails
+from smartpubsub.sim.experiments.preparation import prepared
 from smartpubsub.sim.experiments.running import (
     LINGER_US,
     PHASE_GAP_US,
@@ -28,7 +29,7 @@ from smartpubsub.sim.experiments.running import (
     RunOptions,
     Traffic,
     check_size,
-    stack_of,
+    protocol_of,
 )
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.places import region_of
@@ -80,7 +81,7 @@ class RealRun:
     ) -> None:
         check_size(options, workload)
         self.options = options
-        self.workload = stack_of(self).prepared(workload)
+        self.workload = prepared(workload, protocol_of(self))
         self.layout = layout or Layout()
         self.observer = Observer(trace or Trace(), self._region)
         self._ledger = Ledger(self.observer, options.nodes)
@@ -271,7 +272,7 @@ class RealRun:
                 await self._call(action)
 
     async def _call(self, action: Action) -> None:
-        has_topics = stack_of(self).has_topics
+        has_topics = protocol_of(self).has_only_topics
         on_node = self.observer.topics.on_nodes(action) if has_topics else action
         if on_node is None:
             return  # The node that should have created the topic was down.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smartpubsub.kademlia.messages import Message, wire_bytes
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.protocols.codecs import WireLimits, common_codecs
 from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import (
     Answer,
     Answered,
@@ -18,7 +20,6 @@ from smartpubsub.seam import (
     Send,
     TimerFired,
 )
-from smartpubsub.sim.experiments.stacks import Stack
 from smartpubsub.sim.kernel.world import Sizes, owner_of
 from smartpubsub.testbed.messages import Came, Passed
 from smartpubsub.testbed.notebook import Notebook
@@ -36,14 +37,15 @@ class TracedCore:
         node: int,
         notebook: Notebook,
         nodes_by_peer: Mapping[Peer, int],
-        stack: Stack,
+        spec: ProtocolSpec,
     ) -> None:
         self.core = core
         self._node = node
         self._notebook = notebook
         self._nodes_by_peer = nodes_by_peer
-        self._copies = stack.copies
-        self._sizes: Sizes = {Message: wire_bytes, **stack.sizes}
+        codecs = [*common_codecs(Settings()), *spec.codecs(WireLimits())]
+        self._event_ids = {c.message: c.event_ids for c in codecs if c.event_ids is not None}
+        self._sizes: Sizes = {codec.message: codec.size for codec in codecs}
         # The same message object often goes to many peers in a row.
         self._measured: tuple[object, int] = (None, 0)
 
@@ -72,6 +74,6 @@ class TracedCore:
     def _note_arrival(self, peer: Peer, message: object) -> None:
         number, kind = self._nodes_by_peer.get(peer, -1), type(message).__name__
         self._notebook.add(self._node, Passed("receive", number, kind, 0))
-        copies = self._copies.get(type(message))
-        if copies is not None and (ids := tuple(copies(message))):
+        event_ids = self._event_ids.get(type(message))
+        if event_ids is not None and (ids := tuple(event_ids(message))):
             self._notebook.add(self._node, Came(number, ids))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.sim.experiments.chance import chance
 from smartpubsub.sim.experiments.fuzz import violations_of
-from smartpubsub.sim.experiments.stacks import VARIANTS
 
 RELIABLE = (
     6, 10, 19, 25, 28, 34, 36, 41, 44, 46, 50, 52, 57, 58, 60, 67, 75, 87, 90, 92,
@@ -31,7 +31,7 @@ def test_the_seeds_are_worth_running() -> None:
     worlds = [chance(seed, "scoutsubs") for seed in (*RELIABLE, *UNRELIABLE)]
     kinds = {type(fault).__name__ for world in worlds for fault in world.faults(0)}
     assert kinds == {"Crash", "Pause", "Slow", "Skew", "Clog", "Churn", "Partition"}
-    assert {world.options.stack.variant for world in worlds} == set(VARIANTS)
+    assert {world.options.protocol_options.variant for world in worlds} == set(VARIANTS)
     assert all(world.faults(0) for world in worlds)
     assert all(chance(seed, "scoutsubs").options.network.loss > 0.1 for seed in LOSSY)
 

@@ -10,7 +10,7 @@ import click
 from smartpubsub.cli.node.log import LEVELS, start_log
 from smartpubsub.cli.node.options import configured, data_option, node_packages, print_json_line
 from smartpubsub.cli.output import json_option
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
+from smartpubsub.cli.protocol_types import ProtocolName, VariantName
 
 if TYPE_CHECKING:
     from smartpubsub.node.api.node import Node
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 @click.option(
     "--mdns", is_flag=True, default=None, help="Find peers in the local network, and be found."
 )
-@click.option("--protocol", type=click.Choice([*STACKS]), help="What the network speaks.")
-@click.option("--variant", type=click.Choice(VARIANTS), help="Of ScoutSubs.")
+@click.option("--protocol", type=ProtocolName(), help="What the network speaks.")
+@click.option("--variant", type=VariantName(), help="Of the protocol, where it has several.")
 @click.option("--backups", metavar="N", help="How many nodes keep copies of what this one keeps.")
 @click.option("--region", metavar="NAME", help="Where the node is, for groups that it joins.")
 @click.option("--capacity", metavar="N", help="How many others it is ready to serve in groups.")

@@ -7,13 +7,13 @@ import click
 
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.protocol_types import ProtocolName, VariantName
 from smartpubsub.cli.sim.options import sim_options
 from smartpubsub.cli.sim.progress import StderrProgress
-from smartpubsub.cli.sim.protocols import known_protocol
 from smartpubsub.cli.sim.text import percent, table
+from smartpubsub.protocols.registry import PROTOCOLS, protocol_names, spec_of
 from smartpubsub.sim.experiments.comparison import compared
 from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, SimOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 from smartpubsub.sim.judging import result as results
 
 HEAD = (
@@ -38,8 +38,7 @@ HEAD = (
     "--protocol",
     "protocols",
     multiple=True,
-    callback=known_protocol,
-    metavar=f"[{'|'.join(STACKS)}]",
+    type=ProtocolName(),
     help="A protocol to compare; may be given again.  [default: all; protocols with topics"
     " only in the scenario reddit]",
 )
@@ -47,7 +46,7 @@ HEAD = (
     "--variant",
     "variants",
     multiple=True,
-    type=click.Choice(VARIANTS),
+    type=VariantName(),
     help="A variant to compare, if the protocol has any; may be given again.  [default: all]",
 )
 @sim_options
@@ -80,8 +79,8 @@ def compare(
     """
     usual = usual_protocols(options)
     if not protocols:
-        tell_who_is_left_out([name for name in STACKS if name not in usual])
-    chosen = choices(protocols or usual, variants or VARIANTS)
+        tell_who_is_left_out([name for name in protocol_names() if name not in usual])
+    chosen = choices(protocols or usual, variants)
     workload = options.load([protocol for protocol, _ in chosen])
     tell_of_topics([protocol for protocol, _ in chosen], options)
     documents: list[dict[str, Any]] = []
@@ -108,7 +107,7 @@ def compare(
 
 def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
     """Print a note if one protocol has changed the scenario of all of them."""
-    knowing = [name for name in dict.fromkeys(protocols) if STACKS[name].has_topics]
+    knowing = [name for name in dict.fromkeys(protocols) if spec_of(name).has_only_topics]
     is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
     if knowing and is_changed:
         click.echo(
@@ -131,16 +130,18 @@ def tell_who_is_left_out(protocols: Sequence[str]) -> None:
 def usual_protocols(options: SimOptions) -> tuple[str, ...]:
     """All protocols that can run the scenario unchanged; some have topics only."""
     has_topics = options.scenario_name == TOPICS_SCENARIO
-    return tuple(name for name, stack in STACKS.items() if has_topics or not stack.has_topics)
+    specs = PROTOCOLS.specs.values()
+    return tuple(spec.name for spec in specs if has_topics or not spec.has_only_topics)
 
 
 def choices(protocols: Sequence[str], variants: Sequence[str]) -> list[tuple[str, str]]:
-    """The runs: each protocol, in all its variants if it has any."""
-    return [
-        (protocol, variant)
-        for protocol in dict.fromkeys(protocols)
-        for variant in (dict.fromkeys(variants) if STACKS[protocol].has_variants else VARIANTS[-1:])
-    ]
+    """The runs: each protocol, in the chosen ones of its variants, or in all."""
+    chosen = []
+    for protocol in dict.fromkeys(protocols):
+        spec = spec_of(protocol)
+        wanted = [name for name in dict.fromkeys(variants) if name in spec.variants]
+        chosen += [(protocol, variant) for variant in wanted or spec.variants or ("",)]
+    return chosen
 
 
 def cells(document: dict[str, Any]) -> list[str]:

@@ -6,12 +6,12 @@ import click
 
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sim.protocols import known_protocol
+from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.text import violation_lines
 from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
+from smartpubsub.protocols.registry import protocol_names
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.fuzz import Failure, Report
-from smartpubsub.sim.experiments.stacks import STACKS
 
 TELL_EVERY_RUNS = 50
 
@@ -41,8 +41,7 @@ TELL_EVERY_RUNS = 50
     "--protocol",
     "protocols",
     multiple=True,
-    callback=known_protocol,
-    metavar=f"[{'|'.join(STACKS)}]",
+    type=ProtocolName(),
     help="A protocol to run; may be given again.  [default: all]",
 )
 @json_option
@@ -79,7 +78,9 @@ def fuzz(
         known_failures = len(report.failures)
         show_progress(report, runs)
 
-    report = fuzzing.fuzz(seed, runs, protocols or [*STACKS], time_s_max=time_s_max, told=tell)
+    report = fuzzing.fuzz(
+        seed, runs, protocols or protocol_names(), time_s_max=time_s_max, told=tell
+    )
     if sys.stderr.isatty():
         click.echo(err=True)
     if as_json:

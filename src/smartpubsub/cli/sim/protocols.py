@@ -5,46 +5,27 @@ from __future__ import annotations
 import click
 
 from smartpubsub.cli.again import is_given
+from smartpubsub.cli.protocol_types import ProtocolName, VariantName
+from smartpubsub.protocols.registry import spec_of
 from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, SimOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 from smartpubsub.sim.judging.result import Result
 
-PLANNED_PROTOCOLS = ("scoutsubs", "fastdelivery", "pulsarcast", "floodsub", "gossipsub")
-
-
-def known_protocol(
-    _context: click.Context, _parameter: click.Parameter, given: str | tuple[str, ...]
-) -> str | tuple[str, ...]:
-    """Refuse an unknown protocol, and list the known ones."""
-    for name in (given,) if isinstance(given, str) else given:
-        if name not in STACKS:
-            there = ", ".join(STACKS)
-            problem = "is not built yet" if name in PLANNED_PROTOCOLS else "is not a protocol"
-            raise click.BadParameter(f"{name!r} {problem}; there are: {there}")
-    return given
-
-
 protocol_option = click.option(
-    "--protocol",
-    required=True,
-    callback=known_protocol,
-    metavar=f"[{'|'.join(STACKS)}]",
-    help="The protocol that the nodes run.",
+    "--protocol", required=True, type=ProtocolName(), help="The protocol that the nodes run."
 )
 variant_option = click.option(
     "--variant",
-    type=click.Choice(VARIANTS),
-    default=VARIANTS[-1],
-    show_default=True,
-    help="The variant of the protocol, if it has variants.",
+    type=VariantName(),
+    callback=lambda _context, _option, value: value or "",
+    help="The variant of the protocol, if it has variants.  [default: the last]",
 )
 
 
 def note_what_is_ignored(context: click.Context, protocol: str) -> None:
     """Print a note for each given option that does not apply to a protocol."""
-    if not STACKS[protocol].has_variants and is_given(context, "variant"):
+    if not spec_of(protocol).variants and is_given(context, "variant"):
         click.echo(f"note: {protocol} has no variants, so --variant has no effect", err=True)
-    if not STACKS[protocol].has_topics and is_given(context, "ordered"):
+    if not spec_of(protocol).has_only_topics and is_given(context, "ordered"):
         click.echo(f"note: {protocol} has no topics, so --ordered has no effect", err=True)
     if is_given(context, "regions") and is_given(context, "latency_ms"):
         click.echo(
@@ -55,7 +36,7 @@ def note_what_is_ignored(context: click.Context, protocol: str) -> None:
 def note_what_is_instead(protocol: str, options: SimOptions) -> None:
     """Print a note if a protocol runs a scenario differently from others."""
     is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
-    if STACKS[protocol].has_topics and is_changed:
+    if spec_of(protocol).has_only_topics and is_changed:
         click.echo(
             f"note: {protocol} has topics only, so this is the scenario {options.scenario_name}"
             f" with the topics of {TOPICS_SCENARIO} instead of predicates",

@@ -14,10 +14,9 @@ from smartpubsub.node.api.arrivals import (
 )
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NoSubscriptionError, NotPromisedError
+from smartpubsub.node.errors import NoSubscriptionError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
 from smartpubsub.seam import Effect
 
@@ -55,8 +54,7 @@ class Subscribing:
         with: nothing that has come for it meanwhile is lost.
         """
         host, core, past = self._engine.host, self._engine.core, subscription.past
-        if past is not None:
-            self._must_keep_history()
+        replay = None if past is None else self._engine.replay
         self._engine.must_have_room(len(str(subscription.predicate).encode()))
         call, history = Call(), Call()
 
@@ -74,12 +72,12 @@ class Subscribing:
                 self._engine.calls.expect("subscribe", number, call)
             subscription.number = number
             self._taken[number] = subscription
-            if past is None:
+            if replay is None:
                 for event in self._unclaimed.pop(number, ()):
                     subscription.put(event)
             else:
                 self._engine.calls.expect("recall", number, history)
-                effects += self._engine.scouts.recall(number, past, now)
+                effects += replay.recall(number, past, now)
             return None, effects
 
         try:
@@ -92,14 +90,6 @@ class Subscribing:
         except BaseException:  # Nobody will leave what was never entered.
             await self.end(subscription)
             raise
-
-    def _must_keep_history(self) -> None:
-        engine = self._engine
-        if not isinstance(engine.core.pubsub, ScoutSubs) or not engine.is_reliable:
-            raise NotPromisedError(
-                "this protocol keeps no events for those who subscribe later; subscribe without"
-                " since and last, or use scoutsubs in one of its reliable variants"
-            )
 
     def register(self, number: int, subscription: Subscription) -> None:
         """Have what comes for a number go to a subscription that another desk has made."""

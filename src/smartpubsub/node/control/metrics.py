@@ -22,10 +22,7 @@ from prometheus_client.registry import Collector
 
 from smartpubsub.node.engine import Engine
 from smartpubsub.protocols.pubsub import SubscriptionState
-from smartpubsub.sim.experiments.stacks import STACKS
-
-EVENT_KINDS = ("scoutsubs/notify", "pubsub/publish")
-"""The kinds of what brings events to a node."""
+from smartpubsub.protocols.registry import codecs_of
 
 
 class NodeMetrics(Collector):
@@ -36,6 +33,8 @@ class NodeMetrics(Collector):
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
+        codecs = codecs_of(engine.config.protocol)
+        self._event_kinds = sorted({kind for codec in codecs for kind in codec.event_kinds})
 
     def text(self) -> bytes:
         """All metrics as they are now."""
@@ -57,8 +56,8 @@ class NodeMetrics(Collector):
         host, core = self._engine.host, self._engine.core
         config = self._engine.config
         about = {"version": metadata.version("smartpubsub"), "protocol": config.protocol}
-        if STACKS[config.protocol].has_variants:
-            about["variant"] = config.variant
+        if variant := self._engine.spec.variant(config.variant or None):
+            about["variant"] = variant
         yield InfoMetricFamily("smartpubsub", "What this node is.", about)
         yield GaugeMetricFamily(
             "libp2p_swarm_connections", "Connections that are open.", host.connections.count
@@ -154,7 +153,7 @@ class NodeMetrics(Collector):
         yield CounterMetricFamily(
             "libp2p_pubsub_received_messages",
             "Copies of events that came for subscribers here or below.",
-            sum(counts.received_kinds[kind] for kind in EVENT_KINDS),
+            sum(counts.received_kinds[kind] for kind in self._event_kinds),
         )
         yield CounterMetricFamily(
             "smartpubsub_events_delivered",

@@ -57,7 +57,7 @@ from smartpubsub.node.control.requests import Request, RequestError, RequestId, 
 from smartpubsub.node.control.socket import LINE_BYTES_MAX
 from smartpubsub.node.control.topics import TopicRequests
 from smartpubsub.protocols.blocks import time_text
-from smartpubsub.sim.experiments.stacks import STACKS
+from smartpubsub.protocols.registry import spec_of
 
 CLIENT_COUNT_MAX = 64
 REQUEST_COUNT_MAX = 64
@@ -190,7 +190,7 @@ class _Client:
             "peer_id": node.peer_id,
             "addresses": node.addresses,
             "protocol": config.protocol,
-            "variant": config.variant if STACKS[config.protocol].has_variants else None,
+            "variant": spec_of(config.protocol).variant(config.variant or None) or None,
             "data": str(config.data.absolute()),
             "process": os.getpid(),
             "version": metadata.version("smartpubsub"),

@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import cid_text
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
-from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
+from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import Effect
 from smartpubsub.workloads.actions import (
     Action,
@@ -36,8 +34,13 @@ class Call(NamedTuple):
     """The topic that was made."""
 
 
-def call(core: NodeCore, action: Action, now: int) -> tuple[Call | None, list[Effect]]:
-    """Have a core do what an application wants; None if there is nothing to be done."""
+def call(
+    core: NodeCore, spec: ProtocolSpec, action: Action, now: int
+) -> tuple[Call | None, list[Effect]]:
+    """Have a core do what an application wants; None if there is nothing to be done.
+
+    A protocol without groups or topics has nothing to do for an action that creates one.
+    """
     match action:
         case Subscribe(_, _, predicate):
             number, effects = core.subscribe(predicate, now)
@@ -51,12 +54,12 @@ def call(core: NodeCore, action: Action, now: int) -> tuple[Call | None, list[Ef
         case Publish(_, _, predicate, payload):
             id, effects = core.publish(predicate, payload, now)
             return Call("publish", id, predicate, len(payload)), effects
-        case CreateGroup(_, _, predicate) if isinstance(core.pubsub, FastDelivery):
-            effects = core.pubsub.create_group(predicate, now)
+        case CreateGroup(_, _, predicate) if spec.groups is not None:
+            effects = spec.groups(core.pubsub).create_group(predicate, now)
             return Call("group", predicate, predicate), effects
-        case CreateTopic(_, _, name, ordered) if isinstance(core.pubsub, Pulsarcast):
-            rules = rules_ordered_by(core.kademlia.own.peer) if ordered else Rules()
-            topic, effects = core.pubsub.create(name, now, rules=rules)
-            predicate = Predicate.of({cid_text(topic.cid): True})
-            return Call("create", topic.cid, predicate, topic=action), effects
+        case CreateTopic(_, _, name, ordered) if spec.topics is not None:
+            ordered_by = core.kademlia.own.peer if ordered else None
+            cid, effects = spec.topics(core.pubsub).create_topic(name, now, ordered_by=ordered_by)
+            predicate = Predicate.of({cid_text(cid): True})
+            return Call("create", cid, predicate, topic=action), effects
     return None, []

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.registry import spec_of
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS, StackOptions
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Fault, Partition, Pause, Skew, Slow
@@ -73,7 +74,8 @@ def chance(seed: int, protocol: str) -> Chance:
     nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
     network = _network(rng)
     name = rng.choice(SCENARIOS)
-    if STACKS[protocol].has_topics:
+    spec = spec_of(protocol)
+    if spec.has_only_topics:
         name = TOPICS_SCENARIO
     workload = scenario(
         name,
@@ -88,27 +90,28 @@ def chance(seed: int, protocol: str) -> Chance:
     splits = rng.random() < SPLIT_SHARE
     if splits:
         workload = _with_events_after_healing(workload)
-    variant = stream(seed, "fuzz", "variant").choice(VARIANTS)
+    variant = stream(seed, "fuzz", "variant").choice(spec.variants or ("",))
     backups = rng.randint(0, 4)
     # From a stream of its own, so that all else stays what it was before this was drawn.
     rng = stream(seed, "fuzz", "more")
     length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
     newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
     renew_us = rng.choice(RENEWALS_US)
+    # Drawn for every protocol, also for one without them, so that all get the same world.
+    settings: dict[str, int] = {
+        "fan_out_max": rng.choice(FAN_OUTS),
+        "piece_bytes_max": rng.choice(PIECES_BYTES),
+        "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
+        "hot_copies_per_s": stream(seed, "fuzz", "heat").choice(HEATS),
+    }
     return Chance(
         options=RunOptions(
             protocol=protocol,
-            stack=StackOptions(
+            protocol_options=ProtocolOptions(
                 variant=variant,
                 backups=backups,
-                overrides={
-                    "renew_us": renew_us,
-                    "fan_out_max": rng.choice(FAN_OUTS),
-                    "piece_bytes_max": rng.choice(PIECES_BYTES),
-                    "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
-                    "hot_copies_per_s": stream(seed, "fuzz", "heat").choice(HEATS),
-                },
-                fast={"renew_us": renew_us},
+                renew_us=renew_us,
+                overrides={n: v for n, v in settings.items() if n in spec.fuzzed_settings},
             ),
             nodes=nodes,
             seed=seed,
@@ -150,7 +153,7 @@ class _FaultDraw:
         self._rng = rng
         self._nodes = options.nodes
         # What is promised is promised for as many failing nodes as there are backups.
-        self._failing = rng.sample(range(options.nodes), options.stack.backups)
+        self._failing = rng.sample(range(options.nodes), options.protocol_options.backups)
         self._begin_us = begin_us
         self._end_us = end_us
 

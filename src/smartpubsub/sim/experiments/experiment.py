@@ -12,24 +12,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.messages import Message, wire_bytes
 from smartpubsub.kademlia.queries import Joined
-from smartpubsub.protocols import departure
-from smartpubsub.protocols.codecs import (
-    FLOODSUB,
-    Codec,
-    fastdelivery_codec,
-    kademlia_codec,
-    node_codec,
-    pulsarcast_codec,
-    rpc_codec,
-    scoutsubs_codec,
-)
-from smartpubsub.protocols.departure import Goodbye
+from smartpubsub.protocols.codecs import Codec, WireLimits, common_codecs
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.protocols.registry import spec_of
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.experiments.calls import call
+from smartpubsub.sim.experiments.preparation import prepared
 from smartpubsub.sim.experiments.running import (
     LINGER_US,
     PHASE_GAP_US,
@@ -42,7 +32,6 @@ from smartpubsub.sim.experiments.running import (
     check_size,
     make_core,
 )
-from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.journal import Split
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.crowd import Crowd, settled_tables
@@ -84,8 +73,10 @@ class Experiment:
     ) -> None:
         check_size(options, workload)
         self.options = options
-        self.stack = STACKS[options.protocol]
-        self.workload = self.stack.prepared(workload)
+        self.spec = spec_of(options.protocol)
+        self.workload = prepared(workload, self.spec)
+        codecs = [*common_codecs(options.kademlia), *self.spec.codecs(WireLimits())]
+        self._event_ids = {c.message: c.event_ids for c in codecs if c.event_ids is not None}
         self.trace = trace or Trace()
         self.observer = Observer(self.trace, self._region)
         self.journal = self.observer.journal
@@ -103,8 +94,8 @@ class Experiment:
         self.world = World(
             options.network,
             options.seed,
-            {Message: wire_bytes, Goodbye: departure.wire_bytes, **self.stack.sizes},
-            through=self._codecs() if options.is_encoded else {},
+            {codec.message: codec.wire_bytes or codec.size for codec in codecs},
+            through=_through(codecs) if options.is_encoded else {},
             trace=self.trace,
             on_deliver=self._on_deliver,
             on_receive=self._on_receive,
@@ -120,18 +111,6 @@ class Experiment:
 
     def _make_core(self, own: Contact, incarnation: int) -> NodeCore:
         return make_core(self.options, own, StandInSigning(own.peer), incarnation)
-
-    def _codecs(self) -> dict[type, Callable[[Any], Any]]:
-        """What writing and reading makes of messages."""
-        codecs = (
-            kademlia_codec(self.options.kademlia),
-            node_codec(),
-            scoutsubs_codec(),
-            fastdelivery_codec(),
-            pulsarcast_codec(),
-            rpc_codec(FLOODSUB),
-        )
-        return {codec.message: partial(_written_and_read, codec) for codec in codecs}
 
     def core(self, number: int) -> NodeCore:
         """A node's core."""
@@ -295,10 +274,10 @@ class Experiment:
 
     def _call(self, host: Host, action: Action, wanted_us: int | None = None) -> None:
         now = self.world.now
-        on_node = self.observer.topics.on_nodes(action) if self.stack.has_topics else action
+        on_node = self.observer.topics.on_nodes(action) if self.spec.has_only_topics else action
         if on_node is None:
             return  # Whoever should have made its topic was down.
-        asked, effects = call(self.core(host.number), on_node, host.clock(now))
+        asked, effects = call(self.core(host.number), self.spec, on_node, host.clock(now))
         if asked is not None:
             self.observer.called(now, host.number, asked, wanted_us)
             self.world.carry_out(host, effects)
@@ -311,8 +290,8 @@ class Experiment:
             self._crowd.joined[host.number] = None
 
     def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
-        copies = self.stack.copies.get(type(message))
-        if copies is not None and (ids := copies(message)):
+        event_ids = self._event_ids.get(type(message))
+        if event_ids is not None and (ids := event_ids(message)):
             sender = self.world.number_of(peer)
             self.observer.came(self.world.now, host.number, sender, ids)
 
@@ -322,6 +301,11 @@ class Experiment:
 
 def _traffic_of(host: Host) -> Traffic:
     return Traffic(host.sent_count, host.received_count, host.sent_bytes)
+
+
+def _through(codecs: Iterable[Codec]) -> dict[type, Callable[[Any], Any]]:
+    """What encoding and decoding makes of messages."""
+    return {codec.message: partial(_written_and_read, codec) for codec in codecs}
 
 
 def _written_and_read(codec: Codec, message: object) -> object:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import Bundle, PulledOwn
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
@@ -9,10 +13,18 @@ from smartpubsub.sim.experiments.experiment import Experiment
 
 
 def scoutsubs_of(experiment: Experiment, node: int) -> ScoutSubs:
-    """A node's ScoutSubs."""
-    pubsub = experiment.core(node).pubsub
-    assert isinstance(pubsub, ScoutSubs)
-    return pubsub
+    """The core of a node, whose protocol must have trees of attributes."""
+    if not experiment.spec.has_attribute_trees:
+        raise SmartPubSubError(
+            f"{experiment.spec.name} has no trees of attributes to look into; run"
+            f" {' or '.join(protocols_with_trees())}"
+        )
+    return cast(ScoutSubs, experiment.core(node).pubsub)
+
+
+def protocols_with_trees() -> list[str]:
+    """The protocols whose nodes can be looked into."""
+    return [spec.name for spec in PROTOCOLS.specs.values() if spec.has_attribute_trees]
 
 
 def all_scoutsubs(experiment: Experiment) -> list[ScoutSubs]:

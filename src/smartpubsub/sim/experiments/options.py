@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.registry import spec_of
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
 from smartpubsub.sim.experiments.pace import LARGE_NETWORK_NODES, pace_us
 from smartpubsub.sim.experiments.running import Progress, RunOptions
-from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS, StackOptions
 from smartpubsub.sim.experiments.topics import with_order
 from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.faults import Churn, Fault, Partition
@@ -120,14 +121,14 @@ class SimOptions:
             if getattr(self, name) is not None:
                 raise OptionsError(f"--{name} has no meaning beside --workload; leave one out")
 
-    def command(self, protocol: str, variant: str) -> str:
-        """What to type to run a protocol with these options.
+    def command(self, protocol: str, variant: str = "") -> str:
+        """What to type to run a protocol with these options, in its usual variant if none is named.
 
-        >>> SimOptions(nodes=9).command("floodsub", "redirect-reliable")
+        >>> SimOptions(nodes=9).command("floodsub")
         'smartpubsub sim run --protocol floodsub --nodes 9'
         """
         words = ["smartpubsub", "sim", "run", "--protocol", protocol]
-        if STACKS[protocol].has_variants and variant != VARIANTS[-1]:
+        if variant and variant != spec_of(protocol).variant(None):
             words += ["--variant", variant]
         for field in fields(self):
             value = getattr(self, field.name)
@@ -140,7 +141,7 @@ class SimOptions:
 
     def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
         """The workload; in a large network one that all of these protocols can keep up with."""
-        has_topics = any(STACKS[protocol].has_topics for protocol in protocols)
+        has_topics = any(spec_of(protocol).has_only_topics for protocol in protocols)
         if self.workload:
             workload = self._load_file(self.workload, peer_of)
             return with_order(workload) if self.ordered else workload
@@ -189,7 +190,9 @@ class SimOptions:
         """What a run of a protocol with the workload that was loaded is made of."""
         return RunOptions(
             protocol=protocol,
-            stack=StackOptions(variant=variant, backups=self.backups, regions=self.regions),
+            protocol_options=ProtocolOptions(
+                variant=spec_of(protocol).variant(variant or None), backups=self.backups
+            ),
             nodes=len(workload.names) if self.nodes is None else self.nodes,
             seed=self.seed,
             network=self.network,

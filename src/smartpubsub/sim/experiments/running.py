@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from smartpubsub.errors import SmartPubSubError
@@ -13,10 +13,12 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.protocols.registry import spec_of
+from smartpubsub.protocols.spec import ProtocolOptions, ProtocolSpec
 from smartpubsub.seam import Peer
-from smartpubsub.sim.experiments.stacks import STACKS, Stack, StackOptions
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.places import capacity_of, region_of
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.workloads.actions import Workload
 
@@ -37,7 +39,8 @@ class RunOptions:
     """What an experiment is made of, apart from its workload and its faults."""
 
     protocol: str = "floodsub"
-    stack: StackOptions = field(default_factory=StackOptions)
+    protocol_options: ProtocolOptions = field(default_factory=ProtocolOptions)
+    """Of all nodes; region and capacity are each node's own."""
     nodes: int = 60
     seed: int = 1
     network: NetworkOptions = field(default_factory=NetworkOptions)
@@ -67,7 +70,12 @@ def make_core(options: RunOptions, own: Contact, signing: Signing, start: int) -
     rng = stream(options.seed, "kademlia", peer, start)
     kademlia = Kademlia(own, options.kademlia, rng)
     rng = stream(options.seed, options.protocol, peer, start)
-    pubsub = STACKS[options.protocol].make(kademlia, signing, rng, options.stack)
+    chosen = replace(
+        options.protocol_options,
+        region=f"region-{1 + region_of(own.peer, options.network.regions)}",
+        capacity=capacity_of(own.peer),
+    )
+    pubsub = spec_of(options.protocol).core(chosen, kademlia, signing, rng)
     return NodeCore(kademlia, pubsub, signing)
 
 
@@ -139,6 +147,6 @@ class Run(Protocol):
         ...
 
 
-def stack_of(run: Run) -> Stack:
+def protocol_of(run: Run) -> ProtocolSpec:
     """The protocol of a run."""
-    return STACKS[run.options.protocol]
+    return spec_of(run.options.protocol)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.experiments.experiment import Experiment
-from smartpubsub.sim.experiments.running import Run, stack_of
+from smartpubsub.sim.experiments.running import Run, protocol_of
 from smartpubsub.sim.judging.checkers import check_all
 from smartpubsub.sim.judging.checkers.facts import Facts
 from smartpubsub.sim.judging.checkers.violation import Violation
@@ -48,7 +48,7 @@ class Result:
         taken = [event for event in journal.events.values() if event.refused is None]
         return {
             "protocol": options.protocol,
-            "variant": options.stack.variant if stack_of(self.experiment).has_variants else None,
+            "variant": protocol_of(self.experiment).variant_of(options.protocol_options),
             "scenario": self.scenario,
             "nodes": options.nodes,
             "seed": options.seed,
@@ -88,7 +88,7 @@ class Result:
         network, peers = self.experiment.options.network, self.experiment.peers
         if not network.regions:
             return spread([d.hops * network.latency_us / 1000 for d in deliveries], "mean")
-        if not stack_of(self.experiment).stays_in_region:
+        if not protocol_of(self.experiment).stays_in_region:
             return {"mean": None}  # Over which links an event came is not known.
         floors = []
         for delivery in deliveries:
@@ -139,18 +139,18 @@ def end_row(run: Run, scenario: str) -> Row:
     Whoever counts from it what the result says has to know more than what happened: when the
     workload began, how many nodes there were, and how long links are.
     """
-    options, stack = run.options, stack_of(run)
+    options, chosen = run.options, run.options.protocol_options
     about = {
         "protocol": options.protocol,
-        "variant": options.stack.variant if stack.has_variants else None,
+        "variant": protocol_of(run).variant_of(chosen),
         "scenario": scenario,
         "nodes": options.nodes,
         "seed": options.seed,
-        "backups": options.stack.backups,
+        "backups": chosen.backups,
         "began_us": run.began_us,
         # With regions links differ, and which ones an event took is not in the trace.
         "latency_us": None if options.network.regions else options.network.latency_us,
-        "refresh_us": options.stack.scout_settings.renew_us,
+        "refresh_us": chosen.renew_us,
         "promises_order": promises_order(run),
         "unordered": [str(p) for p, is_kept in run.observer.ordered.items() if not is_kept],
         "interrupted": run.was_interrupted,
@@ -167,24 +167,24 @@ def judged(run: Run, scenario: str) -> tuple[Verdict, list[Violation]]:
 
 def promises_order(run: Run) -> bool:
     """Whether some subscriptions at least get a publisher's events in its order."""
-    return stack_of(run).promises_order or any(run.observer.ordered.values())
+    return protocol_of(run).promises_order or any(run.observer.ordered.values())
 
 
 def facts_of(run: Run) -> Facts:
     """What the checkers have to know of a run."""
-    stack, options = stack_of(run), run.options.stack
+    spec, options = protocol_of(run), run.options.protocol_options
     ordered = run.observer.ordered
     return Facts(
         journal=run.observer.journal,
         oracle=run.observer.oracle,
         # What is missing when somebody did not want to wait for it is not lost.
-        is_reliable=stack.is_reliable(options) and not run.was_interrupted,
+        is_reliable=spec.is_reliable(options) and not run.was_interrupted,
         promises_order=promises_order(run),
-        chained=stack.has_topics,
+        chained=spec.has_only_topics,
         unordered=frozenset(p for p, is_ordered in ordered.items() if not is_ordered),
         has_faults=run.has_faults,
         failures_max=options.backups,
-        refresh_us=options.scout_settings.renew_us,
+        refresh_us=options.renew_us,
         inspections=run.inspections,
         nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
     )

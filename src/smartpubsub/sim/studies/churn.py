@@ -11,8 +11,9 @@ from functools import partial
 from random import Random
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.scoutsubs.spec import VARIANTS
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import Progress, RunOptions
-from smartpubsub.sim.experiments.stacks import VARIANTS, StackOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
@@ -86,8 +87,8 @@ def study(nodes: int, seed: int, cycles: int, watch: Watch = nobody) -> list[Sur
     replaced = cycles * max(1, round(REPLACED_SHARE * nodes))
     found = []
     for variant in VARIANTS:
-        stack = StackOptions(variant=variant, overrides={"renew_us": CYCLE_US})
-        options = RunOptions(protocol="scoutsubs", stack=stack, nodes=nodes, seed=seed)
+        chosen = ProtocolOptions(variant=variant, renew_us=CYCLE_US)
+        options = RunOptions(protocol="scoutsubs", protocol_options=chosen, nodes=nodes, seed=seed)
         with watch(f"{variant}, ") as progress:
             run = Replacing(options, workload, replaced, progress)
             found.append(_survived(run, cycles))
@@ -99,7 +100,7 @@ def _survived(run: Replacing, cycles: int) -> Survived:
     verdict, publishing = result.verdict, run.phases[1]
     latency = spread(run.latencies_ms(run.deliveries_in(publishing)), "mean", "p99")
     return Survived(
-        variant=run.options.stack.variant,
+        variant=run.options.protocol_options.variant,
         cycles=cycles,
         replaced=run.replaced,
         events=verdict.injected,

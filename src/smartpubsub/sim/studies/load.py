@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from smartpubsub.protocols.scoutsubs.branches import BRANCHES
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.inside import all_scoutsubs, filters_kept
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.sim.experiments.stacks import StackOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.studies.observed import Watch, completed, nobody
 from smartpubsub.workloads import ScenarioOptions, scenario
@@ -29,6 +29,11 @@ class Way(NamedTuple):
     """How many children a node takes in a tree; 0 for any number."""
     hot_copies_per_s: int
     """What makes an attribute be split over several keys; 0 for nothing."""
+
+    @property
+    def keys(self) -> int:
+        """Over how many keys a hot attribute is spread."""
+        return BRANCHES if self.hot_copies_per_s else 1
 
 
 WAYS = (
@@ -82,24 +87,26 @@ def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Load]:
     events = ScenarioOptions(events=EVENTS_PER_NODE * nodes)
     workload = scenario(SCENARIO, keys=range(nodes), seed=seed, options=events)
     found = []
-    for mapping, fan_out_max, hot in WAYS:
-        overrides = {"fan_out_max": fan_out_max, "hot_copies_per_s": hot}
-        stack = StackOptions(mapping=mapping, overrides=overrides)
-        options = RunOptions(protocol="scoutsubs", stack=stack, nodes=nodes, seed=seed)
-        keys = BRANCHES if hot else 1
-        with watch(f"{mapping.value}, fan-out {fan_out_max or 'any'}, keys {keys}, ") as progress:
+    for way in WAYS:
+        mapping, fan_out_max, hot = way
+        overrides = {"mapping": mapping, "fan_out_max": fan_out_max, "hot_copies_per_s": hot}
+        chosen = ProtocolOptions(overrides=overrides)
+        options = RunOptions(protocol="scoutsubs", protocol_options=chosen, nodes=nodes, seed=seed)
+        with watch(
+            f"{mapping.value}, fan-out {fan_out_max or 'any'}, keys {way.keys}, "
+        ) as progress:
             experiment = Experiment(options, workload, progress=progress)
-            found.append(_load(experiment, keys))
+            found.append(_load(experiment, way))
     return found
 
 
-def _load(experiment: Experiment, keys: int) -> Load:
+def _load(experiment: Experiment, way: Way) -> Load:
     result = completed(experiment, SCENARIO)
     traffic = experiment.traffic()
     return Load(
-        mapping=experiment.options.stack.mapping.value,
-        fan_out_max=experiment.options.stack.scout_settings.fan_out_max,
-        keys=keys,
+        mapping=way.mapping.value,
+        fan_out_max=way.fan_out_max,
+        keys=way.keys,
         messages=Skew.of([node.sent for node in traffic]),
         bytes=Skew.of([node.sent_bytes for node in traffic]),
         filters=Skew.of([filters_kept(node) for node in all_scoutsubs(experiment)]),

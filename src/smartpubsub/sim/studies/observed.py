@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs.spec import is_event_traffic, retransmission_count
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import Progress, RunOptions
 from smartpubsub.sim.judging import result as results
@@ -20,21 +20,6 @@ from smartpubsub.workloads.actions import Action, Workload
 PHASE_SETTLES_US = SECOND
 """How long a phase goes on after its last acknowledgement, so that its confirmations are its own.
 """
-
-EVENT_PARTS = frozenset(
-    {
-        parts.Raise,
-        parts.Admitted,
-        parts.Completed,
-        parts.Notify,
-        parts.Confirm,
-        parts.NoCopy,
-        parts.Record,
-        parts.Recorded,
-        parts.Done,
-    }
-)
-"""What nodes say about events, in contrast to filters, copies and each other's health."""
 
 Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
 """From the title of a run to somebody who watches it."""
@@ -90,12 +75,10 @@ class Observed(Experiment):
 
     def _on_receive(self, host: Host, peer: bytes, message: object) -> None:
         super()._on_receive(host, peer, message)
-        if isinstance(message, parts.Bundle) and self.phases:
+        if self.phases:
             noted = self.phases[-1]
-            noted.event_messages += any(type(part) in EVENT_PARTS for part in message.parts)
-            noted.resends += sum(
-                isinstance(part, parts.Notify) and part.is_resend for part in message.parts
-            )
+            noted.event_messages += is_event_traffic(message)
+            noted.resends += retransmission_count(message)
 
     def deliveries_in(self, phase: Phase) -> list[DeliveryRecord]:
         """The first deliveries of a phase's events, to those whose wish was in force by then."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from random import Random
 
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.sim.experiments.stacks import StackOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
@@ -45,7 +45,10 @@ def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Unpopular]:
     found = []
     for variant in VARIANTS:
         options = RunOptions(
-            protocol="scoutsubs", stack=StackOptions(variant=variant), nodes=nodes, seed=seed
+            protocol="scoutsubs",
+            protocol_options=ProtocolOptions(variant=variant),
+            nodes=nodes,
+            seed=seed,
         )
         with watch(f"{variant}, ") as progress:
             found.append(_unpopular(Observed(options, workload, progress=progress)))
@@ -75,7 +78,7 @@ def _unpopular(run: Observed) -> Unpopular:
     hops = spread([delivery.hops for delivery in deliveries], "mean", "max")
     latency = spread(run.latencies_ms(deliveries), "mean", "p99")
     return Unpopular(
-        variant=run.options.stack.variant,
+        variant=run.options.protocol_options.variant,
         events=result.verdict.injected,
         delivered=result.verdict.delivered,
         missing=result.verdict.missing,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.inside import all_scoutsubs, copies_kept, table_bytes
 from smartpubsub.sim.experiments.running import Progress, RunOptions
-from smartpubsub.sim.experiments.stacks import StackOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.studies.observed import Observed, Phase, Watch, completed, nobody
 from smartpubsub.workloads import scenario
@@ -76,7 +76,10 @@ def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Stage]:
     found: list[Stage] = []
     for backups in BACKUPS:
         options = RunOptions(
-            protocol="scoutsubs", stack=StackOptions(backups=backups), nodes=nodes, seed=seed
+            protocol="scoutsubs",
+            protocol_options=ProtocolOptions(backups=backups),
+            nodes=nodes,
+            seed=seed,
         )
         with watch(f"{backups} backups, ") as progress:
             found += _stages(_Staged(options, workload, progress=progress))
@@ -96,7 +99,7 @@ def _stage(run: _Staged, stage: int, *, missing: int, violations: int) -> Stage:
     tables = run.tables[2 * stage + 1]
     latency = spread(run.latencies_ms(run.deliveries_in(publishing)), "mean", "p99")
     return Stage(
-        backups=run.options.stack.backups,
+        backups=run.options.protocol_options.backups,
         stage=stage + 1,
         subscription_latency_ms=spread(run.subscription_latencies_ms(subscribing), "mean")["mean"],
         event_latency_ms_mean=latency["mean"],

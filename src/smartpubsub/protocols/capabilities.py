@@ -1,0 +1,41 @@
+"""What some protocols offer beyond publishing and subscribing.
+
+A protocol's spec says which of these its core offers, and hands out an object that has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.seam import Effect, Peer
+
+
+class HasGroups(Protocol):
+    """Owns groups: a publisher's own network of subscribers."""
+
+    def create_group(self, predicate: Predicate, now: int) -> list[Effect]:
+        """Own a group from now on; `GroupOpened` comes when its events can go out."""
+        ...
+
+
+class HasTopics(Protocol):
+    """Creates topics, which subscriptions and events then name by their content id."""
+
+    def create_topic(
+        self, name: str, now: int, *, ordered_by: Peer | None = None
+    ) -> tuple[Cid, list[Effect]]:
+        """Create a topic of this node; `TopicStored` comes when others can find it.
+
+        A peer that orders the topic alone publishes in it, what others ask it to publish too.
+        """
+        ...
+
+
+class HasReplay(Protocol):
+    """Delivers past events to a new subscription."""
+
+    def recall(self, number: int, past: Any, now: int) -> list[Effect]:
+        """Begin a subscription with past events; `CaughtUp` comes after them."""
+        ...

@@ -1,0 +1,104 @@
+"""What FastDelivery declares to whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.codecs import Codec, WireLimits
+from smartpubsub.protocols.fastdelivery import parts, wire
+from smartpubsub.protocols.fastdelivery.core import FastDelivery
+from smartpubsub.protocols.fastdelivery.parts import Answer, Packet, Question
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.shapes import shape_of
+from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
+from smartpubsub.protocols.fastdelivery.wire import PacketLimits
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
+
+FASTDELIVERY = "/smartpubsub/fastdelivery/1.0.0"
+
+
+def fast_settings(options: ProtocolOptions) -> FastSettings:
+    """The settings of a core."""
+    settings = FastSettings(
+        region=options.region,
+        capacity=options.capacity,
+        backups=options.backups,
+        renew_us=options.renew_us,
+        group_count_max=options.limits.get("group_count_max", FastSettings.group_count_max),
+    )
+    return replace(settings, **options.overrides)
+
+
+def fastdelivery_codec(limits: WireLimits | None = None) -> Codec:
+    """The codec of packets."""
+    limits = limits or WireLimits()
+    taken = PacketLimits(events=RpcLimits(attributes_max=limits.attribute_count_max))
+    return Codec(
+        message=Packet,
+        protocol=FASTDELIVERY,
+        encode=wire.encode,
+        decode=lambda data: wire.decode(data, taken),
+        message_bytes_max=taken.packet_bytes_max,
+        contacts=lambda packet: _contacts_in(packet.part),
+        kinds=lambda packet: {_kind(type(packet.part)): 1},
+        event_kinds=frozenset({_kind(parts.Notify), _kind(parts.Relay)}),
+        event_ids=_event_ids,
+        wire_bytes=wire_bytes,
+    )
+
+
+def _kind(part: type) -> str:
+    return f"fastdelivery/{part.__name__.lower()}"
+
+
+def _event_ids(packet: Packet) -> list[EventId]:
+    match packet.part:
+        case parts.Notify(event=event, is_resend=False) | parts.Relay(event=event, is_resend=False):
+            return [event.id]
+    return []
+
+
+def _contacts_in(part: Question | Answer) -> Iterator[Contact]:
+    match part:
+        case parts.Invite(notice) | parts.Advertise(notice=notice):
+            yield notice.contact
+        case parts.Listed(notices, _, closer):
+            yield from (notice.contact for notice in notices)
+            yield from closer
+        case parts.Join(request=request) | parts.Search(watch=parts.Request() as request):
+            yield request.contact
+        case parts.Watchers(watched, _, closer):
+            yield from (entry.request.contact for entry in watched)
+            yield from closer
+        case parts.CopyBoard(_, posted, watched):
+            yield from (entry.notice.contact for entry in posted)
+            yield from (entry.request.contact for entry in watched)
+        case parts.Delegate(charges=charges):
+            yield from (charge.contact for charge in charges)
+        case parts.Measure(landmarks):
+            yield from landmarks
+
+
+def _hottest_link_bytes(load: EventLoad) -> float:
+    """What a publisher sends that serves every node itself, and what it passes on as a helper."""
+    return (load.nodes / load.publishers + load.capacity_max) * load.event_bytes
+
+
+FASTDELIVERY_SPEC = ProtocolSpec(
+    name="fastdelivery",
+    settings=fast_settings,
+    make=FastDelivery,
+    codecs=lambda limits: [fastdelivery_codec(limits)],
+    is_reliable=lambda _: True,
+    promises_order=True,
+    stays_in_region=True,
+    groups=lambda core: core,
+    resident=FastDelivery,
+    # Every node that may want an event of a shape finds the group of that shape.
+    group_for=shape_of,
+    hottest_link_bytes=_hottest_link_bytes,
+)

@@ -1,0 +1,125 @@
+"""What Pulsarcast declares to whatever runs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.codecs import Codec, WireLimits
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast import wire
+from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.pulsarcast.events import read_event
+from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
+from smartpubsub.protocols.pulsarcast.refusals import RefusalError
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
+from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
+from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
+from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
+from smartpubsub.seam import Effect, Peer
+
+PULSARCAST = "/smartpubsub/pulsarcast/1.0.0"
+"""Not `/pulsarcast/1.0.0`, under which the first implementation speaks another language."""
+STORAGE_SHARE = 8
+"""Events of topics may take one part in so many of a node's storage."""
+LINKED_EVENT_BYTES = 600
+"""The length of an event that links to others, for estimates."""
+
+
+# --- settings ---
+
+
+def pulsar_settings(options: ProtocolOptions) -> PulsarSettings:
+    """The settings of a core; a topic has one keeper more than nodes may fail."""
+    settings = PulsarSettings(keepers=options.backups + 1, retention=_retention(options.limits))
+    if "stored_bytes_max" in options.limits:
+        share = options.limits["stored_bytes_max"] // STORAGE_SHARE
+        settings = replace(settings, stored_bytes_max=share)
+    return replace(settings, **options.overrides)
+
+
+def _retention(limits: Mapping[str, int]) -> Retention:
+    usual = Retention()
+    return Retention(
+        age_us_max=limits.get("topic_age_s_max", 0) * SECOND or None,
+        event_count_max=limits.get("topic_event_count_max", usual.event_count_max),
+        byte_count_max=limits.get("topic_bytes_max", usual.byte_count_max),
+    )
+
+
+# --- messages ---
+
+
+def pulsarcast_codec(_: WireLimits | None = None) -> Codec:
+    """The codec of parcels; their predicates are names of topics, which have no attributes."""
+    taken = ParcelLimits()
+    return Codec(
+        message=Parcel,
+        protocol=PULSARCAST,
+        encode=wire.encode,
+        decode=lambda data: wire.decode(data, taken),
+        message_bytes_max=taken.parcel_bytes_max,
+        contacts=wire.contacts_in,
+        kinds=lambda parcel: Counter([_kind(type(part)) for part in parcel.parts]),
+        event_kinds=frozenset({_kind(Spread)}),
+        event_ids=_event_ids,
+        wire_bytes=wire.wire_bytes,
+    )
+
+
+def _kind(part: type) -> str:
+    return f"pulsarcast/{part.__name__.lower()}"
+
+
+def _event_ids(parcel: Parcel) -> list[EventId]:
+    ids = []
+    for part in parcel.parts:
+        if type(part) is Spread:
+            try:
+                ids.append(read_event(part.block).id)
+            except RefusalError:
+                continue  # The block is no event.
+    return ids
+
+
+# --- topics ---
+
+
+class TopicCreation:
+    """Creates topics on one node."""
+
+    def __init__(self, core: Pulsarcast) -> None:
+        self._core = core
+
+    def create_topic(
+        self, name: str, now: int, *, ordered_by: Peer | None = None
+    ) -> tuple[Cid, list[Effect]]:
+        """Create a topic; a peer that orders it alone publishes in it, for all authors."""
+        rules = Rules() if ordered_by is None else rules_ordered_by(ordered_by)
+        topic, effects = self._core.create(name, now, rules=rules)
+        return topic.cid, effects
+
+
+# --- experiments ---
+
+
+def _hottest_link_bytes(load: EventLoad) -> float:
+    """What a node sends to its parent and to as many children as it accepts."""
+    settings = PulsarSettings()
+    return (1 + settings.fan_out_max + settings.keepers / load.publishers) * LINKED_EVENT_BYTES
+
+
+PULSARCAST_SPEC = ProtocolSpec(
+    name="pulsarcast",
+    settings=pulsar_settings,
+    make=Pulsarcast,
+    codecs=lambda limits: [pulsarcast_codec(limits)],
+    is_reliable=lambda _: True,
+    has_only_topics=True,
+    topics=TopicCreation,
+    resident=Pulsarcast,
+    hottest_link_bytes=_hottest_link_bytes,
+)

@@ -1,0 +1,163 @@
+"""What ScoutSubs declares to whatever runs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import log
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.codecs import Codec, WireLimits
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs import parts, wire
+from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
+from smartpubsub.protocols.scoutsubs.schema import PART_NAMES
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
+from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
+from smartpubsub.protocols.scoutsubs.wire import BundleLimits
+from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
+
+SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
+VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
+
+STORAGE_SHARE = 2
+"""Events and filters may take one part in so many of a node's storage."""
+HISTORY_SHARE = 8
+"""Events that are kept for later subscribers may take one part in so many of it."""
+
+_EVENT_PARTS = frozenset(
+    {
+        parts.Raise,
+        parts.Admitted,
+        parts.Completed,
+        parts.Notify,
+        parts.Confirm,
+        parts.NoCopy,
+        parts.Record,
+        parts.Recorded,
+        parts.Done,
+    }
+)
+
+
+# --- settings ---
+
+
+def scout_settings(options: ProtocolOptions) -> ScoutSettings:
+    """The settings of a core."""
+    settings = settings_for(options.variant or VARIANTS[-1], options.backups)
+    limited = {**_from_limits(options.limits), **options.overrides}
+    return replace(settings, **{"renew_us": options.renew_us, **limited})
+
+
+def _from_limits(limits: Mapping[str, int]) -> dict[str, int]:
+    same = ("filter_count_max", "attribute_count_per_peer_max")
+    found = {name: limits[name] for name in same if name in limits}
+    if "stored_bytes_max" in limits:
+        found["stored_bytes_max"] = limits["stored_bytes_max"] // STORAGE_SHARE
+    if "history_s_max" in limits:
+        found["history_us_max"] = limits["history_s_max"] * SECOND
+    if "history_event_count_max" in limits:
+        found["history_count_max"] = limits["history_event_count_max"]
+    if "history_bytes_max" in limits:
+        share = limits.get("stored_bytes_max", 1 << 62) // HISTORY_SHARE
+        found["history_bytes_max"] = min(limits["history_bytes_max"], share)
+    return found
+
+
+# --- messages ---
+
+
+def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
+    """The codec of bundles."""
+    limits = limits or WireLimits()
+    taken = BundleLimits(events=RpcLimits(attributes_max=limits.attribute_count_max))
+    return Codec(
+        message=Bundle,
+        protocol=SCOUTSUBS,
+        encode=wire.encode,
+        decode=lambda data: wire.decode(data, taken),
+        message_bytes_max=taken.bundle_bytes_max,
+        contacts=_contacts_in,
+        kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
+        event_kinds=frozenset({_PART_KINDS[parts.Notify]}),
+        event_ids=_event_ids,
+        wire_bytes=wire_bytes,
+    )
+
+
+_PART_KINDS = {getattr(parts, part): f"scoutsubs/{part.lower()}" for part in PART_NAMES}
+
+
+def _event_ids(bundle: Bundle) -> list[EventId]:
+    return [p.event.id for p in bundle.parts if type(p) is parts.Notify and not p.is_resend]
+
+
+def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
+    for entry in bundle.parts:
+        part = entry.part if isinstance(entry, parts.Piece) else entry
+        match part:
+            case parts.Announce(direct=direct, backups=backups):
+                yield from _those_known(direct, backups)
+            case parts.Announced(go_to=Contact() as elsewhere):
+                yield elsewhere
+            case parts.CopyTree(children=children) | parts.Pulled(children=children):
+                yield from _contacts_of(children)
+            case parts.PulledOwn(trees):
+                for _, children in trees:
+                    yield from _contacts_of(children)
+
+
+def _contacts_of(children: Iterable[ChildCopy]) -> Iterator[Contact]:
+    for child in children:
+        yield child.contact
+        yield from _those_known(child.direct, child.backups)
+
+
+def _those_known(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterator[Contact]:
+    if direct is not None:
+        yield direct
+    yield from backups
+
+
+def is_event_traffic(message: object) -> bool:
+    """Whether a message is about events, not only about filters, replicas and peers' health."""
+    return isinstance(message, Bundle) and any(type(p) in _EVENT_PARTS for p in message.parts)
+
+
+def retransmission_count(message: object) -> int:
+    """How many events a message sends to a child again."""
+    entries = message.parts if isinstance(message, Bundle) else ()
+    return sum(isinstance(part, parts.Notify) and part.is_resend for part in entries)
+
+
+# --- experiments ---
+
+
+def _hottest_link_bytes(load: EventLoad) -> float:
+    """What a rendezvous sends that has as many children as it accepts."""
+    settings = ScoutSettings()
+    # A node closer to the key than all children is accepted too, which gets rare.
+    children = (settings.fan_out_max or load.nodes) + log(load.nodes)
+    return (min(load.peer_count_max, children) + settings.backups) * load.event_bytes
+
+
+SCOUTSUBS_SPEC = ProtocolSpec(
+    name="scoutsubs",
+    settings=scout_settings,
+    make=ScoutSubs,
+    codecs=lambda limits: [scoutsubs_codec(limits)],
+    variants=VARIANTS,
+    is_reliable=lambda options: scout_settings(options).is_reliable,
+    promises_order=True,
+    replay=lambda core: core,
+    has_attribute_trees=True,
+    hottest_link_bytes=_hottest_link_bytes,
+    fuzzed_settings=frozenset(
+        {"fan_out_max", "piece_bytes_max", "history_us_max", "hot_copies_per_s"}
+    ),
+)

@@ -1,0 +1,132 @@
+"""What a protocol declares about itself to whatever runs it: a live node or the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.capabilities import HasGroups, HasReplay, HasTopics
+from smartpubsub.protocols.codecs import Codec, WireLimits
+from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.pubsub import PubSub, Resident
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolOptions:
+    """What a user chooses for the protocols of a node; each protocol uses what it knows."""
+
+    variant: str = ""
+    """One of the protocol's variants; empty for its usual one."""
+    backups: int = 2
+    """How many other nodes keep a copy of what this one keeps."""
+    region: str = ""
+    """Where the node is; empty if it does not say."""
+    capacity: int = 10
+    """How many other nodes it is ready to serve."""
+    renew_us: int = 15 * MINUTE
+    """How often a node renews what it has announced to others."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits of a node's configuration, by their names there; empty for the usual ones."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the protocol, by their names, that an experiment changes."""
+
+
+class EventLoad(NamedTuple):
+    """A network in which events are published, to estimate what one event costs."""
+
+    nodes: int
+    publishers: int
+    peer_count_max: float
+    """About how many peers the node has that has most."""
+    capacity_max: int
+    """How many others the most capable node is ready to serve."""
+    event_bytes: int
+    """The length of an event on the wire."""
+
+
+def _never(_: ProtocolOptions) -> bool:
+    return False
+
+
+def _to_all_peers(load: EventLoad) -> float:
+    return load.peer_count_max * load.event_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolSpec:
+    """A protocol: how its core is made, its messages, what it promises, and what it offers."""
+
+    name: str
+    """The name that users know it by."""
+    settings: Callable[[ProtocolOptions], Any]
+    """The settings of a core, from what the user chooses."""
+    make: Callable[[Any, Kademlia, Signing, Random], PubSub]
+    """Make a core from its settings, the overlay below it, its signing and its randomness."""
+    codecs: Callable[[WireLimits], Sequence[Codec]]
+    """The codecs of its messages, under a node's limits."""
+
+    # --- what users can choose ---
+
+    variants: tuple[str, ...] = ()
+    """The names of its variants; the last is the usual one."""
+
+    # --- what it promises ---
+
+    is_reliable: Callable[[ProtocolOptions], bool] = _never
+    """Whether it promises to lose no event."""
+    promises_order: bool = False
+    """Whether it delivers a publisher's events to a subscription in the publisher's order."""
+    has_only_topics: bool = False
+    """Whether subscriptions and events name a topic instead of stating a predicate."""
+    stays_in_region: bool = False
+    """Whether an event is in its subscriber's region after its first hop."""
+
+    # --- what it offers beyond publishing and subscribing ---
+
+    groups: Callable[[Any], HasGroups] | None = None
+    """From its core to what creates groups."""
+    topics: Callable[[Any], HasTopics] | None = None
+    """From its core to what creates topics."""
+    replay: Callable[[Any], HasReplay] | None = None
+    """From its core to what delivers past events."""
+    has_attribute_trees: bool = False
+    """Whether its nodes form a tree for each attribute, which `smartpubsub route` shows."""
+    resident: Callable[[Any, Kademlia, Signing, Random], Resident] | None = None
+    """Make a core that runs beside another protocol; live nodes always run it. None if not."""
+
+    # --- what experiments have to know ---
+
+    group_for: Callable[[Predicate], Predicate] | None = None
+    """The group that a publisher creates before it publishes an event; None if it needs none."""
+    hottest_link_bytes: Callable[[EventLoad], float] = _to_all_peers
+    """About how many bytes one event adds to the busiest link; it paces large networks."""
+    event_cost: float = 1.0
+    """About how much work an event is in the simulator, compared with ScoutSubs."""
+    fuzzed_settings: frozenset[str] = frozenset()
+    """Which of the settings that `sim fuzz` varies its core has."""
+
+    def core(
+        self, options: ProtocolOptions, kademlia: Kademlia, signing: Signing, rng: Random
+    ) -> PubSub:
+        """Make a core that carries a node's subscriptions."""
+        return self.make(self.settings(options), kademlia, signing, rng)
+
+    def variant_of(self, options: ProtocolOptions) -> str | None:
+        """The variant that options stand for; None if the protocol has no variants."""
+        return self.variant(options.variant or None) or None
+
+    def variant(self, wanted: str | None) -> str:
+        """The variant that is meant by a name, or by none; empty if there are no variants."""
+        if not self.variants:
+            return ""
+        if wanted is not None and wanted not in self.variants:
+            raise SmartPubSubError(
+                f"{self.name} has no variant {wanted}; it has {', '.join(self.variants)}"
+            )
+        return wanted or self.variants[-1]
