@@ -146,7 +146,7 @@ def test_a_private_group_stays_private(
         (["join", "pear", "--owner", "/ip4/127.0.0.1/tcp/1"], "neither a peer id"),
         (["join", "pear", "--owner", "/ip4/nowhere"], "neither a peer id"),
         (["leave", "pear", "--owner", "nobody"], "neither a peer id"),
-        (["join", "pear", "--invitation", "?"], "no invitation"),
+        (["join", "pear", "--invitation", "?"], "not an invitation"),
     ],
 )
 def test_what_names_nobody_is_a_mistake_in_use(

@@ -32,7 +32,7 @@ def test_the_text_tells_the_whole_way(capsys: Captured) -> None:
     assert lines[1].split()[:3] == ["surf", "key", "0199311728be..."]
     assert any("it is kept under surf" in line for line in lines)
     assert any(line.endswith(", the rendezvous") for line in lines)
-    assert any(line.startswith("    copies at ") for line in lines)
+    assert any(line.startswith("    replicas at ") for line in lines)
     assert lines[-1].strip() == "18 of the 18 nodes that want it would get it"
     assert captured.err == ""
 

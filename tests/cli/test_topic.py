@@ -205,7 +205,7 @@ def test_rules_and_versions_are_said_by_options(
         (["create", ""], 2, "1 to 256 characters"),
         (["create", "x", "--allow", "nobody-at-all"], 2, "neither a peer id"),
         (["create", "x", "--allow", "anyone", "--allow", "self"], 2, "give it alone"),
-        (["create", "x", "--ordered", "--request", "anyone"], 2, "--ordered says who publishes"),
+        (["create", "x", "--ordered", "--request", "anyone"], 2, "--ordered determines who may publish"),
         (["create", "x", "--sub-topic", "surf"], 2, "is not NAME=TOPIC"),
         (["create", "x", "--sub-topic", f"meta={TOPIC}"], 2, "every topic's own"),
         (["update", TOPIC], 2, "nothing to change"),
@@ -246,7 +246,7 @@ def test_what_is_missing_of_history_is_said(running: Commands, tmp_path: Path) -
     (missing,) = lines[0]["gaps"]["missing"]
     assert (code, [line.get("payload") for line in lines]) == (0, [None, "one", "three"])
     assert lines[2]["parents"] == [missing]
-    assert note.startswith(f"note: 1 event of the topic was not found: {missing}; ask again")
+    assert note.startswith(f"note: 1 event of the topic was not found: {missing}; try again")
     _, _, note = running.run("topic", "export", topic, str(again), "--data", other.folder)
     assert f"not found: {missing}" in note
     shown = json.loads(running.output("topic", "show", topic, "--data", other.folder, "--json"))

@@ -35,7 +35,7 @@ class Coverage(NamedTuple):
     published: float
     network_mib: float
     memory_gib: float
-    """Of a node, in the mean."""
+    """The mean of a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
