@@ -9,9 +9,9 @@ from smartpubsub.kademlia.messages import Message
 from smartpubsub.kademlia.messages import wire_bytes as kademlia_bytes
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may
-from smartpubsub.protocols.fastdelivery.members import Member, Place
 from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
@@ -139,13 +139,13 @@ class FastNodes:
     def group(self, text: str, owner: int = OWNER) -> Group:
         return self.fast(owner).office.owning.groups[Predicate.parse(text)]
 
-    def member(self, group: Group, number: int) -> Member:
+    def member(self, group: Group, number: int) -> GroupMember:
         return group.book.members[self.contacts[number].peer]
 
-    def at(self, group: Group, place: Place) -> list[int]:
+    def at(self, group: Group, place: MemberState) -> list[int]:
         peers = [contact.peer for contact in self.contacts]
         members = group.book.members.values()
-        return sorted(peers.index(m.peer) for m in members if m.place is place)
+        return sorted(peers.index(m.peer) for m in members if m.state is place)
 
     # --- what applications do ---
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.group import Group
-from smartpubsub.protocols.fastdelivery.members import Place
 from smartpubsub.protocols.fastdelivery.parts import Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
@@ -25,17 +25,17 @@ def crowd(count: int, settings: FastSettings = HERE) -> tuple[FastNodes, Group]:
 
 
 def assert_limits(nodes: FastNodes, group: Group) -> None:
-    assert len(nodes.at(group, Place.DIRECT)) <= HERE.direct_max
+    assert len(nodes.at(group, MemberState.DIRECT)) <= HERE.direct_max
     for host in nodes.world.hosts:
         if host.is_up:
             assert nodes.fast(host.number).office.helping.charge_count <= HERE.capacity
     for helper in group.book.helpers():
-        assert len(helper.charges) <= helper.granted <= HERE.capacity
+        assert len(helper.delegated) <= helper.granted <= HERE.capacity
 
 
 def test_half_of_the_helpers_crash_in_mid_event() -> None:
     nodes, group = crowd(50)
-    helpers = nodes.at(group, Place.HELPER)
+    helpers = nodes.at(group, MemberState.HELPER)
     assert len(helpers) >= 10
     event = nodes.publish("surf")
     nodes.run(0.012)  # The helpers have it, and those in their care have not.
@@ -55,7 +55,7 @@ def test_those_who_get_another_helper_get_what_they_missed_in_one_message() -> N
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, 30), "surf")
     nodes.run(2)
-    (helper,) = nodes.at(group, Place.HELPER)
+    (helper,) = nodes.at(group, MemberState.HELPER)
     id = nodes.publish("surf")
     nodes.crash(helper)
     relayed: list[Relay] = []
@@ -78,7 +78,7 @@ def test_limits_hold_while_helpers_fail_one_after_another() -> None:
     nodes, group = crowd(40)
     alive = dict.fromkeys(range(1, 40))
     for _ in range(6):
-        victim = nodes.at(group, Place.HELPER)[0]
+        victim = nodes.at(group, MemberState.HELPER)[0]
         event = nodes.publish("surf")
         nodes.crash(victim)
         del alive[victim]
@@ -93,7 +93,7 @@ def test_a_helper_that_starts_again_does_not_know_that_it_is_one_and_nobody_miss
     None
 ):
     nodes, group = crowd(20)
-    helper = nodes.at(group, Place.HELPER)[0]
+    helper = nodes.at(group, MemberState.HELPER)[0]
     nodes.crash(helper)
     nodes.world.restart(nodes.host(helper))
     event = nodes.publish("surf")
@@ -115,7 +115,7 @@ def test_an_owner_that_starts_again_has_its_groups_and_their_members() -> None:
 
 def test_who_was_cut_off_gets_what_it_missed_when_it_is_back() -> None:
     nodes, group = crowd(12)
-    missing = nodes.at(group, Place.DELEGATED)[0]
+    missing = nodes.at(group, MemberState.DELEGATED)[0]
     now = nodes.world.now
     Partition(group=(missing,), at_us=now, until_us=now + 60 * SECOND).plan(nodes.world)
     events = [nodes.publish("surf") for _ in range(3)]
@@ -131,7 +131,7 @@ def test_who_was_cut_off_gets_what_it_missed_when_it_is_back() -> None:
 
 def test_an_acknowledged_event_survives_its_owner_also_for_who_is_down() -> None:
     nodes, group = crowd(12)
-    down = nodes.at(group, Place.DIRECT)[0]
+    down = nodes.at(group, MemberState.DIRECT)[0]
     nodes.crash(down)
     event = nodes.publish("surf")
     nodes.run_until(lambda: nodes.items(Published, OWNER) == [Published(event)])
@@ -143,7 +143,7 @@ def test_an_acknowledged_event_survives_its_owner_also_for_who_is_down() -> None
 
 def test_without_backups_an_event_is_acknowledged_all_the_same() -> None:
     nodes, group = crowd(8, replace(HERE, backups=0))
-    nodes.crash(nodes.at(group, Place.DIRECT)[0])
+    nodes.crash(nodes.at(group, MemberState.DIRECT)[0])
     event = nodes.publish("surf")
     nodes.run(10)
     assert nodes.items(Published, OWNER) == [Published(event)]
@@ -151,7 +151,7 @@ def test_without_backups_an_event_is_acknowledged_all_the_same() -> None:
 
 def test_members_that_do_not_renew_lapse() -> None:
     nodes, group = crowd(8, replace(HERE, renew_us=30 * SECOND))
-    gone = nodes.at(group, Place.DIRECT)[0]
+    gone = nodes.at(group, MemberState.DIRECT)[0]
     nodes.crash(gone)
     nodes.run(100)
     assert len(group.book) == 6

@@ -8,9 +8,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.book import Book
-from smartpubsub.protocols.fastdelivery.members import Place
-from smartpubsub.protocols.fastdelivery.orders import AskToHelp
+from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, MemberState
 from smartpubsub.protocols.fastdelivery.parts import Relay, Request
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.told import JoinRefused, Overloaded
@@ -26,7 +24,7 @@ def test_a_few_members_are_served_directly_and_only_those_who_want_an_event() ->
     nodes.subscribe_all([1, 2], "surf")
     nodes.subscribe_all([3], "surf/price[0,10]")
     nodes.subscribe_all([4], "surf/price[11,20]")
-    assert nodes.at(group, Place.DIRECT) == [1, 2, 3, 4]
+    assert nodes.at(group, MemberState.DIRECT) == [1, 2, 3, 4]
     cheap = nodes.publish("surf/price=5")
     nodes.run(1)
     assert nodes.got(cheap) == [1, 2, 3]
@@ -39,9 +37,9 @@ def test_the_most_capable_helps_and_two_strong_ones_stay_with_the_publisher() ->
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, 12), "surf")
     nodes.run(1)
-    assert nodes.at(group, Place.HELPER) == [2]
-    assert nodes.at(group, Place.DIRECT) == [4, 6]
-    assert nodes.at(group, Place.DELEGATED) == [1, 3, 5, 7, 8, 9, 10, 11]
+    assert nodes.at(group, MemberState.HELPER) == [2]
+    assert nodes.at(group, MemberState.DIRECT) == [4, 6]
+    assert nodes.at(group, MemberState.DELEGATED) == [1, 3, 5, 7, 8, 9, 10, 11]
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == list(range(1, 12))
@@ -56,12 +54,12 @@ def test_a_helper_is_given_no_more_than_its_capacity_and_then_another_is_found()
     for number in range(1, 16):
         nodes.subscribe(number, "surf")
     nodes.run(1)
-    helpers = nodes.at(group, Place.HELPER)
+    helpers = nodes.at(group, MemberState.HELPER)
     assert {1, 2} <= set(helpers)
     for number in helpers:
         served = nodes.fast(number).office.helping.charge_count
         assert 1 <= served <= nodes.fast(number).office.settings.capacity
-    assert len(nodes.at(group, Place.DIRECT)) <= HERE.direct_max
+    assert len(nodes.at(group, MemberState.DIRECT)) <= HERE.direct_max
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == list(range(1, 16))
@@ -74,16 +72,16 @@ def test_a_candidate_that_serves_others_already_declines() -> None:
     for number in range(1, 11):
         nodes.subscribe(number, "kite")
     nodes.run(1)
-    assert nodes.at(first, Place.HELPER) == [1]
-    assert nodes.at(second, Place.HELPER) == []
-    assert len(nodes.at(second, Place.DIRECT)) == 10
+    assert nodes.at(first, MemberState.HELPER) == [1]
+    assert nodes.at(second, MemberState.HELPER) == []
+    assert len(nodes.at(second, MemberState.DIRECT)) == 10
     told = nodes.items(Overloaded, 13)
     assert [(told[0].region, told[0].served)] == [("here", 6)]
 
 
 def asked(book: Book) -> list[bytes]:
     """Whom a book wants to be asked for help now."""
-    return [order.peer for order in book.taken() if isinstance(order, AskToHelp)]
+    return [order.peer for order in book.take_orders() if isinstance(order, AskToHelp)]
 
 
 def test_nobody_waits_for_more_than_some_to_decline_and_the_others_are_asked_later() -> None:
@@ -93,7 +91,7 @@ def test_nobody_waits_for_more_than_some_to_decline_and_the_others_are_asked_lat
     declined = []
     while candidates := asked(book):
         declined += candidates
-        assert book.regions["here"].homeless
+        assert book.regions["here"].unserved
         book.agreed(candidates[0], len(declined), 0)
     assert len(declined) == 3
     assert book.fan_out == 12  # All are served all the same.
@@ -121,7 +119,7 @@ def test_a_region_without_anybody_capable_is_served_directly_and_the_publisher_i
     nodes = FastNodes(9, HERE, capacities=[0] * 9)
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, 9), "surf")
-    assert nodes.at(group, Place.DIRECT) == list(range(1, 9))
+    assert nodes.at(group, MemberState.DIRECT) == list(range(1, 9))
     assert [told.served for told in nodes.items(Overloaded, OWNER)] == [6]
     event = nodes.publish("surf")
     nodes.run(1)
@@ -135,8 +133,8 @@ def test_capacity_is_given_back_when_somebody_leaves() -> None:
     nodes.run(1)
     helping = nodes.fast(1).office.helping
     left = dict(numbers)
-    while nodes.at(group, Place.HELPER):
-        delegated = nodes.at(group, Place.DELEGATED)
+    while nodes.at(group, MemberState.HELPER):
+        delegated = nodes.at(group, MemberState.DELEGATED)
         assert helping.charge_count == len(delegated) > 0
         leaving = delegated[0]
         nodes.unsubscribe(leaving, left.pop(leaving))
@@ -187,7 +185,7 @@ def test_what_a_member_wants_can_change() -> None:
     group = nodes.create("surf/price[,]")
     for number in range(1, 10):
         nodes.subscribe(number, "surf/price[0,10]")
-    changing = nodes.at(group, Place.DELEGATED)[0]
+    changing = nodes.at(group, MemberState.DELEGATED)[0]
     second = nodes.subscribe(changing, "surf/price[20,30]")
     event = nodes.publish("surf/price=25")
     nodes.run(1)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.network import NetworkOptions
@@ -27,7 +27,7 @@ def test_an_event_crosses_once_for_each_helper_and_each_member_that_is_served_di
     crossing = Counter(
         NAMES[receiver] for sender, receiver, _ in noted if NAMES[sender] != NAMES[receiver]
     )
-    served = [*nodes.at(group, Place.HELPER), *nodes.at(group, Place.DIRECT)]
+    served = [*nodes.at(group, MemberState.HELPER), *nodes.at(group, MemberState.DIRECT)]
     needed = Counter(NAMES[number] for number in served if NAMES[number] != NAMES[OWNER])
     assert crossing == needed
     assert set(needed) == set(NAMES) - {NAMES[OWNER]}

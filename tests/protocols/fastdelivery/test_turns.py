@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.parts import Expect, Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId
@@ -27,9 +27,9 @@ def two_ways(settings: FastSettings = HERE) -> tuple[FastNodes, int]:
     by_helper, straight = nodes.create("surf"), nodes.create("kite")
     nodes.subscribe_all(range(1, 11), "surf")
     nodes.run(2)
-    member = nodes.at(by_helper, Place.DELEGATED)[0]
+    member = nodes.at(by_helper, MemberState.DELEGATED)[0]
     nodes.subscribe(member, "kite")
-    assert nodes.at(straight, Place.DIRECT) == [member]
+    assert nodes.at(straight, MemberState.DIRECT) == [member]
     return nodes, member
 
 

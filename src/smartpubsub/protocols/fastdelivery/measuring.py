@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.group import Group
-from smartpubsub.protocols.fastdelivery.members import Place
 from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.parts import Answer, Measure, Measured, Ping, Request
 from smartpubsub.seam import Peer
@@ -80,7 +80,7 @@ class Measuring:
         found = {}
         for name, region in group.book.regions.items():
             if name.startswith(MEASURED):
-                there = (m for m in region.members.values() if m.place is not Place.SILENT)
+                there = (m for m in region.members.values() if m.state is not MemberState.SILENT)
                 member = next(there, None)
                 if member is not None:
                     found[name] = member.contact

@@ -9,20 +9,20 @@ from itertools import groupby
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.book import Book
-from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may, nobody_may_yet
-from smartpubsub.protocols.fastdelivery.members import Place
-from smartpubsub.protocols.fastdelivery.office import Office
-from smartpubsub.protocols.fastdelivery.orders import (
+from smartpubsub.protocols.fastdelivery.book import (
     AskToHelp,
+    Book,
     Dismiss,
     HandOver,
+    MemberState,
     Order,
     Overload,
     Serve,
     TakeBack,
     TurnAway,
 )
+from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may, nobody_may_yet
+from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.parts import (
     Agreed,
     Answer,
@@ -227,9 +227,9 @@ class Owning:
         if not is_same:
             group.book.now = self._office.now
             group.book.put(contact, predicates, region, capacity)
-        elif member is not None and member.place is Place.SILENT:
+        elif member is not None and member.state is MemberState.SILENT:
             self._hear_in(group, contact.peer)
-        elif member is not None and member.place is not Place.WAITING:
+        elif member is not None and member.state is not MemberState.WAITING:
             self._answer(group, contact.peer, "")
         self.carry_out(group)
 
@@ -256,7 +256,7 @@ class Owning:
     def carry_out(self, group: Group) -> None:
         """Do what a group's book wants done."""
         group.book.now = self._office.now
-        while orders := group.book.taken():
+        while orders := group.book.take_orders():
             for is_serving, some in groupby(orders, lambda order: isinstance(order, Serve)):
                 if is_serving:
                     self._serve(group, [order.peer for order in some if isinstance(order, Serve)])
@@ -346,7 +346,7 @@ class Owning:
     def on_silence(self, group: Group, peer: Peer) -> None:
         """Somebody does not answer."""
         member = group.book.members.get(peer)
-        if member is None or member.place is Place.SILENT:
+        if member is None or member.state is MemberState.SILENT:
             return
         group.book.now = self._office.now
         group.book.silent(peer)

@@ -12,8 +12,8 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery import parts
+from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
 from smartpubsub.protocols.fastdelivery.group import Group, Record
-from smartpubsub.protocols.fastdelivery.members import Member, Place
 from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.parts import (
     Answer,
@@ -81,9 +81,9 @@ class Spreading:
         self._send(record, list(record.waiting), is_first=True)
         self._check(record)
 
-    def _line_up(self, id: EventId, peer: Peer, member: Member | None) -> int:
+    def _line_up(self, id: EventId, peer: Peer, member: GroupMember | None) -> int:
         """Which event a member is to get before another one; 0 if links see to that."""
-        if member is None or member.place is Place.SILENT:
+        if member is None or member.state is MemberState.SILENT:
             return 0  # It gets it when it is heard from, and nothing else waits for that.
         lane = self._lanes.setdefault(peer, _Lane())
         hop, prior = _hop_to(member), 0
@@ -115,7 +115,7 @@ class Spreading:
                 continue  # Who has no place now gets it when it has one.
             is_resend = peer in record.sent
             record.sent[peer] = hop
-            if member.place is Place.DIRECT:
+            if member.state is MemberState.DIRECT:
                 self._notify(record, peer, is_resend=is_resend)
             else:
                 relays.setdefault((hop, is_resend), []).append(peer)
@@ -134,7 +134,7 @@ class Spreading:
     def _relay(
         self,
         record: Record,
-        helper: Member,
+        helper: GroupMember,
         served: list[Peer],
         *,
         is_first: bool,
@@ -142,7 +142,7 @@ class Spreading:
     ) -> None:
         # A helper finds out itself who wants an event, unless it is to be sent to some only.
         known = dict.fromkeys(served)
-        wanting = (peer for peer in helper.charges if peer in record.waiting)
+        wanting = (peer for peer in helper.delegated if peer in record.waiting)
         is_for_all = is_first and all(peer in known for peer in wanting)
         priors = ((peer, self._prior(record, peer)) for peer in served)
         turns = tuple(Turn(peer, prior) for peer, prior in priors if prior)
@@ -245,7 +245,7 @@ class Spreading:
             silent = []
             for peer in record.waiting:
                 member = members.get(peer)
-                if member is None or member.place is not Place.SILENT:
+                if member is None or member.state is not MemberState.SILENT:
                     return
                 silent.append(peer)
             record.is_published = True
@@ -260,10 +260,10 @@ class Spreading:
         self._office.deliver(Published(record.event.id))
 
 
-def _hop_to(member: Member | None) -> Peer | None:
+def _hop_to(member: GroupMember | None) -> Peer | None:
     """Who is sent an event first that is for a member; None if it has no place now."""
     if member is None:
         return None
-    if member.place in (Place.DIRECT, Place.HELPER):
+    if member.state in (MemberState.DIRECT, MemberState.HELPER):
         return member.peer
-    return member.helper if member.place is Place.DELEGATED else None
+    return member.helper if member.state is MemberState.DELEGATED else None
