@@ -33,7 +33,7 @@ from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.host import Host, HostStoppedError
 from smartpubsub.node.transport.mdns import look_around
 from smartpubsub.protocols.codecs import codecs_of
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
+from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pubsub import Tally
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast

@@ -1,4 +1,4 @@
-"""Who serves whom keeps to all limits, whatever happens to members and whoever answers when."""
+"""The book keeps all limits, whatever happens to members and in which order peers answer."""
 
 from collections import deque
 
@@ -35,10 +35,10 @@ class Arrangement(RuleBasedStateMachine):
         super().__init__()
         self.book = Book(SETTINGS)
         self.open: deque[tuple[int, Order, dict[bytes, tuple[Predicate, ...]]]] = deque()
-        """With a version, and what those wanted whom it is about."""
+        """Pending orders: the version, the order, and its members' interest."""
         self.version = 0
         self.known: dict[tuple[bytes, int], dict[bytes, tuple[int, tuple[Predicate, ...]]]] = {}
-        """What helpers have been told, under each term, and in which version."""
+        """By helper and term: the version and interest of each member it was told of."""
         self.told: dict[bytes, bool] = {}
         """Whether each member has been told that it is served."""
         self.overloads: set[str] = set()
@@ -135,7 +135,7 @@ class Arrangement(RuleBasedStateMachine):
                 assert region.name in self.overloads
 
     @invariant()
-    def nobody_waits_for_nothing(self) -> None:
+    def waiting_members_wait_for_an_answer_or_a_place(self) -> None:
         for region in self.book.regions.values():
             for member in region.unserved:
                 is_full = self.book.fan_out == SETTINGS.fan_out_max
@@ -145,14 +145,14 @@ class Arrangement(RuleBasedStateMachine):
                 assert region.asked is not None or leaving or (is_full and member.was_served)
 
     @invariant()
-    def whoever_waits_for_a_helper_is_known_to_it_or_will_be(self) -> None:
+    def offered_members_are_in_an_order_to_their_helper(self) -> None:
         for member in self.book.members.values():
             if member.delegation is Delegation.OFFERED:
                 told = [order for _, order, wanted in self.open if member.peer in wanted]
                 assert any(getattr(o, "helper", None) == member.helper for o in told)
 
     @invariant()
-    def helpers_know_what_those_in_their_care_want_or_are_being_told(self) -> None:
+    def helpers_know_the_interest_of_delegated_members_or_are_being_told(self) -> None:
         for member in self.book.members.values():
             if member.delegation is not Delegation.ACCEPTED:
                 continue
@@ -163,7 +163,7 @@ class Arrangement(RuleBasedStateMachine):
             assert known == member.predicates or is_being_told
 
     @invariant()
-    def who_was_given_back_is_told_to_its_helper(self) -> None:
+    def members_that_were_taken_back_are_not_delegated(self) -> None:
         for _, order, _ in self.open:
             if isinstance(order, TakeBack) and order.helper in self.book.members:
                 member = self.book.members.get(order.peer)

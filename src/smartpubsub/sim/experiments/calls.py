@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import cid_text
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
+from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast

@@ -13,7 +13,7 @@ from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.gossipsub import GossipSub
 from smartpubsub.protocols.fastdelivery import parts as fast
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
+from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.fastdelivery.sizes import wire_bytes as fastdelivery_bytes
