@@ -126,8 +126,8 @@ def test_a_private_group_stays_private(
     a, b = two
     running.output("group", "create", "secret", "--private", "--data", a.folder)
     for arguments, problem in (
-        (("create", "secret"), "it is there already and private"),
-        (("create", "secret", "--unadvertised"), "it is there already and private"),
+        (("create", "secret"), "it exists already and is private"),
+        (("create", "secret", "--unadvertised"), "it exists already and is private"),
         (("advertise", "secret"), "is private"),
     ):
         code, _, said = running.run("group", *arguments, "--data", a.folder)

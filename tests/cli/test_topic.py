@@ -205,7 +205,11 @@ def test_rules_and_versions_are_said_by_options(
         (["create", ""], 2, "1 to 256 characters"),
         (["create", "x", "--allow", "nobody-at-all"], 2, "neither a peer id"),
         (["create", "x", "--allow", "anyone", "--allow", "self"], 2, "give it alone"),
-        (["create", "x", "--ordered", "--request", "anyone"], 2, "--ordered determines who may publish"),
+        (
+            ["create", "x", "--ordered", "--request", "anyone"],
+            2,
+            "--ordered determines who may publish",
+        ),
         (["create", "x", "--sub-topic", "surf"], 2, "is not NAME=TOPIC"),
         (["create", "x", "--sub-topic", f"meta={TOPIC}"], 2, "every topic's own"),
         (["update", TOPIC], 2, "nothing to change"),

@@ -41,7 +41,7 @@ from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import Effect
 
 if TYPE_CHECKING:
-    from smartpubsub.protocols.fastdelivery.core import FastDelivery
+    from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
     from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 
 _log = logging.getLogger(__name__)

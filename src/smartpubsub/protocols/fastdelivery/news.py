@@ -1,4 +1,4 @@
-"""What FastDelivery tells an application, beside what every protocol tells it."""
+"""What FastDelivery delivers to the application, besides what every protocol delivers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from smartpubsub.protocols.pubsub import Subscription
 
 
 class GroupOpened(NamedTuple):
-    """A group is known wherever it is searched for, and its events go out from now on."""
+    """A group is in its directories, and its events go out from now on."""
 
     group: GroupId
 
 
 class GroupRefused(NamedTuple):
-    """A group cannot be had as it was asked for, and why."""
+    """A group cannot be created as requested."""
 
     group: GroupId
     reason: str
 
 
 class Overloaded(NamedTuple):
-    """A region of a group has nobody who can help, so the owner serves so many itself."""
+    """No member of a region can help, so the owner serves `served` members itself."""
 
     group: GroupId
     region: str
@@ -30,7 +30,7 @@ class Overloaded(NamedTuple):
 
 
 class JoinRefused(NamedTuple):
-    """The owner of a group does not want a subscription in it, and why."""
+    """The owner of a group refuses a subscription."""
 
     subscription: Subscription
     group: GroupId
@@ -38,17 +38,18 @@ class JoinRefused(NamedTuple):
 
 
 class NotInForce(NamedTuple):
-    """A limit keeps a subscription from being in force: which, and what can be done.
+    """A limit keeps a subscription from being in force.
 
-    It is tried again; `Subscribed` comes when there was room.
+    The node tries again, and delivers `Subscribed` when it succeeds.
     """
 
     subscription: Subscription
     reason: str
+    """The limit, and the remedy."""
 
 
 class NotAdvertised(NamedTuple):
-    """A group is there, but searches do not find it, and why."""
+    """A group exists, but searches do not find it."""
 
     group: GroupId
     reason: str
@@ -60,4 +61,4 @@ class SearchResult(NamedTuple):
     number: int
     notices: tuple[Notice, ...]
     problem: str
-    """Why nobody could say, if nobody could."""
+    """Why no keeper of the directory could answer; "" if one could."""

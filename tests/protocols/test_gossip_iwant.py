@@ -1,4 +1,4 @@
-"""What others have is offered, asked for, and asked for again, but not for ever."""
+"""Events are offered, requested, and requested from other peers, within limits."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def offer(alone: Alone, number: int, *events: int) -> None:
     alone.hear(number, control=Control(ihave=ids(*events)))
 
 
-def wishes(alone: Alone) -> dict[Peer, tuple[EventId, ...]]:
+def requests(alone: Alone) -> dict[Peer, tuple[EventId, ...]]:
     return {peer: control.iwant for peer, control in alone.controls().items() if control.iwant}
 
 
@@ -37,7 +37,7 @@ def alone() -> Alone:
 # --- offering ---
 
 
-def test_some_outside_the_mesh_are_told_in_three_heartbeats_what_there_is(alone: Alone) -> None:
+def test_some_peers_outside_the_mesh_get_gossip_for_three_heartbeats(alone: Alone) -> None:
     alone.hear(alone.mesh[0], event(1))
     alone.take()
 
@@ -52,7 +52,7 @@ def test_some_outside_the_mesh_are_told_in_three_heartbeats_what_there_is(alone:
     assert told(alone) == {}
 
 
-def test_of_many_peers_a_quarter_is_told() -> None:
+def test_a_quarter_of_many_peers_gets_gossip() -> None:
     alone = Alone(90)
     alone.heartbeats()
     alone.hear(alone.mesh[0], event(1))
@@ -62,7 +62,7 @@ def test_of_many_peers_a_quarter_is_told() -> None:
     assert len(told(alone)) == (90 - 6) // 4
 
 
-def test_of_too_many_events_some_are_told() -> None:
+def test_the_number_of_gossiped_ids_is_limited() -> None:
     alone = Alone(10, GossipSettings(ihave_length_max=4))
     alone.heartbeats()
     alone.hear(alone.mesh[0], *map(event, range(9)))
@@ -75,7 +75,9 @@ def test_of_too_many_events_some_are_told() -> None:
 # --- being asked ---
 
 
-def test_whoever_asks_gets_the_event_for_five_heartbeats_and_not_too_often(alone: Alone) -> None:
+def test_requested_events_are_sent_for_five_heartbeats_and_a_limited_number_of_times(
+    alone: Alone,
+) -> None:
     alone.hear(alone.mesh[0], event(1))
     alone.take()
     want = Control(iwant=ids(1, 2))
@@ -98,46 +100,46 @@ def test_whoever_asks_gets_the_event_for_five_heartbeats_and_not_too_often(alone
 # --- asking ---
 
 
-def test_only_what_was_not_seen_is_asked_for(alone: Alone) -> None:
+def test_only_unseen_events_are_requested(alone: Alone) -> None:
     alone.hear(alone.mesh[0], event(1))
     alone.take()
 
     offer(alone, 20, 1, 2)
-    assert wishes(alone) == {peer(20): ids(2)}
+    assert requests(alone) == {peer(20): ids(2)}
     offer(alone, 20, 1)
-    assert wishes(alone) == {}
+    assert requests(alone) == {}
 
 
-def test_another_is_asked_if_the_first_does_not_answer(alone: Alone) -> None:
+def test_another_peer_is_asked_if_the_first_does_not_answer(alone: Alone) -> None:
     offer(alone, 20, 1)
     offer(alone, 21, 1)
-    assert wishes(alone) == {peer(20): ids(1)}
+    assert requests(alone) == {peer(20): ids(1)}
 
     alone.heartbeats()
-    assert wishes(alone) == {peer(21): ids(1)}
+    assert requests(alone) == {peer(21): ids(1)}
 
     alone.hear(21, event(1))
     alone.heartbeats(3)
-    assert wishes(alone) == {}
+    assert requests(alone) == {}
 
 
-def test_whoever_offers_an_event_again_is_asked_again(alone: Alone) -> None:
+def test_a_peer_that_offers_an_event_again_is_asked_again(alone: Alone) -> None:
     offer(alone, 20, 1)
     alone.heartbeats()
     alone.take()
 
     offer(alone, 20, 1)
-    assert wishes(alone) == {peer(20): ids(1)}
+    assert requests(alone) == {peer(20): ids(1)}
 
 
-def test_an_answer_that_is_forged_does_not_end_the_search(alone: Alone) -> None:
+def test_a_forged_answer_does_not_end_a_request(alone: Alone) -> None:
     offer(alone, 20, 1)
     offer(alone, 21, 1)
     alone.take()
     alone.hear(20, forged(1))
     alone.heartbeats()
 
-    assert wishes(alone) == {peer(21): ids(1)}
+    assert requests(alone) == {peer(21): ids(1)}
 
 
 # --- promises ---
@@ -149,7 +151,7 @@ def break_promises(alone: Alone, number: int, count: int) -> None:
         alone.heartbeats()
 
 
-def test_whoever_offers_and_never_sends_loses_points(alone: Alone) -> None:
+def test_a_peer_that_offers_and_never_sends_loses_points(alone: Alone) -> None:
     break_promises(alone, 20, 6)
     alone.heartbeats(5)
     assert alone.score(20) == 0  # Messages get lost, so a few are forgiven.
@@ -159,10 +161,10 @@ def test_whoever_offers_and_never_sends_loses_points(alone: Alone) -> None:
     assert alone.score(20) < alone.settings.scores.gossip_threshold
     alone.take()
     offer(alone, 20, 1)
-    assert wishes(alone) == {}
+    assert requests(alone) == {}
 
 
-def test_a_promise_is_kept_if_the_event_comes_from_anybody(alone: Alone) -> None:
+def test_a_promise_is_kept_if_the_event_comes_from_another_peer(alone: Alone) -> None:
     for number in range(20):
         offer(alone, 20, number)
         alone.heartbeats(2)
@@ -175,7 +177,7 @@ def test_a_promise_is_kept_if_the_event_comes_from_anybody(alone: Alone) -> None
 # --- limits ---
 
 
-def test_of_a_flood_of_offers_so_many_are_looked_at_in_a_heartbeat(alone: Alone) -> None:
+def test_the_number_of_offers_of_a_peer_in_a_heartbeat_is_limited(alone: Alone) -> None:
     for number in range(15):
         offer(alone, 20, number)
     asked = [send for send in alone.take() if send.peer == peer(20)]
@@ -184,27 +186,27 @@ def test_of_a_flood_of_offers_so_many_are_looked_at_in_a_heartbeat(alone: Alone)
     alone.heartbeats()
     alone.take()
     offer(alone, 20, 100)
-    assert wishes(alone) == {peer(20): ids(100)}
+    assert requests(alone) == {peer(20): ids(100)}
 
 
-def test_a_peer_is_asked_for_so_many_events_in_a_heartbeat() -> None:
+def test_the_number_of_requests_to_a_peer_in_a_heartbeat_is_limited() -> None:
     alone = Alone(30, GossipSettings(ihave_length_max=10))
     offer(alone, 20, *range(50))
-    assert wishes(alone) == {peer(20): ids(*range(10))}
+    assert requests(alone) == {peer(20): ids(*range(10))}
     offer(alone, 20, *range(50, 60))
-    assert wishes(alone) == {}
+    assert requests(alone) == {}
     offer(alone, 21, *range(50, 60))
-    assert wishes(alone) == {peer(21): ids(*range(50, 60))}
+    assert requests(alone) == {peer(21): ids(*range(50, 60))}
 
 
-def test_a_node_waits_for_so_many_events_and_not_for_ever() -> None:
-    alone = Alone(30, GossipSettings(wish_count_max=15))
+def test_pending_requests_are_limited_and_expire() -> None:
+    alone = Alone(30, GossipSettings(iwant_count_max=15))
     for number in (20, 21, 22):
         offer(alone, number, *range(10 * number, 10 * number + 10))
     held = {bound.what: bound.held for bound in alone.core.inspect().bounds}
-    assert held["wished events"] == 15
+    assert held["requested events"] == 15
 
     alone.now += SECOND
     alone.heartbeats(4)
     held = {bound.what: bound.held for bound in alone.core.inspect().bounds}
-    assert held["wished events"] == 0
+    assert held["requested events"] == 0

@@ -1,4 +1,4 @@
-"""Who wants what: the predicates of several members in one index."""
+"""The predicates of several members in one index."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.seam import Peer
 
 
-class Wants:
-    """What members of a group want."""
+class MemberInterest:
+    """Which members want which events."""
 
     def __init__(self) -> None:
         self._index = Index()
@@ -19,7 +19,7 @@ class Wants:
         self._last_key = 0
 
     def put(self, peer: Peer, predicates: Iterable[Predicate]) -> None:
-        """Take note of all that a member wants, which is nothing if it has left."""
+        """Replace a member's predicates; none removes the member."""
         for key in self._keys.pop(peer, ()):
             self._index.remove(key)
             del self._peers[key]
@@ -33,5 +33,9 @@ class Wants:
             self._keys[peer] = tuple(keys)
 
     def of(self, event: Predicate) -> dict[Peer, None]:
-        """The members that want an event."""
+        """Return the members that want an event."""
         return dict.fromkeys([self._peers[key] for key in sorted(self._index.match(event))])
+
+    def peers(self) -> set[Peer]:
+        """Return the members that want anything."""
+        return set(self._keys)

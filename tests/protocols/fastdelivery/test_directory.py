@@ -1,4 +1,4 @@
-"""Boards: what a search finds, who keeps them, and for how long."""
+"""The directory: what a search finds, which nodes keep it, and for how long."""
 
 from dataclasses import replace
 
@@ -19,11 +19,11 @@ HERE = FastSettings(region="here", capacity=10)
 
 
 def keepers(nodes: FastNodes, attribute: str) -> list[int]:
-    """Who keeps a board on which there is something."""
+    """The nodes that keep the directory of an attribute."""
     return [
         host.number
         for host in nodes.world.hosts
-        if host.is_up and attribute in nodes.fast(host.number).office.boards.boards
+        if host.is_up and attribute in nodes.fast(host.number).directory.directories
     ]
 
 
@@ -64,7 +64,7 @@ def test_a_search_finds_groups_of_all_owners_under_any_attribute() -> None:
     assert nodes.search(8, "price[3,14]") == []
 
 
-def test_whoever_could_want_an_event_finds_the_group_of_its_shape() -> None:
+def test_every_search_that_matches_an_event_finds_the_group_of_its_shape() -> None:
     event = Predicate.parse("surf/bali/price=1200/wind[2,3]")
     group = shape_of(event)
     assert group.matches(event)
@@ -73,7 +73,7 @@ def test_whoever_could_want_an_event_finds_the_group_of_its_shape() -> None:
         assert finds(Predicate.parse(wanted), group)
 
 
-def test_f_and_one_more_keep_a_board_and_the_failure_of_f_is_not_felt() -> None:
+def test_f_and_one_more_keep_a_directory_and_it_survives_the_failure_of_f() -> None:
     nodes = FastNodes(20, HERE)
     near = closest(nodes, "surf")
     owner = near[-1]
@@ -87,7 +87,7 @@ def test_f_and_one_more_keep_a_board_and_the_failure_of_f_is_not_felt() -> None:
 
 
 def watch_parts(nodes: FastNodes) -> list[tuple[int, object]]:
-    """Have it noted who says what."""
+    """Record which node sends which message."""
     noted: list[tuple[int, object]] = []
     transmit = nodes.world._transmit
 
@@ -101,7 +101,7 @@ def watch_parts(nodes: FastNodes) -> list[tuple[int, object]]:
 
 
 def lists(said: list[tuple[int, object]]) -> list[tuple[int, list[str]]]:
-    """Who has listed which groups."""
+    """Which node has listed which groups."""
     listed = [(number, part) for number, part in said if isinstance(part, Listed)]
     return [(number, sorted(str(n.predicate) for n in part.notices)) for number, part in listed]
 
@@ -125,7 +125,7 @@ def test_a_list_that_is_under_way_is_not_sent_again_for_a_while() -> None:
     assert answers_to(7, 7, 8) == [Listed, Working, Listed]
 
 
-def test_one_keeper_lists_the_groups_and_the_others_nothing_that_is_the_same() -> None:
+def test_one_keeper_lists_the_groups_and_the_others_confirm_the_digest() -> None:
     nodes = FastNodes(20, HERE)
     near = closest(nodes, "surf")
     for number in (1, 2):
@@ -137,13 +137,15 @@ def test_one_keeper_lists_the_groups_and_the_others_nothing_that_is_the_same() -
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_what_one_keeper_has_missed_the_others_list(place: int) -> None:
+def test_groups_that_one_keeper_has_missed_are_listed_by_the_others(place: int) -> None:
     nodes = FastNodes(20, HERE)
     near = closest(nodes, "surf")
     nodes.create("surf/bali", owner=near[-1])
     nodes.create("surf/peru", owner=near[-2])
-    board = nodes.fast(near[place]).office.boards.boards["surf"]
-    board.notices = {id: n for id, n in board.notices.items() if "peru" not in str(id.predicate)}
+    directory = nodes.fast(near[place]).directory.directories["surf"]
+    directory.notices = {
+        id: n for id, n in directory.notices.items() if "peru" not in str(id.predicate)
+    }
     said = watch_parts(nodes)
     assert nodes.search(near[-3], "surf") == ["surf/bali", "surf/peru"]
     assert (near[place], ["surf/bali"]) in lists(said)
@@ -151,24 +153,26 @@ def test_what_one_keeper_has_missed_the_others_list(place: int) -> None:
 
 
 @pytest.mark.parametrize("missed", ["nothing", "watch", "group and watch"])
-def test_a_copy_introduces_only_those_whom_nobody_has_introduced(missed: str) -> None:
+def test_a_copy_introduces_only_groups_and_searches_that_no_keeper_has_introduced(
+    missed: str,
+) -> None:
     nodes = FastNodes(20, HERE)
     near = closest(nodes, "surf")
     nodes.create("surf", owner=near[-1])
     nodes.subscribe_all([near[-2]], "surf")
-    first, second = (nodes.fast(number).office.boards.boards["surf"] for number in near[:2])
+    first, second = (nodes.fast(number).directory.directories["surf"] for number in near[:2])
     if missed != "nothing":
         second.watches = {}
-    if missed == "group and watch":  # One has the group and the others have who waits for it.
+    if missed == "group and watch":  # One keeper has the group and the others have the search.
         first.notices = {}
-        nodes.fast(near[2]).office.boards.boards["surf"].notices = {}
+        nodes.fast(near[2]).directory.directories["surf"].notices = {}
     said = watch_parts(nodes)
     nodes.run(60)
     assert len(second.watches) == 1
     assert any(isinstance(part, Invite) for _, part in said) == (missed == "group and watch")
 
 
-def test_a_notice_is_renewed_while_its_owner_lives_and_then_lapses() -> None:
+def test_an_advertisement_is_renewed_while_its_owner_lives_and_then_expires() -> None:
     nodes = FastNodes(8, replace(HERE, renew_us=MINUTE))
     near = closest(nodes, "surf")
     owner, searcher = near[-1], near[-2]
@@ -182,7 +186,7 @@ def test_a_notice_is_renewed_while_its_owner_lives_and_then_lapses() -> None:
     assert nodes.search(searcher, "surf") == []
 
 
-def test_a_group_that_comes_later_has_those_who_waited_for_it_from_the_first_event_on() -> None:
+def test_a_later_group_admits_waiting_subscribers_before_its_first_event() -> None:
     nodes = FastNodes(12, HERE)
     nodes.subscribe_all([1, 2, 3], "surf")
     nodes.subscribe_all([4], "surf/price[10,20]")
@@ -194,7 +198,7 @@ def test_a_group_that_comes_later_has_those_who_waited_for_it_from_the_first_eve
     assert len(nodes.group("surf/price[,]").book) == 5
 
 
-def test_who_searched_no_more_does_not_get_into_later_groups() -> None:
+def test_a_search_that_has_ended_does_not_join_later_groups() -> None:
     nodes = FastNodes(6, HERE)
     subscription = nodes.subscribe(1, "surf")
     nodes.unsubscribe(1, subscription)
@@ -204,7 +208,7 @@ def test_who_searched_no_more_does_not_get_into_later_groups() -> None:
     assert len(nodes.group("surf").book) == 0
 
 
-def test_a_board_with_more_than_fits_into_a_message_is_read_page_by_page() -> None:
+def test_a_directory_that_exceeds_a_message_is_read_page_by_page() -> None:
     nodes = FastNodes(12, replace(HERE, page_count=2))
     nodes.subscribe_all(range(5, 12), "surf")
     for number in range(1, 5):
@@ -215,7 +219,7 @@ def test_a_board_with_more_than_fits_into_a_message_is_read_page_by_page() -> No
     assert len(nodes.search(11, "surf")) == 7
 
 
-def test_what_a_node_publishes_itself_it_gets_without_any_hop() -> None:
+def test_a_node_delivers_its_own_events_without_a_hop() -> None:
     nodes = FastNodes(4, HERE)
     nodes.subscribe(OWNER, "surf")
     event = nodes.publish("surf/price=3")

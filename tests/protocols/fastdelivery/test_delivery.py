@@ -1,4 +1,4 @@
-"""A publisher's events come in its order, by however many ways, and none waits for long."""
+"""Events of a publisher are delivered in order on any number of paths, without long waits."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.parts import Expect, Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId
@@ -21,15 +21,15 @@ CAPACITIES = [0, 20, *[0] * 9]
 HELPER = 1
 
 
-def two_ways(settings: FastSettings = HERE) -> tuple[FastNodes, int]:
-    """Nodes, and one that is served by a helper in one group and by the owner in the other."""
+def two_paths(settings: FastSettings = HERE) -> tuple[FastNodes, int]:
+    """Nodes, and a member that a helper serves in one group and the owner in the other."""
     nodes = FastNodes(11, settings, capacities=CAPACITIES)
     by_helper, straight = nodes.create("surf"), nodes.create("kite")
     nodes.subscribe_all(range(1, 11), "surf")
     nodes.run(2)
-    member = nodes.at(by_helper, Place.DELEGATED)[0]
+    member = nodes.at(by_helper, MemberState.DELEGATED)[0]
     nodes.subscribe(member, "kite")
-    assert nodes.at(straight, Place.DIRECT) == [member]
+    assert nodes.at(straight, MemberState.DIRECT) == [member]
     return nodes, member
 
 
@@ -38,7 +38,7 @@ def got_by(nodes: FastNodes, number: int) -> list[EventId]:
 
 
 def count_sent(nodes: FastNodes, kind: type) -> list[object]:
-    """Have all parts of a kind noted that are sent from now on."""
+    """Record all messages of a kind that are sent from now on."""
     noted: list[object] = []
     transmit = nodes.world._transmit
 
@@ -51,18 +51,18 @@ def count_sent(nodes: FastNodes, kind: type) -> list[object]:
     return noted
 
 
-def test_an_event_by_the_short_way_waits_for_one_by_the_long_way() -> None:
-    nodes, member = two_ways()
+def test_an_event_on_the_short_path_waits_for_its_predecessor_on_the_long_path() -> None:
+    nodes, member = two_paths()
     asked, relayed = count_sent(nodes, Expect), count_sent(nodes, Relay)
     events = [nodes.publish(text) for text in ("surf", "kite", "surf", "kite", "kite", "surf")]
     nodes.run(1)
     assert got_by(nodes, member) == events
-    assert asked == []  # What comes soon is not asked for.
-    assert len(relayed) == 3  # One for each event, whoever waits for something else.
+    assert asked == []  # A predecessor that comes soon is not asked for.
+    assert len(relayed) == 3  # One for each event.
 
 
-def test_where_there_is_one_way_nothing_is_said_of_order() -> None:
-    nodes, _ = two_ways()
+def test_events_on_a_single_path_name_no_predecessor() -> None:
+    nodes, _ = two_paths()
     notified = count_sent(nodes, Notify)
     for _ in range(5):
         nodes.publish("surf")
@@ -70,8 +70,8 @@ def test_where_there_is_one_way_nothing_is_said_of_order() -> None:
     assert {part.prior for part in notified if isinstance(part, Notify)} == {0}
 
 
-def test_nothing_waits_longer_than_a_little_for_what_went_to_a_helper_that_crashed() -> None:
-    nodes, member = two_ways()
+def test_an_event_waits_only_briefly_for_a_predecessor_at_a_crashed_helper() -> None:
+    nodes, member = two_paths()
     nodes.crash(HELPER)
     first, second = nodes.publish("surf"), nodes.publish("kite")
     began = nodes.world.now
@@ -81,8 +81,8 @@ def test_nothing_waits_longer_than_a_little_for_what_went_to_a_helper_that_crash
     assert sorted(got_by(nodes, member)) == [first, second]
 
 
-def test_nothing_waits_for_an_owner_that_is_gone() -> None:
-    nodes, member = two_ways()
+def test_an_event_does_not_wait_for_a_crashed_owner() -> None:
+    nodes, member = two_paths()
     nodes.crash(HELPER)
     nodes.publish("surf")
     second = nodes.publish("kite")
@@ -92,18 +92,18 @@ def test_nothing_waits_for_an_owner_that_is_gone() -> None:
     assert got_by(nodes, member) == [second]
 
 
-def test_beyond_the_limit_an_event_is_delivered_before_its_turn_and_that_is_counted() -> None:
-    nodes, member = two_ways(replace(HERE, held_count_max=1))
+def test_beyond_the_limit_events_are_delivered_out_of_order_and_counted() -> None:
+    nodes, member = two_paths(replace(HERE, held_count_max=1))
     events = [nodes.publish(text) for text in ("surf", "kite", "kite")]
     nodes.run(1)
     assert got_by(nodes, member) == [events[2], events[0], events[1]]
-    assert nodes.fast(member).tally().refused["events before their turn"] == 1
+    assert nodes.fast(member).tally().refused["held events"] == 1
 
 
 @pytest.mark.parametrize(
     ("seed", "bandwidth_bytes", "latency_ms_max"), [(12, 1 << 20, 250), (101, 1 << 15, 10_000)]
 )
-def test_a_burst_comes_once_and_in_order_also_where_helpers_are_slow(
+def test_a_burst_arrives_once_and_in_order_even_with_slow_helpers(
     seed: int, bandwidth_bytes: int, latency_ms_max: int
 ) -> None:
     options = SimOptions(

@@ -1,4 +1,4 @@
-"""The subscriptions of a node's own application, for protocols that match where they deliver."""
+"""The subscriptions of a node's own application, matched on delivery."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from smartpubsub.seam import Deliver, Effect
 
 
 class LocalSubscriptions:
-    """Subscriptions that are in force as soon as they are made."""
+    """Subscriptions that are in force at once."""
 
     def __init__(self) -> None:
         self._index = Index()
         self._subscriptions: dict[int, Subscription] = {}
 
     def add(self, subscription: Subscription) -> list[Effect]:
-        """Take a subscription."""
+        """Add a subscription."""
         self._subscriptions[subscription.number] = subscription
         self._index.add(subscription.number, subscription.predicate)
         return [Deliver(Subscribed(subscription))]
 
     def remove(self, number: int) -> list[Effect]:
-        """End a subscription."""
+        """Remove a subscription."""
         self._index.remove(number)
         return [Deliver(Unsubscribed(self._subscriptions.pop(number)))]
 
     def deliver(self, event: Publication, hops: int) -> list[Effect]:
-        """Hand an event to the application if one of its subscriptions wants it."""
+        """Deliver an event to the application if one of its subscriptions matches."""
         wanted = self._index.match(event.predicate)
         return [Deliver(Delivery(event, tuple(sorted(wanted)), hops))] if wanted else []
