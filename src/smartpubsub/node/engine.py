@@ -36,7 +36,7 @@ from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pubsub import Tally
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.seam import Effect
 from smartpubsub.sim.experiments.stacks import STACKS

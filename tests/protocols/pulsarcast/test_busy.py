@@ -37,7 +37,7 @@ def test_who_is_busy_in_one_topic_is_not_given_up_in_another() -> None:
     slowest_us = 0
     for _ in range(60):
         village.run(1)
-        slowest_us = max(slowest_us, *(village.core(node).office.answer_us for node in NODES))
+        slowest_us = max(slowest_us, *(village.core(node).liveness.round_trip_us for node in NODES))
         parents = village.parents(quiet)
         assert {node: parents[node] for node in places} == places
 
@@ -53,12 +53,12 @@ def test_a_welcome_that_nobody_waits_for_says_nothing_of_how_long_answers_take()
     village.subscribe_all(NODES, topic)
     village.run(20)
     child, parent = next((n, p) for n, p in village.parents(topic).items() if p is not None)
-    office = village.core(child).office
-    usual_us = office.answer_us
-    again = Parcel((Welcome(topic.room, topic.cid, ()),))
+    liveness = village.core(child).liveness
+    usual_us = liveness.round_trip_us
+    again = Parcel((Welcome(topic.stable_id, topic.cid, ()),))
     village.core(child).handle(Received(village.host(parent).peer, again, ()), village.world.now)
 
-    assert office.answer_us == usual_us < SECOND
+    assert liveness.round_trip_us == usual_us < SECOND
     assert village.parents(topic)[child] == parent
 
 

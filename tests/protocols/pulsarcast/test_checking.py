@@ -5,16 +5,21 @@ from collections.abc import Callable
 import pytest
 
 from smartpubsub.protocols.blocks import decode, encode, link
-from smartpubsub.protocols.pulsarcast.checking import (
+from smartpubsub.protocols.pulsarcast.events import (
+    EVENT_BYTES_MAX,
+    TopicEvent,
+    draft_block,
+    read_draft,
+    read_event,
+)
+from smartpubsub.protocols.pulsarcast.log import Log
+from smartpubsub.protocols.pulsarcast.permissions import (
     check_draft,
     check_event,
     check_meta_topic,
     check_next_version,
     check_topic,
 )
-from smartpubsub.protocols.pulsarcast.drafts import draft_block, read_draft
-from smartpubsub.protocols.pulsarcast.events import EVENT_BYTES_MAX, TopicEvent, read_event
-from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.pulsarcast.topics import (
@@ -52,7 +57,7 @@ def test_a_topic_reads_back_from_its_block() -> None:
 
     assert read_topic(topic.block) == topic
     assert (topic.name, topic.author, topic.rules) == ("news", ANN.peer, rules)
-    assert (topic.meta, topic.room, meta.room) == (meta.cid, meta.cid, meta.cid)
+    assert (topic.meta, topic.stable_id, meta.stable_id) == (meta.cid, meta.cid, meta.cid)
     check_topic(topic, BOB.signing, NOW)
     check_meta_topic(meta, topic)
 
@@ -93,7 +98,9 @@ def test_a_publisher_signs_all_but_its_own_signature(others: int) -> None:
 
 def test_what_somebody_else_has_signed_is_forged() -> None:
     topic, _ = ANN.topic()
-    by_eve = new_topic("news", ANN.peer, Rules(), EVE.signing, NOW, subtopics={META: topic.room})
+    by_eve = new_topic(
+        "news", ANN.peer, Rules(), EVE.signing, NOW, subtopics={META: topic.stable_id}
+    )
     assert refused(lambda: check_topic(by_eve, ANN.signing, NOW)) is Reason.FORGED
 
     fields = decode(EVE.event(topic).block)
@@ -209,7 +216,7 @@ def test_an_event_that_does_not_lie_above_what_it_links_to_is_cyclic() -> None:
         assert refused(lambda low=low: check(low, topic)) is Reason.CYCLIC  # type: ignore[misc]
     for height in (2, 7):
         wrong = BOB.event(topic, second, height=height)
-        assert refused(lambda wrong=wrong: log.check(wrong)) is Reason.CYCLIC  # type: ignore[misc]
+        assert refused(lambda wrong=wrong: log.must_fit(wrong)) is Reason.CYCLIC  # type: ignore[misc]
 
 
 def test_an_event_that_links_twice_to_the_same_is_cyclic() -> None:
@@ -238,9 +245,9 @@ def test_what_was_let_go_does_not_come_again() -> None:
     second = BOB.event(topic, first)
     for event in (first, second):
         log.add(event)
-    assert log.let_go(Retention(event_count_max=1), NOW) == [first]
+    assert log.prune(Retention(event_count_max=1), NOW) == [first]
 
-    assert refused(lambda: log.check(first)) is Reason.REPLAYED
+    assert refused(lambda: log.must_fit(first)) is Reason.REPLAYED
 
 
 def test_what_is_dated_in_the_future_is_refused() -> None:

@@ -2,13 +2,12 @@
 
 import pytest
 
-from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
+from smartpubsub.protocols.pulsarcast.history import Wanted
 from smartpubsub.protocols.pulsarcast.log import Log
+from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
-from smartpubsub.protocols.pulsarcast.told import HistoryRead
 from smartpubsub.protocols.pulsarcast.topics import Topic, rules_ordered_by
 from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.pulsarcast.village import Village
@@ -31,8 +30,7 @@ def village_with_history(settings: PulsarSettings | None = None) -> tuple[Villag
 
 def keepers_of(village: Village, topic: Topic) -> list[int]:
     """Those who keep it, the closest first."""
-    room = village.room(0, topic)
-    return [village.number_of(contact.peer) for contact in room.keepers]
+    return village.keepers(0, topic)
 
 
 def stranger_to(village: Village, topic: Topic) -> int:
@@ -67,9 +65,8 @@ def without(log: Log, lost: list[Cid]) -> Log:
 def lose(village: Village, topic: Topic, nodes: list[int], lost: list[TopicEvent]) -> None:
     """Have some nodes lose some events, and not look for them."""
     for node in nodes:
-        room = village.room(node, topic)
-        room.log = without(room.log, [event.cid for event in lost])
-        room.has_all, room.backfill_again_us = False, village.world.now + 60 * MINUTE
+        replica = village.replica(node, topic)
+        replica.log = without(replica.log, [event.cid for event in lost])
 
 
 @pytest.mark.parametrize("wanted", [Wanted(), Wanted(last=COUNT - 5), Wanted(since_us=1)])
@@ -77,7 +74,7 @@ def test_who_reads_from_a_keeper_that_has_the_newest_only_gets_the_rest_from_oth
     wanted: Wanted,
 ) -> None:
     village, topic = village_with_history()
-    events = village.room(0, topic).log.after(None)
+    events = village.log(0, topic).after(None)
     for keeper in keepers_of(village, topic)[:2]:
         lose(village, topic, [keeper], events[: COUNT // 2])
 
@@ -89,8 +86,7 @@ def test_who_reads_from_a_keeper_that_has_the_newest_only_gets_the_rest_from_oth
 def test_who_is_closest_and_has_not_heard_of_the_topic_makes_nothing_missing() -> None:
     village, topic = village_with_history()
     for keeper in keepers_of(village, topic)[:2]:
-        office = village.core(keeper).office
-        office.forget(office.rooms[topic.room])
+        village.core(keeper).store.drop(village.replica(keeper, topic))
 
     assert payloads(read(village, stranger_to(village, topic), topic)) == all_payloads()
 
@@ -103,12 +99,12 @@ def test_if_nobody_is_left_who_knows_anything_that_is_not_taken_for_no_events() 
     reader = next(n for n in range(20) if village.host(n).is_up)
     told = read(village, reader, topic)
     assert (told.topic, told.events) == (None, ())
-    assert not any(village.room(node, topic).has_all for node in village.members(topic))
+    assert not any(village.log(node, topic).has_all for node in village.members(topic))
 
 
 def test_keepers_that_have_lost_different_events_make_history_whole_together() -> None:
     village, topic = village_with_history()
-    events = village.room(0, topic).log.after(None)
+    events = village.log(0, topic).after(None)
     others = [node for node in village.members(topic) if node not in keepers_of(village, topic)]
     lose(village, topic, others, events)
     for number, keeper in enumerate(keepers_of(village, topic)):
@@ -120,7 +116,7 @@ def test_keepers_that_have_lost_different_events_make_history_whole_together() -
 @pytest.mark.parametrize("is_read_by_a_keeper", [False, True])
 def test_what_nobody_has_any_more_is_named(is_read_by_a_keeper: bool) -> None:
     village, topic = village_with_history()
-    events = [e for e in village.room(0, topic).log.after(None) if not e.draft.is_announcement]
+    events = [e for e in village.log(0, topic).after(None) if not e.draft.is_announcement]
     lost = [events[7], events[20]]
     lose(village, topic, village.members(topic), lost)
 
@@ -175,8 +171,8 @@ def test_a_keeper_whose_storage_was_damaged_has_everything_again() -> None:
     village.restart(keeper)
     village.run(120)
 
-    assert village.room(keeper, topic).has_all
-    assert len(village.room(keeper, topic).log) == len(village.room(0, topic).log)
+    assert village.log(keeper, topic).has_all
+    assert len(village.log(keeper, topic)) == len(village.log(0, topic))
 
 
 def test_keepers_that_are_replaced_one_after_the_other_leave_history_whole() -> None:
@@ -204,9 +200,9 @@ def test_what_was_missing_before_a_crash_is_asked_for_after_it() -> None:
     village.run(0.2)
     village.world.network.rules.clear()
     village.publish(0, topic, b"2")
-    while len(village.room(3, topic).log.events) < 2:
+    while len(village.log(3, topic).events) < 2:
         village.run(0.01)
-    assert village.room(3, topic).log.missing
+    assert village.log(3, topic).missing
     village.crash(3)
     village.restart(3)
     village.run(30)

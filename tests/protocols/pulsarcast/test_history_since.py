@@ -3,9 +3,9 @@
 import pytest
 
 from smartpubsub.protocols.blocks import Cid
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
+from smartpubsub.protocols.pulsarcast.history import Wanted
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.told import HistoryRead
+from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.topics import Topic
 from tests.protocols.pulsarcast.village import Village
 
@@ -21,7 +21,7 @@ def read_since(village: Village, node: int, topic: Topic, since: Cid) -> History
 
 
 def event_of(village: Village, topic: Topic, payload: bytes) -> Cid:
-    events = village.room(AUTHOR, topic).log.events.values()
+    events = village.log(AUTHOR, topic).events.values()
     return next(event.cid for event in events if event.draft.payload == payload)
 
 
@@ -61,8 +61,8 @@ def test_an_event_that_has_not_come_yet_is_found_where_it_is() -> None:
         village.publish(AUTHOR, topic, payload)
         village.run(1)
     first = event_of(village, topic, b"one")
-    late = next(n for n in range(1, 8) if village.room(n, topic).has_all)
-    village.room(late, topic).log = Log()  # As if all were still on its way.
+    late = next(n for n in range(1, 8) if village.log(n, topic).has_all)
+    village.replica(late, topic).log = Log()  # As if all events were still on their way.
 
     read = read_since(village, late, topic, first)
     assert (payloads(read), read.is_since_known) == ([b"two"], True)

@@ -20,12 +20,12 @@ def publish(village: Village, node: int, topic: Topic, payload: bytes, *parents:
 
 
 def cid_at(village: Village, node: int, topic: Topic, payload: bytes) -> Cid:
-    events = village.room(node, topic).log.after(None)
+    events = village.log(node, topic).after(None)
     return next(event.cid for event in events if event.draft.payload == payload)
 
 
 def parents_of(village: Village, topic: Topic, payload: bytes) -> tuple[Cid, ...]:
-    events = village.room(AUTHOR, topic).log.after(None)
+    events = village.log(AUTHOR, topic).after(None)
     return next(event.parents for event in events if event.draft.payload == payload)
 
 
@@ -50,7 +50,7 @@ def test_what_nobody_has_cannot_be_linked_to() -> None:
     assert id not in village.refusals()
     village.run(30)
 
-    assert village.refusals()[id] == "nobody has the event to link to"
+    assert village.refusals()[id] == "no node has the event to link to"
 
 
 def test_links_go_with_a_request_and_survive_a_restart() -> None:

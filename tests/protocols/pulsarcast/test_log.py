@@ -31,7 +31,7 @@ graphs = st.lists(st.lists(st.integers(0, 50), max_size=3), min_size=1, max_size
 def log_of(events: Iterable[TopicEvent]) -> Log:
     log = Log()
     for event in events:
-        log.check(event)
+        log.must_fit(event)
         log.add(event)
     return log
 
@@ -117,7 +117,7 @@ def test_what_was_before_a_nodes_time_is_not_missed() -> None:
     third = ANN.event(TOPIC, second)
     log = Log()
     log.start_at([(second.cid, second.height)], NOW - 10)
-    log.check(third)
+    log.must_fit(third)
 
     assert log.add(third) == [third]
     assert not log.missing
@@ -144,15 +144,15 @@ def test_the_oldest_go_first_by_count_by_size_and_by_age() -> None:
     size = len(events[-1].block)
 
     by_count = log_of(events)
-    assert by_count.let_go(Retention(event_count_max=4), NOW) == events[:2]
+    assert by_count.prune(Retention(event_count_max=4), NOW) == events[:2]
     by_size = log_of(events)
-    assert by_size.let_go(Retention(byte_count_max=2 * size), NOW) == events[:4]
+    assert by_size.prune(Retention(byte_count_max=2 * size), NOW) == events[:4]
     assert by_size.bytes == sum(len(event.block) for event in events[4:])
     by_age = log_of(events)
-    assert by_age.let_go(Retention(age_us_max=3), NOW + 6) == events[:3]
+    assert by_age.prune(Retention(age_us_max=3), NOW + 6) == events[:3]
     assert by_age.heads == {events[-1].cid: 6}
     everything = log_of(events)
-    assert everything.let_go(Retention(event_count_max=0), NOW) == events
+    assert everything.prune(Retention(event_count_max=0), NOW) == events
     assert everything.heads == {events[-1].cid: 6}  # What comes next still links to it.
 
 

@@ -39,7 +39,7 @@ def test_everybody_gets_one_chain_in_the_order_of_each_author(
     for author in (0, 4, 5, 9):
         own = [payload for payload in chain if payload.startswith(b"%d/" % author)]
         assert own == sorted(own)
-    heads = village.room(7, topic).log.heads
+    heads = village.log(7, topic).heads
     assert len(heads) == 1
     assert list(heads.values()) == [41]  # One more told of the topic's first version.
 
@@ -71,7 +71,7 @@ def test_a_request_whose_answer_was_lost_is_one_event() -> None:
 
     assert village.published() == {id}
     assert [village.payloads(node) for node in range(8)] == [[b"once"]] * 8
-    assert len(village.room(0, topic).log) == 2
+    assert len(village.log(0, topic)) == 2
 
 
 def test_an_authors_restart_does_not_fork_the_chain() -> None:
@@ -87,7 +87,7 @@ def test_an_authors_restart_does_not_fork_the_chain() -> None:
         village.publish(0, topic, b"after %d" % number)
     village.run(5)
 
-    log = village.room(6, topic).log
+    log = village.log(6, topic)
     assert len(log.heads) == 1
     assert log.highest() == 7
     assert village.payloads(6) == [

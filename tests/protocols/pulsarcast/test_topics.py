@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
-from smartpubsub.protocols.pulsarcast.told import TopicStored
+from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Received
 from smartpubsub.sim.kernel.signing import StandInSigning
@@ -35,7 +35,7 @@ def test_subscribers_follow_to_a_new_version_and_its_rules_hold_everywhere() -> 
     village.run(2)
 
     assert (0, TopicStored(second.cid)) in village.told
-    assert all(village.room(node, first).topic == second for node in range(12))
+    assert all(village.replica(node, first).topic == second for node in range(12))
     assert second.parent == first.cid
     village.publish(3, first, b"allowed")  # Whoever knows the topic by an old version follows too.
     refused = village.publish(4, second, b"not allowed")
@@ -57,7 +57,7 @@ def test_who_subscribes_to_an_old_version_is_led_to_the_newest() -> None:
     village.subscribe(5, first)
     village.run(3)
 
-    assert village.room(5, first).topic == versions[-1]
+    assert village.replica(5, first).topic == versions[-1]
 
 
 def test_sub_topics_are_links_to_other_topics() -> None:
@@ -66,7 +66,7 @@ def test_sub_topics_are_links_to_other_topics() -> None:
     sports = village.create(1, "sports", subtopics={"surf": surf.cid})
     village.subscribe_all([4], sports)
 
-    assert village.room(4, sports).topic.subtopics["surf"] == surf.cid
+    assert village.replica(4, sports).topic.subtopics["surf"] == surf.cid
 
 
 def test_who_may_neither_publish_nor_ask_is_told_so() -> None:

@@ -15,10 +15,10 @@ def check_tree(village: Village, topic: Topic) -> None:
     parents = village.parents(topic)
     assert list(parents.values()).count(None) == 1
     for node, parent in parents.items():
-        assert len(village.room(node, topic).children) <= village.settings.fan_out_max
+        assert len(village.children(node, topic)) <= village.settings.fan_out_max
         if parent is not None:
             assert village.distance(parent, topic) < village.distance(node, topic)
-            assert village.host(node).peer in village.room(parent, topic).children
+            assert village.host(node).peer in village.children(parent, topic)
 
 
 def village_with(count: int, subscribers: int, author: int = 0) -> tuple[Village, Topic]:
@@ -79,12 +79,11 @@ def test_leaving_orphans_nobody() -> None:
 def test_who_leaves_with_nobody_below_is_gone_for_good() -> None:
     village, topic = village_with(30, 30)
     parents = village.parents(topic)
-    office = {node: village.core(node).office for node in parents}
     leaf = next(
         node
         for node in parents
         if node not in parents.values()
-        and not office[node].rooms[topic.room].keeper_until_us
+        and not village.is_keeper(node, topic)
         and parents[node] is not None
     )
     above = parents[leaf]
@@ -93,8 +92,8 @@ def test_who_leaves_with_nobody_below_is_gone_for_good() -> None:
     village.world.carry_out(village.host(leaf), effects)
     village.run(1)
 
-    assert topic.room not in office[leaf].rooms
-    assert village.host(leaf).peer not in village.room(above, topic).children
+    assert leaf not in village.members(topic)
+    assert village.host(leaf).peer not in village.children(above, topic)
     assert not [key for key in village.host(leaf).storage if key.startswith(b"pulsarcast/")]
 
 
@@ -144,7 +143,7 @@ def test_answers_do_not_seem_to_take_longer_because_some_get_lost() -> None:
     village.subscribe_all(range(10), topic)
     village.run(300)
 
-    assert max(village.core(node).office.answer_us for node in range(10)) < SECOND // 2
+    assert max(village.core(node).liveness.round_trip_us for node in range(10)) < SECOND // 2
 
 
 def test_a_parent_whose_connection_is_lost_is_asked_at_once() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from smartpubsub.protocols.blocks import Cid
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
-from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed
+from smartpubsub.protocols.pulsarcast.history import Wanted
+from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from tests.protocols.pulsarcast.village import Village
 
@@ -91,7 +91,7 @@ def test_history_has_what_only_a_later_version_allows() -> None:
     village.run(2)
 
     assert history(village, NEWCOMER, first) == [b"closed", b"by a guest", b"closed again"]
-    assert not village.core(NEWCOMER).office.refused
+    assert not village.core(NEWCOMER).tally().refused
 
 
 def test_the_last_events_are_counted_without_what_tells_of_versions() -> None:

@@ -9,7 +9,7 @@ from smartpubsub.protocols.blocks import cid_text
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Effect
 from smartpubsub.workloads.actions import (

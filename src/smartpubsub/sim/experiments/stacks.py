@@ -19,9 +19,9 @@ from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.fastdelivery.sizes import wire_bytes as fastdelivery_bytes
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.pubsub import PubSub
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.protocols.pulsarcast.events import read_event
 from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
+from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.wire import wire_bytes as pulsarcast_bytes
