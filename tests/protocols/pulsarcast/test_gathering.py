@@ -1,4 +1,4 @@
-"""What is put together from several sources is all that was wanted, or something is missing."""
+"""Events gathered from several nodes are all that was wanted, or there is a gap."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Events that link to what applications say."""
+"""Topics in which publishers choose the links of events."""
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
@@ -29,7 +29,7 @@ def parents_of(village: Village, topic: Topic, payload: bytes) -> tuple[Cid, ...
     return next(event.parents for event in events if event.draft.payload == payload)
 
 
-def test_who_comes_later_links_to_what_came_before_its_time() -> None:
+def test_a_newcomer_links_to_an_event_from_before_it_joined() -> None:
     village = Village(16, PulsarSettings(keepers=1))
     topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
     publish(village, AUTHOR, topic, b"root")
@@ -43,7 +43,7 @@ def test_who_comes_later_links_to_what_came_before_its_time() -> None:
     assert parents_of(village, topic, b"other branch") == (root,)
 
 
-def test_what_nobody_has_cannot_be_linked_to() -> None:
+def test_an_event_that_no_node_has_cannot_be_linked_to() -> None:
     village = Village(6)
     topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
     id = publish(village, 4, topic, b"x", cid_of(encode({"no": "event"})))

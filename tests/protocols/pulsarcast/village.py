@@ -1,4 +1,4 @@
-"""A small world of nodes that run Pulsarcast, and looks into it."""
+"""A small simulated world of nodes that run Pulsarcast, with accessors to their state."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ class Village:
         self.seed = seed
         self.told: list[tuple[int, object]] = []
         self.received: Counter[tuple[int, str]] = Counter()
-        """How many parts of each kind a node has been sent."""
+        """How many messages of each kind a node has received."""
         sizes: Sizes = {Message: kademlia_bytes, Parcel: wire_bytes}
         self.world = World(
             network or NetworkOptions(),
@@ -75,7 +75,7 @@ class Village:
             for part in message.parts:
                 self.received[host.number, type(part).__name__] += 1
 
-    # --- what happens ---
+    # --- actions ---
 
     def run(self, seconds: float) -> None:
         self.world.run(self.world.now + round(seconds * SECOND))
@@ -132,7 +132,7 @@ class Village:
         for node in nodes:
             self.world.restart(self.host(node))
 
-    # --- what can be seen ---
+    # --- state ---
 
     def replica(self, node: int, topic: Topic) -> TopicReplica:
         return self.core(node).directory.replicas[topic.stable_id]
@@ -155,7 +155,7 @@ class Village:
         return next(host.number for host in self.world.hosts if host.peer == peer)
 
     def payloads(self, node: int) -> list[bytes]:
-        """What a node's application was told, in order."""
+        """The payloads that were delivered to a node's application, in order."""
         return [
             item.event.payload
             for number, item in self.told
@@ -179,7 +179,7 @@ class Village:
         ]
 
     def parents(self, topic: Topic) -> dict[int, int | None]:
-        """Who is below whom; None for who is root."""
+        """The parent of each node; None for the root."""
         found: dict[int, int | None] = {}
         for node in self.members(topic):
             membership, replica = self.core(node).membership, self.replica(node, topic)

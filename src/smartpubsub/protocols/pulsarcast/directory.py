@@ -14,19 +14,15 @@ from smartpubsub.kademlia.keys import Key, key_of
 from smartpubsub.kademlia.queries import Got
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Described, Part, Want
+from smartpubsub.protocols.pulsarcast.parts import Described, Want
 from smartpubsub.protocols.pulsarcast.permissions import (
-    Permissions,
     check_meta_topic,
     check_next_version,
 )
-from smartpubsub.protocols.pulsarcast.persistence import Persistence
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
-from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 RETRY_US = 3 * SECOND
@@ -63,30 +59,19 @@ class TopicReplica:
         return not self.own_distance
 
 
-class TopicDirectory:
+@dataclass(eq=False)
+class TopicDirectory(Component):
     """Owns the replicas. `on_version` is called with a learned version's replica and its source."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        permissions: Permissions,
-        persistence: Persistence,
-        on_version: Callable[[TopicReplica, Peer], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._permissions = permissions
-        self._persistence = persistence
-        self._on_version = on_version
-        self._replicas: dict[Cid, TopicReplica] = {}
-        self._by_version: dict[Cid, TopicReplica] = {}
-        self._wanted: dict[Cid, list[Callable[[Topic | None], None]]] = {}
-        self._searches: dict[Cid, int] = {}
-        self._found: dict[Cid, Topic] = {}
-        """Descriptors that were found and have no replica yet."""
+    _on_version: Callable[[TopicReplica, Peer], None]
+    _replicas: dict[Cid, TopicReplica] = field(init=False, default_factory=dict)
+    _by_version: dict[Cid, TopicReplica] = field(init=False, default_factory=dict)
+    _wanted: dict[Cid, list[Callable[[Topic | None], None]]] = field(
+        init=False, default_factory=dict
+    )
+    _searches: dict[Cid, int] = field(init=False, default_factory=dict)
+    _found: dict[Cid, Topic] = field(init=False, default_factory=dict)
+    """Descriptors that were found and have no replica yet."""
 
     # --- replicas ---
 

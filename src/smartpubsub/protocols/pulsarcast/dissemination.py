@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.parts import Leave, Parcel, Part, Spread
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
+from smartpubsub.protocols.pulsarcast.parts import Leave, Parcel, Spread
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import Subscriptions
 from smartpubsub.protocols.runtime.bounded import BoundedDict
-from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 FETCHED_HOPS = 1
 """A fetched event has come over one link from the node that had it."""
 
 
-class Dissemination:
+@dataclass(eq=False)
+class Dissemination(Component):
     """Accepts events and forwards them.
 
     `on_accepted` is called with each accepted event and the peer that it came from.
     """
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        permissions: Permissions,
-        directory: TopicDirectory,
-        store: EventStore,
-        membership: Membership,
-        subscriptions: Subscriptions,
-        on_accepted: Callable[[TopicReplica, TopicEvent, Peer | None], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._permissions = permissions
-        self._directory = directory
-        self._store = store
-        self._membership = membership
-        self._subscriptions = subscriptions
-        self._on_accepted = on_accepted
-        self._unspread: dict[Cid, BoundedDict[Cid, None]] = {}
-        """Events of each topic that came otherwise than through the tree, and still may."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _store: EventStore
+    _subscriptions: Subscriptions
+    _on_accepted: Callable[[TopicReplica, TopicEvent, Peer | None], None]
+    _unspread: dict[Cid, BoundedDict[Cid, None]] = field(init=False, default_factory=dict)
+    """Events of each topic that came otherwise than through the tree, and still may."""
 
     def on_spread(self, peer: Peer, message: Spread) -> None:
         """Accept and forward an event that comes through the tree."""

@@ -13,18 +13,14 @@ from functools import partial
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
-from smartpubsub.protocols.pulsarcast.liveness import Liveness
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Part, Range
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
+from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Range
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
-from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 UNKNOWN_MAX = 10_000
@@ -63,33 +59,17 @@ class _FetchState:
     check_is_set: bool = False
 
 
-class Fetcher:
+@dataclass(eq=False)
+class Fetcher(Component):
     """Finds out which events this node has missed, fetches them, and serves other nodes."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        liveness: Liveness,
-        permissions: Permissions,
-        directory: TopicDirectory,
-        membership: Membership,
-        dissemination: Dissemination,
-        keepers: Keepers,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._liveness = liveness
-        self._permissions = permissions
-        self._directory = directory
-        self._membership = membership
-        self._dissemination = dissemination
-        self._keepers = keepers
-        self._states: dict[Cid, _FetchState] = {}
-        self.lost = 0
-        """How many events were linked to and given up, because no node has sent them."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _dissemination: Dissemination
+    _keepers: Keepers
+    _states: dict[Cid, _FetchState] = field(init=False, default_factory=dict)
+    lost: int = field(init=False, default=0)
+    """How many events were linked to and given up, because no node has sent them."""
 
     def _state(self, replica: TopicReplica) -> _FetchState:
         state = self._states.get(replica.id)
@@ -367,7 +347,8 @@ class _BackfillState:
     """When the next run may start."""
 
 
-class Backfill:
+@dataclass(eq=False)
+class Backfill(Component):
     """Fetches what was published before this node joined, for keepers and pinned topics.
 
     Links name what is missing below what this node has. Sources are asked in turn until nothing is
@@ -375,24 +356,11 @@ class Backfill:
     rest comes from the next one.
     """
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        directory: TopicDirectory,
-        membership: Membership,
-        keepers: Keepers,
-        fetcher: Fetcher,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._directory = directory
-        self._membership = membership
-        self._keepers = keepers
-        self._fetcher = fetcher
-        self._states: dict[Cid, _BackfillState] = {}
+    _directory: TopicDirectory
+    _membership: Membership
+    _keepers: Keepers
+    _fetcher: Fetcher
+    _states: dict[Cid, _BackfillState] = field(init=False, default_factory=dict)
 
     def begin_if_needed(self, replica: TopicReplica) -> None:
         """Begin if this node has to have everything: as a keeper, or because it is pinned."""
@@ -518,7 +486,7 @@ class Backfill:
 
 
 @dataclass(slots=True, eq=False)
-class _ParentWish:
+class _LinkRequest:
     parents: tuple[Cid, ...]
     until_us: int
     then: Callable[[], None]
@@ -529,35 +497,21 @@ class _ParentWish:
 class _ParentSearch:
     """The events that are to be linked to in one topic, and are not here."""
 
-    wishes: list[_ParentWish] = field(default_factory=list)
+    requests: list[_LinkRequest] = field(default_factory=list)
     asked: int = 0
     number: int = 0
     source: Peer = b""
 
 
-class ParentFetcher:
+@dataclass(eq=False)
+class ParentFetcher(Component):
     """Fetches the events that an application wants a new event to link to."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        liveness: Liveness,
-        directory: TopicDirectory,
-        membership: Membership,
-        keepers: Keepers,
-        fetcher: Fetcher,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._liveness = liveness
-        self._directory = directory
-        self._membership = membership
-        self._keepers = keepers
-        self._fetcher = fetcher
-        self._searches: dict[Cid, _ParentSearch] = {}
+    _directory: TopicDirectory
+    _membership: Membership
+    _keepers: Keepers
+    _fetcher: Fetcher
+    _searches: dict[Cid, _ParentSearch] = field(init=False, default_factory=dict)
 
     def when_here(
         self,
@@ -571,14 +525,14 @@ class ParentFetcher:
             then()
             return
         search = self._searches.setdefault(replica.id, _ParentSearch())
-        if len(search.wishes) >= self._settings.waiting_count_max:
+        if len(search.requests) >= self._settings.waiting_count_max:
             otherwise()
             return
         until_us = self._outbox.now + PARENTS_TIMEOUT_US
-        search.wishes.append(_ParentWish(parents, until_us, then, otherwise))
+        search.requests.append(_LinkRequest(parents, until_us, then, otherwise))
         self._membership.stay(replica, PARENTS_TIMEOUT_US)
         self._membership.attach(replica)
-        if len(search.wishes) == 1:
+        if len(search.requests) == 1:
             self._ask(replica, search)
 
     def _ask(self, replica: TopicReplica, search: _ParentSearch) -> None:
@@ -592,7 +546,7 @@ class ParentFetcher:
         if not sources or not replica.log.is_settled:
             return  # Until the log is settled an answer could be taken for missed events.
         lacking = dict.fromkeys(
-            cid for wish in search.wishes for cid in wish.parents if cid not in replica.log
+            cid for request in search.requests for cid in request.parents if cid not in replica.log
         )
         search.source = [*sources][search.asked % len(sources)]
         search.asked += 1
@@ -621,19 +575,19 @@ class ParentFetcher:
 
     def _settle(self, replica: TopicReplica, search: _ParentSearch) -> bool:
         """Call the continuations of what is here or has timed out; whether some are left."""
-        wishes, search.wishes = search.wishes, []
-        for wish in wishes:
-            if all(cid in replica.log for cid in wish.parents):
-                wish.then()
-            elif self._outbox.now >= wish.until_us:
-                wish.otherwise()
+        requests, search.requests = search.requests, []
+        for request in requests:
+            if all(cid in replica.log for cid in request.parents):
+                request.then()
+            elif self._outbox.now >= request.until_us:
+                request.otherwise()
             else:
-                search.wishes.append(wish)
-        if not search.wishes:
+                search.requests.append(request)
+        if not search.requests:
             self._searches.pop(replica.id, None)
-        return bool(search.wishes)
+        return bool(search.requests)
 
     def check(self) -> None:
         """Assert the limit on waiting continuations."""
         for search in self._searches.values():
-            assert len(search.wishes) <= self._settings.waiting_count_max
+            assert len(search.requests) <= self._settings.waiting_count_max

@@ -15,20 +15,17 @@ from functools import partial
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
-from smartpubsub.protocols.pulsarcast.liveness import Liveness
 from smartpubsub.protocols.pulsarcast.log import Gaps, gaps_in
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Part, Range
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
+from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Range
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.results import HistoryRead
-from smartpubsub.protocols.pulsarcast.settings import STAY_US, PulsarSettings
+from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.versions import Versions
-from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 RETRY_US = SECOND
@@ -176,32 +173,16 @@ class _HistoryRequest:
     answered: dict[Peer, None] = field(default_factory=dict)
 
 
-class HistoryReader:
+@dataclass(eq=False)
+class HistoryReader(Component):
     """Reads history for applications."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        liveness: Liveness,
-        permissions: Permissions,
-        directory: TopicDirectory,
-        membership: Membership,
-        versions: Versions,
-        keepers: Keepers,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._liveness = liveness
-        self._permissions = permissions
-        self._directory = directory
-        self._membership = membership
-        self._versions = versions
-        self._keepers = keepers
-        self._requests: dict[int, _HistoryRequest] = {}
-        self._questions: dict[int, _HistoryRequest] = {}
+    _directory: TopicDirectory
+    _membership: Membership
+    _versions: Versions
+    _keepers: Keepers
+    _requests: dict[int, _HistoryRequest] = field(init=False, default_factory=dict)
+    _questions: dict[int, _HistoryRequest] = field(init=False, default_factory=dict)
 
     def read(self, topic: Cid, wanted: Wanted, number: int) -> None:
         """Read history and deliver `HistoryRead` with the number."""

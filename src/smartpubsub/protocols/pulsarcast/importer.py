@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.permissions import Permissions, check_meta_topic
-from smartpubsub.protocols.pulsarcast.persistence import Persistence
+from smartpubsub.protocols.pulsarcast.permissions import check_meta_topic
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
 from smartpubsub.protocols.runtime.bounded import BoundedDict
@@ -17,24 +18,17 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 META_TOPICS_MAX = 10_000
 
 
-class Importer:
+@dataclass(eq=False)
+class Importer(Component):
     """Adds topics and their events, and pins the topics."""
 
-    def __init__(
-        self,
-        permissions: Permissions,
-        persistence: Persistence,
-        directory: TopicDirectory,
-        membership: Membership,
-        dissemination: Dissemination,
-    ) -> None:
-        self._permissions = permissions
-        self._persistence = persistence
-        self._directory = directory
-        self._membership = membership
-        self._dissemination = dissemination
-        self._metas: BoundedDict[Cid, Topic] = BoundedDict(META_TOPICS_MAX)
-        """Meta topics whose topics have not come yet."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _dissemination: Dissemination
+    _metas: BoundedDict[Cid, Topic] = field(
+        init=False, default_factory=lambda: BoundedDict(META_TOPICS_MAX)
+    )
+    """Meta topics whose topics have not come yet."""
 
     def take(self, blocks: Iterable[bytes]) -> int:
         """Take blocks, descriptors before their events; return how many were valid."""

@@ -14,16 +14,12 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Published
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.liveness import Liveness
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Invite, Keep, Kept, Part
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
-from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.pulsarcast.parts import Invite, Keep, Kept
 from smartpubsub.seam import Peer
 
 SPARE_KEEPERS = 5
@@ -56,39 +52,22 @@ class _KeeperSet:
     """Until when this node is a keeper itself."""
 
 
-class Keepers:
+@dataclass(eq=False)
+class Keepers(Component):
     """Has the keepers of topics store events, and stores events where this node is a keeper.
 
     `on_keeper` is called when this node becomes a keeper of a topic.
     """
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        liveness: Liveness,
-        permissions: Permissions,
-        directory: TopicDirectory,
-        membership: Membership,
-        dissemination: Dissemination,
-        on_keeper: Callable[[TopicReplica], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._own = overlay.own.peer
-        self._liveness = liveness
-        self._permissions = permissions
-        self._directory = directory
-        self._membership = membership
-        self._dissemination = dissemination
-        self._on_keeper = on_keeper
-        self._sets: dict[Cid, _KeeperSet] = {}
-        self._waiting: dict[Cid, list[Callable[[], None]]] = {}
-        """What to do in each topic when the lookup for its keepers has ended."""
-        self._unreachable: dict[Peer, int] = {}
-        """Peers that could not be reached, and until when they are not used as keepers."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _dissemination: Dissemination
+    _on_keeper: Callable[[TopicReplica], None]
+    _sets: dict[Cid, _KeeperSet] = field(init=False, default_factory=dict)
+    _waiting: dict[Cid, list[Callable[[], None]]] = field(init=False, default_factory=dict)
+    """What to do in each topic when the lookup for its keepers has ended."""
+    _unreachable: dict[Peer, int] = field(init=False, default_factory=dict)
+    """Peers that could not be reached, and until when they are not used as keepers."""
 
     def _set(self, replica: TopicReplica) -> _KeeperSet:
         keepers = self._sets.get(replica.id)

@@ -16,23 +16,18 @@ from typing import NamedTuple, TypeAlias
 from smartpubsub.kademlia.keys import Contact, Key
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.liveness import Liveness
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.parts import (
     Beat,
     Elsewhere,
     Head,
     Join,
     Leave,
-    Part,
     Wait,
     Welcome,
 )
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
-from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 REDIRECTS_MAX = 64
@@ -188,34 +183,18 @@ class TopicLeft(NamedTuple):
 MembershipNews: TypeAlias = PlaceTaken | RootActive | Attached | HeadsHeard | TopicLeft
 
 
-class Membership:
+@dataclass(eq=False)
+class Membership(Component):
     """Owns this node's places in the trees of its topics.
 
     `is_needed` tells whether another component needs a topic, so that this node stays in its tree.
     """
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        liveness: Liveness,
-        permissions: Permissions,
-        directory: TopicDirectory,
-        store: EventStore,
-        is_needed: Callable[[TopicReplica], bool],
-        tell: Callable[[MembershipNews], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._liveness = liveness
-        self._permissions = permissions
-        self._directory = directory
-        self._store = store
-        self._is_needed = is_needed
-        self._tell = tell
-        self._places: dict[Cid, _Place] = {}
+    _directory: TopicDirectory
+    _store: EventStore
+    _is_needed: Callable[[TopicReplica], bool]
+    _tell: Callable[[MembershipNews], None]
+    _places: dict[Cid, _Place] = field(init=False, default_factory=dict)
 
     def _place(self, replica: TopicReplica) -> _Place:
         place = self._places.get(replica.id)

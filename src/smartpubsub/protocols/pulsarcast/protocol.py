@@ -23,6 +23,7 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.pulsarcast import parts
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
 from smartpubsub.protocols.pulsarcast.history import HistoryReader, Wanted
 from smartpubsub.protocols.pulsarcast.importer import Importer
@@ -55,6 +56,7 @@ from smartpubsub.seam import (
     Event,
     Load,
     Loaded,
+    Peer,
     Received,
     Started,
     TimerFired,
@@ -92,96 +94,31 @@ class Pulsarcast:
         self._stored_requests: list[Any] = []
         outbox: Outbox[Part] = Outbox(NAME, lambda queued: (Parcel(tuple(queued)),))
         self._outbox = outbox
-        self._overlay = overlay = Overlay(outbox, kademlia)
-        self.liveness = liveness = Liveness(outbox, settings)
-        self.permissions = permissions = Permissions(outbox, settings, signing)
-        self._persistence = Persistence(outbox, lambda id: self.keepers.is_keeper(id))
-        self.directory = directory = TopicDirectory(
-            outbox,
-            settings,
-            overlay,
-            permissions,
-            self._persistence,
-            lambda replica, peer: self.membership.send_beat(replica, peer, wants_answer=True),
-        )
-        self.store = EventStore(
-            outbox,
-            settings,
-            self._persistence,
-            directory,
-            lambda replica, pruned: self.subscriptions.on_pruned(replica, pruned),
-        )
+        self._overlay = Overlay(outbox, kademlia)
+        self.liveness = Liveness(outbox, settings)
+        self.permissions = Permissions(outbox, settings, signing)
+        persistence = Persistence(outbox, lambda id: self.keepers.is_keeper(id))
+        base = outbox, settings, self._overlay, self.liveness, self.permissions, persistence
+        self.directory = directory = TopicDirectory(*base, self._on_version)
+        self.store = EventStore(*base, directory, self._on_pruned)
         self.membership = membership = Membership(
-            outbox,
-            settings,
-            overlay,
-            liveness,
-            permissions,
-            directory,
-            self.store,
-            self._is_needed,
-            self._on_membership_news,
+            *base, directory, self.store, self._is_needed, self._on_membership_news
         )
-        self._versions = Versions(outbox, directory, membership)
-        self.subscriptions = Subscriptions(
-            outbox, settings, permissions, self._persistence, directory, membership
-        )
+        in_tree = directory, membership
+        self._versions = Versions(*base, *in_tree)
+        self.subscriptions = Subscriptions(*base, *in_tree)
         self._dissemination = Dissemination(
-            outbox,
-            settings,
-            permissions,
-            directory,
-            self.store,
-            membership,
-            self.subscriptions,
-            lambda replica, event, peer: self.fetcher.on_accepted(replica, event, peer),
+            *base, *in_tree, self.store, self.subscriptions, self._on_accepted
         )
-        self.keepers = Keepers(
-            outbox,
-            settings,
-            overlay,
-            liveness,
-            permissions,
-            directory,
-            membership,
-            self._dissemination,
-            lambda replica: self._backfill.begin(replica),
-        )
-        self.fetcher = Fetcher(
-            outbox,
-            settings,
-            overlay,
-            liveness,
-            permissions,
-            directory,
-            membership,
-            self._dissemination,
-            self.keepers,
-        )
-        self._backfill = Backfill(
-            outbox, settings, overlay, directory, membership, self.keepers, self.fetcher
-        )
-        self._parent_fetcher = ParentFetcher(
-            outbox,
-            settings,
-            overlay,
-            liveness,
-            directory,
-            membership,
-            self.keepers,
-            self.fetcher,
-        )
-        self._requests = RequestSender(
-            outbox, settings, overlay, liveness, self._persistence, directory, membership
-        )
+        self.keepers = Keepers(*base, *in_tree, self._dissemination, self._on_keeper)
+        self.fetcher = Fetcher(*base, *in_tree, self._dissemination, self.keepers)
+        self._backfill = Backfill(*base, *in_tree, self.keepers, self.fetcher)
+        self._parent_fetcher = ParentFetcher(*base, *in_tree, self.keepers, self.fetcher)
+        self._requests = RequestSender(*base, *in_tree)
         self._publisher = Publisher(
-            outbox,
-            settings,
-            overlay,
+            *base,
+            *in_tree,
             signing,
-            self._persistence,
-            directory,
-            membership,
             self._versions,
             self._dissemination,
             self.keepers,
@@ -189,30 +126,10 @@ class Pulsarcast:
             self._requests,
         )
         self._request_server = RequestServer(
-            outbox,
-            settings,
-            overlay,
-            permissions,
-            directory,
-            membership,
-            self.keepers,
-            self._parent_fetcher,
-            self._publisher,
+            *base, *in_tree, self.keepers, self._parent_fetcher, self._publisher
         )
-        self._history = HistoryReader(
-            outbox,
-            settings,
-            overlay,
-            liveness,
-            permissions,
-            directory,
-            membership,
-            self._versions,
-            self.keepers,
-        )
-        self._importer = Importer(
-            permissions, self._persistence, directory, membership, self._dissemination
-        )
+        self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
+        self._importer = Importer(*base, *in_tree, self._dissemination)
         self._on_message: dict[type, Callable[[Contact, Any], None]] = {
             parts.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
             parts.Join: membership.on_join,
@@ -479,6 +396,18 @@ class Pulsarcast:
             self.membership.attach(replica)
 
     # --- news ---
+
+    def _on_version(self, replica: TopicReplica, peer: Peer) -> None:
+        self.membership.send_beat(replica, peer, wants_answer=True)
+
+    def _on_pruned(self, replica: TopicReplica, pruned: Sequence[TopicEvent]) -> None:
+        self.subscriptions.on_pruned(replica, pruned)
+
+    def _on_accepted(self, replica: TopicReplica, event: TopicEvent, peer: Peer | None) -> None:
+        self.fetcher.on_accepted(replica, event, peer)
+
+    def _on_keeper(self, replica: TopicReplica) -> None:
+        self._backfill.begin(replica)
 
     def _is_needed(self, replica: TopicReplica) -> bool:
         return (

@@ -15,6 +15,7 @@ from smartpubsub.kademlia.queries import Put
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Published, Refused
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.events import (
@@ -28,16 +29,12 @@ from smartpubsub.protocols.pulsarcast.events import (
 )
 from smartpubsub.protocols.pulsarcast.fetcher import ParentFetcher
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
-from smartpubsub.protocols.pulsarcast.liveness import Liveness
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Granted, Part, Request
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.persistence import Persistence
+from smartpubsub.protocols.pulsarcast.parts import Granted, Request
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.results import TopicStored
-from smartpubsub.protocols.pulsarcast.settings import STAY_US, PulsarSettings
+from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.topics import (
     META,
     Linking,
@@ -48,7 +45,6 @@ from smartpubsub.protocols.pulsarcast.topics import (
 )
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.bounded import BoundedDict
-from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 ANNOUNCEMENTS_FROM = 1 << 32
@@ -72,28 +68,14 @@ class _OpenRequests:
     timer_is_set: bool = False
 
 
-class RequestSender:
+@dataclass(eq=False)
+class RequestSender(Component):
     """Asks nodes that may publish to publish events of this node."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        liveness: Liveness,
-        persistence: Persistence,
-        directory: TopicDirectory,
-        membership: Membership,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own = overlay.own.peer
-        self._liveness = liveness
-        self._persistence = persistence
-        self._directory = directory
-        self._membership = membership
-        self._incarnation = 0
-        self._open: dict[Cid, _OpenRequests] = {}
+    _directory: TopicDirectory
+    _membership: Membership
+    _incarnation: int = field(init=False, default=0)
+    _open: dict[Cid, _OpenRequests] = field(init=False, default_factory=dict)
 
     def start(self, incarnation: int) -> None:
         """Number turns within this incarnation."""
@@ -180,41 +162,22 @@ class RequestSender:
             assert not turns or turns[-1] <= requests.last_turn
 
 
-class Publisher:
+@dataclass(eq=False)
+class Publisher(Component):
     """Makes this node's topics, versions and events."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        signing: Signing,
-        persistence: Persistence,
-        directory: TopicDirectory,
-        membership: Membership,
-        versions: Versions,
-        dissemination: Dissemination,
-        keepers: Keepers,
-        parent_fetcher: ParentFetcher,
-        requests: RequestSender,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._overlay = overlay
-        self._own = overlay.own.peer
-        self._signing = signing
-        self._persistence = persistence
-        self._directory = directory
-        self._membership = membership
-        self._versions = versions
-        self._dissemination = dissemination
-        self._keepers = keepers
-        self._parent_fetcher = parent_fetcher
-        self._requests = requests
-        self._incarnation = 0
-        self._announced = 0
-        self._unstored: dict[Cid, int] = {}
-        """New versions, and how many of the stores that each needs have not ended."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _signing: Signing
+    _versions: Versions
+    _dissemination: Dissemination
+    _keepers: Keepers
+    _parent_fetcher: ParentFetcher
+    _requests: RequestSender
+    _incarnation: int = field(init=False, default=0)
+    _announced: int = field(init=False, default=0)
+    _unstored: dict[Cid, int] = field(init=False, default_factory=dict)
+    """New versions, and how many of the stores that each needs have not ended."""
 
     def start(self, incarnation: int) -> None:
         """Number announcements within this incarnation."""
@@ -419,32 +382,19 @@ class _AuthorQueue:
     early: dict[int, Draft] = field(default_factory=dict)
 
 
-class RequestServer:
+@dataclass(eq=False)
+class RequestServer(Component):
     """Publishes for authors that may ask, in the order of each author's turns."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        overlay: Overlay,
-        permissions: Permissions,
-        directory: TopicDirectory,
-        membership: Membership,
-        keepers: Keepers,
-        parent_fetcher: ParentFetcher,
-        publisher: Publisher,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own = overlay.own.peer
-        self._permissions = permissions
-        self._directory = directory
-        self._membership = membership
-        self._keepers = keepers
-        self._parent_fetcher = parent_fetcher
-        self._publisher = publisher
-        self._queues: BoundedDict[tuple[Cid, Peer, int], _AuthorQueue] = BoundedDict(AUTHORS_MAX)
-        """By topic, author and the author's incarnation."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _keepers: Keepers
+    _parent_fetcher: ParentFetcher
+    _publisher: Publisher
+    _queues: BoundedDict[tuple[Cid, Peer, int], _AuthorQueue] = field(
+        init=False, default_factory=lambda: BoundedDict(AUTHORS_MAX)
+    )
+    """By topic, author and the author's incarnation."""
 
     def on_request(self, peer: Peer, message: Request) -> None:
         """Publish for an author, or refuse; ignore requests until this node has its place."""

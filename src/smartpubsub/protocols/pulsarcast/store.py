@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.parts import Part
-from smartpubsub.protocols.pulsarcast.persistence import Persistence
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
-from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.pulsarcast.settings import Retention
 
 
-class EventStore:
+@dataclass(eq=False)
+class EventStore(Component):
     """Adds events to logs and storage, and prunes them; `on_pruned` is told of pruned events."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        persistence: Persistence,
-        directory: TopicDirectory,
-        on_pruned: Callable[[TopicReplica, Sequence[TopicEvent]], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._persistence = persistence
-        self._directory = directory
-        self._on_pruned = on_pruned
-        self.stored_bytes = 0
-        """The size of all events of all topics."""
+    _directory: TopicDirectory
+    _on_pruned: Callable[[TopicReplica, Sequence[TopicEvent]], None]
+    stored_bytes: int = field(init=False, default=0)
+    """The size of all events of all topics."""
 
     def add(self, replica: TopicReplica, event: TopicEvent) -> list[TopicEvent]:
         """Add an event; return the events below which nothing is missing any more."""

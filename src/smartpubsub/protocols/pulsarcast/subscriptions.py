@@ -16,15 +16,11 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Unsubscribed,
 )
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.parts import Part
-from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.persistence import Persistence
-from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by
-from smartpubsub.protocols.runtime.outbox import Outbox
 
 
 @dataclass(slots=True, eq=False)
@@ -44,30 +40,18 @@ class _TopicSubscriptions:
         self.of_topic = tuple(n for n in self.all if n not in self.of_meta)
 
 
-class Subscriptions:
+@dataclass(eq=False)
+class Subscriptions(Component):
     """Owns this node's subscriptions."""
 
-    def __init__(
-        self,
-        outbox: Outbox[Part],
-        settings: PulsarSettings,
-        permissions: Permissions,
-        persistence: Persistence,
-        directory: TopicDirectory,
-        membership: Membership,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._permissions = permissions
-        self._persistence = persistence
-        self._directory = directory
-        self._membership = membership
-        self._wanted: dict[int, Subscription] = {}
-        self._by_topic: dict[Cid, _TopicSubscriptions] = {}
-        self._waiting: dict[int, dict[Cid, None]] = {}
-        """For each durable subscription the events that were delivered and not taken, in order."""
-        self.dropped: Counter[int] = Counter()
-        """How many events per subscription were pruned before they were taken."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _wanted: dict[int, Subscription] = field(init=False, default_factory=dict)
+    _by_topic: dict[Cid, _TopicSubscriptions] = field(init=False, default_factory=dict)
+    _waiting: dict[int, dict[Cid, None]] = field(init=False, default_factory=dict)
+    """For each durable subscription the events that were delivered and not taken, in order."""
+    dropped: Counter[int] = field(init=False, default_factory=Counter)
+    """How many events per subscription were pruned before they were taken."""
 
     # --- beginning and ending ---
 

@@ -7,17 +7,17 @@ So calls that depend on the newest version wait until the node has its place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.parts import Part
 from smartpubsub.protocols.pulsarcast.results import TopicDescribed
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.topics import Topic
-from smartpubsub.protocols.runtime.outbox import Outbox
 
 PLACE_TIMEOUT_US = 20 * SECOND
 """How long to wait for a place in the tree before going on with the known versions."""
@@ -25,19 +25,16 @@ PLACE_TIMEOUT_US = 20 * SECOND
 Calls = dict[Cid, list[Callable[[], None]]]
 
 
-class Versions:
+@dataclass(eq=False)
+class Versions(Component):
     """Runs calls once the newest version of a topic is known, and describes topics."""
 
-    def __init__(
-        self, outbox: Outbox[Part], directory: TopicDirectory, membership: Membership
-    ) -> None:
-        self._outbox = outbox
-        self._directory = directory
-        self._membership = membership
-        self._waiting: Calls = {}
-        """Calls that run when the newest version is known, or at the timeout."""
-        self._held: Calls = {}
-        """Calls that run when the newest version is known, and not before."""
+    _directory: TopicDirectory
+    _membership: Membership
+    _waiting: Calls = field(init=False, default_factory=dict)
+    """Calls that run when the newest version is known, or at the timeout."""
+    _held: Calls = field(init=False, default_factory=dict)
+    """Calls that run when the newest version is known, and not before."""
 
     # --- the newest version ---
 

@@ -1,4 +1,4 @@
-"""Descriptors that must not be are refused, each for its reason."""
+"""Invalid descriptors are refused, each for its reason."""
 
 from collections.abc import Callable
 
@@ -73,7 +73,7 @@ def test_an_event_reads_back_from_its_block() -> None:
     check(event, topic)
 
 
-def test_who_may_only_ask_is_the_author_and_who_may_publish_the_publisher() -> None:
+def test_a_requester_is_the_author_and_the_granting_peer_the_publisher() -> None:
     topic, _ = ANN.topic(rules_ordered_by(ANN.peer))
     draft = read_draft(draft_block(BOB.draft(topic)))
     check_draft(draft, ANN.signing)
@@ -96,7 +96,7 @@ def test_a_publisher_signs_all_but_its_own_signature(others: int) -> None:
 # --- forged ---
 
 
-def test_what_somebody_else_has_signed_is_forged() -> None:
+def test_a_descriptor_signed_by_another_peer_is_forged() -> None:
     topic, _ = ANN.topic()
     by_eve = new_topic(
         "news", ANN.peer, Rules(), EVE.signing, NOW, subtopics={META: topic.stable_id}
@@ -121,7 +121,7 @@ def test_what_was_changed_afterwards_is_forged(field: str) -> None:
     assert refused(lambda: check(changed, topic)) is Reason.FORGED
 
 
-def test_a_publisher_cannot_invent_what_somebody_asked_for() -> None:
+def test_a_publisher_cannot_invent_a_request() -> None:
     topic, _ = ANN.topic(rules_ordered_by(ANN.peer))
     fields = decode(draft_block(BOB.draft(topic)))
     fields["payload"] = b"BOB never said this"
@@ -133,7 +133,7 @@ def test_a_publisher_cannot_invent_what_somebody_asked_for() -> None:
 # --- unauthorised ---
 
 
-def test_who_may_not_publish_is_unauthorised() -> None:
+def test_a_peer_outside_the_list_of_publishers_is_unauthorised() -> None:
     topic, _ = ANN.topic(Rules(publishers=(ANN.peer,)))
     assert refused(lambda: check(EVE.event(topic), topic)) is Reason.UNAUTHORISED
 
@@ -141,7 +141,7 @@ def test_who_may_not_publish_is_unauthorised() -> None:
     assert refused(lambda: check(asked, topic)) is Reason.UNAUTHORISED
 
 
-def test_a_meta_topic_of_somebody_else_is_unauthorised() -> None:
+def test_a_meta_topic_of_another_author_is_unauthorised() -> None:
     topic, _ = ANN.topic()
     _, meta = EVE.topic()
 
@@ -238,7 +238,7 @@ def test_a_meta_topic_of_a_meta_topic_is_cyclic() -> None:
 # --- replayed, future-dated, rolled back ---
 
 
-def test_what_was_let_go_does_not_come_again() -> None:
+def test_a_pruned_event_is_not_accepted_again() -> None:
     topic, _ = ANN.topic()
     log = Log()
     first = BOB.event(topic)
@@ -265,7 +265,7 @@ def test_versions_only_go_forward() -> None:
     fork = ANN.version(first, Rules(takes_requests=True))
     third = ANN.version(second)
     check_next_version(second, first)
-    check_next_version(third, first)  # Whoever was away has missed one.
+    check_next_version(third, first)  # A node that was away has missed one.
 
     assert refused(lambda: check_next_version(first, second)) is Reason.ROLLED_BACK
     assert refused(lambda: check_next_version(fork, second)) is Reason.ROLLED_BACK
@@ -274,7 +274,7 @@ def test_versions_only_go_forward() -> None:
     assert refused(lambda: check_next_version(EVE.version(first), first)) is Reason.UNAUTHORISED
 
 
-def test_who_was_put_out_of_a_topic_cannot_go_on_under_a_past_version() -> None:
+def test_an_excluded_publisher_cannot_go_on_under_a_past_version() -> None:
     first, _ = ANN.topic()
     second = ANN.version(first, Rules(publishers=(ANN.peer,)))
     event = BOB.event(first)

@@ -1,4 +1,4 @@
-"""Who was away gets what it missed, in few round trips, and then goes on."""
+"""A node that was away fetches what it missed in few round trips, and goes on."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_ten_thousand_missed_events_take_few_round_trips(
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_on_a_lossy_network_everything_comes_once(seed: int) -> None:
+def test_on_a_lossy_network_every_event_is_delivered_once(seed: int) -> None:
     village = Village(15, network=NetworkOptions(loss=0.15), seed=seed)
     topic = village.create(0)
     village.run(20)
@@ -56,7 +56,7 @@ def test_on_a_lossy_network_everything_comes_once(seed: int) -> None:
         assert sorted(village.payloads(node)) == [b"%02d" % number for number in range(30)]
 
 
-def test_the_sides_of_a_split_have_everything_after_it() -> None:
+def test_both_sides_of_a_split_have_all_events_after_it() -> None:
     village = Village(16)
     topic = village.create(0)
     village.subscribe_all(range(16), topic)
@@ -93,7 +93,7 @@ def test_a_node_that_is_cut_off_acknowledges_nothing() -> None:
     assert [village.payloads(node) for node in range(8)] == [[b"x"]] * 8
 
 
-def test_keepers_have_everything_and_lost_ones_are_replaced() -> None:
+def test_keepers_have_all_events_and_lost_keepers_are_replaced() -> None:
     village = Village(20, PulsarSettings(keepers=3, proof_us=20 * SECOND))
     topic = village.create(0)
     village.subscribe_all([0, 1], topic)
@@ -116,7 +116,7 @@ def test_keepers_have_everything_and_lost_ones_are_replaced() -> None:
     assert all(not village.payloads(node) for node in keepers() if node not in (0, 1))
 
 
-def test_whoever_cannot_be_reached_does_not_hold_up_what_is_published() -> None:
+def test_an_unreachable_keeper_does_not_delay_an_acknowledgement() -> None:
     village = Village(12)
     topic = village.create(0)
     village.subscribe_all(range(12), topic)
@@ -150,7 +150,7 @@ def test_an_acknowledged_event_survives_its_publisher() -> None:
     assert all(village.payloads(node) == [b"last words"] for node in range(8))
 
 
-def test_a_restart_forgets_nothing_and_tells_nothing_twice() -> None:
+def test_a_restart_loses_no_event_and_delivers_none_twice() -> None:
     village = Village(8)
     topic = village.create(0)
     village.subscribe_all(range(8), topic)
@@ -161,14 +161,16 @@ def test_a_restart_forgets_nothing_and_tells_nothing_twice() -> None:
     village.restart(3)
     village.run(10)
 
-    assert len(village.log(3, topic)) == 20  # What told of the topic came before its time.
+    assert (
+        len(village.log(3, topic)) == 20
+    )  # The announcement of the topic is older than its subscription.
     assert village.payloads(3) == [b"%02d" % number for number in range(20)]
     village.publish(3, topic, b"and on")
     village.run(1)
     assert village.payloads(5)[-1] == b"and on"
 
 
-def test_retention_lets_the_oldest_go_and_keeps_what_is_pinned() -> None:
+def test_retention_prunes_the_oldest_events_except_in_pinned_topics() -> None:
     settings = PulsarSettings(retention=Retention(event_count_max=10))
     village = Village(5, settings)
     topic = village.create(0)
@@ -187,7 +189,7 @@ def test_retention_lets_the_oldest_go_and_keeps_what_is_pinned() -> None:
     assert all(len(village.payloads(node)) == 30 for node in range(5))
 
 
-def test_what_a_late_event_links_to_from_before_a_nodes_time_is_not_waited_for() -> None:
+def test_a_late_head_from_before_a_subscription_is_not_waited_for() -> None:
     village = Village(6)
     topic = village.create(0)
     village.subscribe_all([0, 1], topic)

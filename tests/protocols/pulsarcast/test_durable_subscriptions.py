@@ -1,4 +1,4 @@
-"""Subscriptions that outlive a restart, with what nobody has taken; and what is let go."""
+"""Durable subscriptions survive a restart with the events not taken; and pruning."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def take(village: Village, number: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_what_was_not_taken_waits_across_a_crash_and_the_rest_follows(ordered: bool) -> None:
+def test_events_not_taken_wait_across_a_crash_and_later_ones_follow(ordered: bool) -> None:
     village = Village(8)
     rules = rules_ordered_by(village.host(AUTHOR).peer) if ordered else Rules()
     topic = village.create(AUTHOR, rules=rules)
@@ -68,7 +68,7 @@ def test_what_was_not_taken_waits_across_a_crash_and_the_rest_follows(ordered: b
     assert waiting(village, number) == [b"6"]
 
 
-def test_a_subscription_that_has_ended_leaves_nothing_behind() -> None:
+def test_an_ended_subscription_leaves_nothing_in_storage() -> None:
     village = Village(8, PulsarSettings(keepers=1))
     topic = village.create(AUTHOR)
     number = keep(village, topic)
@@ -86,7 +86,7 @@ def test_a_subscription_that_has_ended_leaves_nothing_behind() -> None:
     assert not village.core(READER).subscriptions.kept
 
 
-def test_what_has_to_be_let_go_waits_for_nobody_and_is_counted() -> None:
+def test_pruned_events_do_not_wait_for_a_subscription_and_are_counted() -> None:
     village = Village(6, PulsarSettings(retention=Retention(event_count_max=10)))
     topic = village.create(AUTHOR)
     number = keep(village, topic)
@@ -99,7 +99,7 @@ def test_what_has_to_be_let_go_waits_for_nobody_and_is_counted() -> None:
     assert village.core(READER).subscriptions.dropped[number] == 15
 
 
-def test_long_events_are_let_go_by_their_size() -> None:
+def test_long_events_are_pruned_by_size() -> None:
     village = Village(5, PulsarSettings(retention=Retention(byte_count_max=20_000)))
     topic = village.create(AUTHOR)
     village.subscribe_all(range(5), topic)
@@ -113,7 +113,7 @@ def test_long_events_are_let_go_by_their_size() -> None:
         assert log.bytes <= 20_000
 
 
-def test_all_topics_together_keep_to_a_limit_and_what_is_pinned_stays() -> None:
+def test_all_topics_together_keep_to_a_limit_and_pinned_events_stay() -> None:
     village = Village(5, PulsarSettings(stored_bytes_max=60_000))
     pinned, other = village.create(AUTHOR, "pinned"), village.create(AUTHOR, "other")
     village.subscribe_all(range(5), pinned)
@@ -137,7 +137,7 @@ def test_all_topics_together_keep_to_a_limit_and_what_is_pinned_stays() -> None:
     assert village.core(1).store.stored_bytes <= 60_000
 
 
-def test_who_pins_a_topic_gets_all_of_it() -> None:
+def test_a_node_that_pins_a_topic_fetches_all_of_it() -> None:
     village = Village(20, PulsarSettings(keepers=1))
     topic = village.create(AUTHOR)
     for count in range(5):
