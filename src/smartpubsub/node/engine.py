@@ -42,7 +42,7 @@ from smartpubsub.seam import Effect
 
 if TYPE_CHECKING:
     from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
-    from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+    from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 
 _log = logging.getLogger(__name__)
 

@@ -29,9 +29,9 @@ from smartpubsub.pipeline.schemas import Table
 from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
 from smartpubsub.protocols.blocks import BlockError, cid_text
 from smartpubsub.protocols.event_blocks import read_event_block
-from smartpubsub.protocols.pulsarcast.checking import check_event, check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
+from smartpubsub.protocols.pulsarcast.permissions import check_event, check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
@@ -193,7 +193,7 @@ def _open(row: Row) -> Row:
             return {"kind": EVENT, "link": cid_text(cid_in(fields["topic"]))}
         if isinstance(fields, dict) and "predicate" in fields:
             return {"kind": PUBLICATION}
-        return {"kind": TOPIC, "link": cid_text(read_topic(block).room)}
+        return {"kind": TOPIC, "link": cid_text(read_topic(block).stable_id)}
     except RefusalError as error:
         return {"reason": str(error)}
 
@@ -256,7 +256,7 @@ def _topic_row(topic: Topic) -> Row:
     rules = topic.rules
     publishers = None if rules.publishers is None else [*map(peer_text, rules.publishers)]
     return {
-        "room": cid_text(topic.room),
+        "room": cid_text(topic.stable_id),
         "is_meta": topic.meta is None,
         "name": topic.name,
         "author": peer_text(topic.author),
@@ -277,7 +277,7 @@ def _event_row(event: TopicEvent, topic: Topic) -> Row:
     created = _time(draft.created_us)
     return {
         "day": f"{created:%Y-%m-%d}",
-        "room": cid_text(topic.room),
+        "room": cid_text(topic.stable_id),
         "version": cid_text(event.topic),
         "author": peer_text(event.id.publisher),
         "publisher": peer_text(event.publisher),

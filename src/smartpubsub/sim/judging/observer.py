@@ -17,7 +17,7 @@ from smartpubsub.protocols.pubsub import (
     Subscribed,
     Unsubscribed,
 )
-from smartpubsub.protocols.pulsarcast.told import TopicStored
+from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.topics import Topics
 from smartpubsub.sim.judging.journal import EventRecord, Journal, SubscriptionRecord

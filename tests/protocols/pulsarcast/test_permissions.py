@@ -1,20 +1,25 @@
-"""Descriptors that must not be are refused, each for its reason."""
+"""Invalid descriptors are refused, each for its reason."""
 
 from collections.abc import Callable
 
 import pytest
 
 from smartpubsub.protocols.blocks import decode, encode, link
-from smartpubsub.protocols.pulsarcast.checking import (
+from smartpubsub.protocols.pulsarcast.events import (
+    EVENT_BYTES_MAX,
+    TopicEvent,
+    draft_block,
+    read_draft,
+    read_event,
+)
+from smartpubsub.protocols.pulsarcast.log import Log
+from smartpubsub.protocols.pulsarcast.permissions import (
     check_draft,
     check_event,
     check_meta_topic,
     check_next_version,
     check_topic,
 )
-from smartpubsub.protocols.pulsarcast.drafts import draft_block, read_draft
-from smartpubsub.protocols.pulsarcast.events import EVENT_BYTES_MAX, TopicEvent, read_event
-from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.pulsarcast.topics import (
@@ -52,7 +57,7 @@ def test_a_topic_reads_back_from_its_block() -> None:
 
     assert read_topic(topic.block) == topic
     assert (topic.name, topic.author, topic.rules) == ("news", ANN.peer, rules)
-    assert (topic.meta, topic.room, meta.room) == (meta.cid, meta.cid, meta.cid)
+    assert (topic.meta, topic.stable_id, meta.stable_id) == (meta.cid, meta.cid, meta.cid)
     check_topic(topic, BOB.signing, NOW)
     check_meta_topic(meta, topic)
 
@@ -68,7 +73,7 @@ def test_an_event_reads_back_from_its_block() -> None:
     check(event, topic)
 
 
-def test_who_may_only_ask_is_the_author_and_who_may_publish_the_publisher() -> None:
+def test_a_requester_is_the_author_and_the_granting_peer_the_publisher() -> None:
     topic, _ = ANN.topic(rules_ordered_by(ANN.peer))
     draft = read_draft(draft_block(BOB.draft(topic)))
     check_draft(draft, ANN.signing)
@@ -91,9 +96,11 @@ def test_a_publisher_signs_all_but_its_own_signature(others: int) -> None:
 # --- forged ---
 
 
-def test_what_somebody_else_has_signed_is_forged() -> None:
+def test_a_descriptor_signed_by_another_peer_is_forged() -> None:
     topic, _ = ANN.topic()
-    by_eve = new_topic("news", ANN.peer, Rules(), EVE.signing, NOW, subtopics={META: topic.room})
+    by_eve = new_topic(
+        "news", ANN.peer, Rules(), EVE.signing, NOW, subtopics={META: topic.stable_id}
+    )
     assert refused(lambda: check_topic(by_eve, ANN.signing, NOW)) is Reason.FORGED
 
     fields = decode(EVE.event(topic).block)
@@ -114,7 +121,7 @@ def test_what_was_changed_afterwards_is_forged(field: str) -> None:
     assert refused(lambda: check(changed, topic)) is Reason.FORGED
 
 
-def test_a_publisher_cannot_invent_what_somebody_asked_for() -> None:
+def test_a_publisher_cannot_invent_a_request() -> None:
     topic, _ = ANN.topic(rules_ordered_by(ANN.peer))
     fields = decode(draft_block(BOB.draft(topic)))
     fields["payload"] = b"BOB never said this"
@@ -126,7 +133,7 @@ def test_a_publisher_cannot_invent_what_somebody_asked_for() -> None:
 # --- unauthorised ---
 
 
-def test_who_may_not_publish_is_unauthorised() -> None:
+def test_a_peer_outside_the_list_of_publishers_is_unauthorised() -> None:
     topic, _ = ANN.topic(Rules(publishers=(ANN.peer,)))
     assert refused(lambda: check(EVE.event(topic), topic)) is Reason.UNAUTHORISED
 
@@ -134,7 +141,7 @@ def test_who_may_not_publish_is_unauthorised() -> None:
     assert refused(lambda: check(asked, topic)) is Reason.UNAUTHORISED
 
 
-def test_a_meta_topic_of_somebody_else_is_unauthorised() -> None:
+def test_a_meta_topic_of_another_author_is_unauthorised() -> None:
     topic, _ = ANN.topic()
     _, meta = EVE.topic()
 
@@ -209,7 +216,7 @@ def test_an_event_that_does_not_lie_above_what_it_links_to_is_cyclic() -> None:
         assert refused(lambda low=low: check(low, topic)) is Reason.CYCLIC  # type: ignore[misc]
     for height in (2, 7):
         wrong = BOB.event(topic, second, height=height)
-        assert refused(lambda wrong=wrong: log.check(wrong)) is Reason.CYCLIC  # type: ignore[misc]
+        assert refused(lambda wrong=wrong: log.must_fit(wrong)) is Reason.CYCLIC  # type: ignore[misc]
 
 
 def test_an_event_that_links_twice_to_the_same_is_cyclic() -> None:
@@ -231,16 +238,16 @@ def test_a_meta_topic_of_a_meta_topic_is_cyclic() -> None:
 # --- replayed, future-dated, rolled back ---
 
 
-def test_what_was_let_go_does_not_come_again() -> None:
+def test_a_pruned_event_is_not_accepted_again() -> None:
     topic, _ = ANN.topic()
     log = Log()
     first = BOB.event(topic)
     second = BOB.event(topic, first)
     for event in (first, second):
         log.add(event)
-    assert log.let_go(Retention(event_count_max=1), NOW) == [first]
+    assert log.prune(Retention(event_count_max=1), NOW) == [first]
 
-    assert refused(lambda: log.check(first)) is Reason.REPLAYED
+    assert refused(lambda: log.must_fit(first)) is Reason.REPLAYED
 
 
 def test_what_is_dated_in_the_future_is_refused() -> None:
@@ -258,7 +265,7 @@ def test_versions_only_go_forward() -> None:
     fork = ANN.version(first, Rules(takes_requests=True))
     third = ANN.version(second)
     check_next_version(second, first)
-    check_next_version(third, first)  # Whoever was away has missed one.
+    check_next_version(third, first)  # A node that was away has missed one.
 
     assert refused(lambda: check_next_version(first, second)) is Reason.ROLLED_BACK
     assert refused(lambda: check_next_version(fork, second)) is Reason.ROLLED_BACK
@@ -267,7 +274,7 @@ def test_versions_only_go_forward() -> None:
     assert refused(lambda: check_next_version(EVE.version(first), first)) is Reason.UNAUTHORISED
 
 
-def test_who_was_put_out_of_a_topic_cannot_go_on_under_a_past_version() -> None:
+def test_an_excluded_publisher_cannot_go_on_under_a_past_version() -> None:
     first, _ = ANN.topic()
     second = ANN.version(first, Rules(publishers=(ANN.peer,)))
     event = BOB.event(first)

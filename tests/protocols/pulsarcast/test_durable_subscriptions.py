@@ -1,4 +1,4 @@
-"""Subscriptions that outlive a restart, with what nobody has taken; and what is let go."""
+"""Durable subscriptions survive a restart with the events not taken; and pruning."""
 
 from collections.abc import Iterator
 
@@ -28,22 +28,22 @@ def waiting(village: Village, number: int) -> list[bytes]:
 
 
 def _waiting(village: Village, number: int) -> Iterator[bytes]:
-    desk = village.core(READER).office.subscribing
+    subscriptions = village.core(READER).subscriptions
     given: dict[bytes, None] = {}
-    while (event := desk.next(number, given)) is not None:
+    while (event := subscriptions.next(number, given)) is not None:
         given[event.cid] = None
         yield bytes(event.draft.payload)
 
 
 def take(village: Village, number: int, count: int) -> None:
-    desk, core = village.core(READER).office.subscribing, village.core(READER)
-    cid = [*desk.waiting_for(number)][count - 1]
+    core = village.core(READER)
+    cid = [*core.subscriptions.waiting_for(number)][count - 1]
     effects = core.take_told(number, cid, village.world.now)
     village.world.carry_out(village.host(READER), effects)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_what_was_not_taken_waits_across_a_crash_and_the_rest_follows(ordered: bool) -> None:
+def test_events_not_taken_wait_across_a_crash_and_later_ones_follow(ordered: bool) -> None:
     village = Village(8)
     rules = rules_ordered_by(village.host(AUTHOR).peer) if ordered else Rules()
     topic = village.create(AUTHOR, rules=rules)
@@ -61,14 +61,14 @@ def test_what_was_not_taken_waits_across_a_crash_and_the_rest_follows(ordered: b
     village.run(20)
 
     assert waiting(village, number) == [b"2", b"3", b"4", b"5"]
-    assert village.core(READER).office.subscribing.kept == {number: 4}
+    assert village.core(READER).subscriptions.kept == {number: 4}
     take(village, number, 4)
     village.publish(AUTHOR, topic, b"6")
     village.run(2)
     assert waiting(village, number) == [b"6"]
 
 
-def test_a_subscription_that_has_ended_leaves_nothing_behind() -> None:
+def test_an_ended_subscription_leaves_nothing_in_storage() -> None:
     village = Village(8, PulsarSettings(keepers=1))
     topic = village.create(AUTHOR)
     number = keep(village, topic)
@@ -83,10 +83,10 @@ def test_a_subscription_that_has_ended_leaves_nothing_behind() -> None:
     village.crash(READER)
     village.restart(READER)
     village.run(5)
-    assert not village.core(READER).office.subscribing.kept
+    assert not village.core(READER).subscriptions.kept
 
 
-def test_what_has_to_be_let_go_waits_for_nobody_and_is_counted() -> None:
+def test_pruned_events_do_not_wait_for_a_subscription_and_are_counted() -> None:
     village = Village(6, PulsarSettings(retention=Retention(event_count_max=10)))
     topic = village.create(AUTHOR)
     number = keep(village, topic)
@@ -96,10 +96,10 @@ def test_what_has_to_be_let_go_waits_for_nobody_and_is_counted() -> None:
     village.run(2)
 
     assert waiting(village, number) == [b"%02d" % count for count in range(15, 25)]
-    assert village.core(READER).office.subscribing.dropped[number] == 15
+    assert village.core(READER).subscriptions.dropped[number] == 15
 
 
-def test_long_events_are_let_go_by_their_size() -> None:
+def test_long_events_are_pruned_by_size() -> None:
     village = Village(5, PulsarSettings(retention=Retention(byte_count_max=20_000)))
     topic = village.create(AUTHOR)
     village.subscribe_all(range(5), topic)
@@ -108,12 +108,12 @@ def test_long_events_are_let_go_by_their_size() -> None:
         village.run(0.5)
 
     for node in range(5):
-        log = village.room(node, topic).log
+        log = village.log(node, topic)
         assert len(log) == 3
         assert log.bytes <= 20_000
 
 
-def test_all_topics_together_keep_to_a_limit_and_what_is_pinned_stays() -> None:
+def test_all_topics_together_keep_to_a_limit_and_pinned_events_stay() -> None:
     village = Village(5, PulsarSettings(stored_bytes_max=60_000))
     pinned, other = village.create(AUTHOR, "pinned"), village.create(AUTHOR, "other")
     village.subscribe_all(range(5), pinned)
@@ -127,17 +127,17 @@ def test_all_topics_together_keep_to_a_limit_and_what_is_pinned_stays() -> None:
         village.run(0.5)
 
     for node in range(5):
-        assert len(village.room(node, pinned).log) >= 10
-        assert 1 <= len(village.room(node, other).log) <= 4
-        assert village.core(node).office.storing.event_bytes <= 60_000
+        assert len(village.log(node, pinned)) >= 10
+        assert 1 <= len(village.log(node, other)) <= 4
+        assert village.core(node).store.stored_bytes <= 60_000
     for count in range(10):
         village.publish(AUTHOR, pinned, bytes([count]) * 4_000)
         village.run(0.5)
     assert village.refused()["no room"]
-    assert village.core(1).office.storing.event_bytes <= 60_000
+    assert village.core(1).store.stored_bytes <= 60_000
 
 
-def test_who_pins_a_topic_gets_all_of_it() -> None:
+def test_a_node_that_pins_a_topic_fetches_all_of_it() -> None:
     village = Village(20, PulsarSettings(keepers=1))
     topic = village.create(AUTHOR)
     for count in range(5):
@@ -145,11 +145,11 @@ def test_who_pins_a_topic_gets_all_of_it() -> None:
         village.run(0.5)
     number = keep(village, topic)
     assert not waiting(village, number)
-    assert len(village.room(READER, topic).log) == 0
+    assert len(village.log(READER, topic)) == 0
     effects = village.core(READER).pin(topic.cid, True, village.world.now)
     village.world.carry_out(village.host(READER), effects)
     village.run(10)
 
-    assert len(village.room(READER, topic).log) == 6
-    assert village.room(READER, topic).has_all
+    assert len(village.log(READER, topic)) == 6
+    assert village.log(READER, topic).has_all
     assert not waiting(village, number)
