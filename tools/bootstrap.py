@@ -1,4 +1,4 @@
-"""Makes sure the checkout's .venv is ready; at once when nothing it is made from has changed."""
+"""Makes sure that the checkout's .venv is ready; returns at once if none of its inputs changed."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ def main() -> int:
 def make_ready(checkout: Path) -> None:
     wanted = fingerprint.take(checkout)
     if marker.read(checkout) != wanted:
-        # Only a set-up needs it, and every command in bin/ would wait for its import.
+        # Only a set-up needs this import; otherwise every command in bin/ would wait for it.
         import preparation
 
         preparation.prepare(checkout, wanted, say)

@@ -1,4 +1,4 @@
-"""Runs the commands a set-up consists of; what they print goes to a log."""
+"""Runs the commands of a set-up; their output goes to a log."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ Say = Callable[[str], None]
 
 PATIENCE_SECONDS = 12
 
-# Settings that say where packages come from are the user's; any other may redirect the install.
+# Settings of the package source are kept; any other pip setting could redirect the install.
 KEPT_PIP_SETTINGS = frozenset(
     {
         "PIP_CACHE_DIR",
@@ -38,7 +38,7 @@ class Commands:
         self._say = say
 
     def run(self, step: str, command: Sequence[str | Path], *, when_slow: str = "") -> None:
-        """Run a command; raise the problem its log shows if it fails."""
+        """Run a command; if it fails, raise the problem that its log shows."""
         with self.log.open("a+", encoding="utf-8", errors="replace") as log:
             log.write(f"$ {' '.join(map(str, command))}\n")
             log.flush()
@@ -75,6 +75,6 @@ class Commands:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_NO_INPUT": "1",
             "PIP_USER": "0",
-            # Problems are recognised by their English words.
+            # Problems are recognised by their English messages.
             "LC_ALL": "C.UTF-8",
         }

@@ -1,4 +1,4 @@
-"""What the environment in .venv is made from, as text that can be kept and compared."""
+"""The inputs of the environment in .venv, as text that can be stored and compared."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ def take(checkout: Path) -> Fingerprint:
 
 
 def base_python() -> Path:
-    """The interpreter itself, also when a virtual environment's link to it is running."""
+    """The interpreter itself, even if a virtual environment's link to it is running."""
     return Path(sys.executable).resolve()
 
 
@@ -56,7 +56,7 @@ def find_compiler() -> str | None:
 
 
 def compiler_identity() -> str:
-    """Changes when a compiler appears, goes, or is upgraded in place."""
+    """Changes when a compiler is installed, removed, or upgraded in place."""
     compiler = find_compiler()
     if compiler is None:
         return "none"

@@ -1,4 +1,4 @@
-"""Makes .venv and installs into it: the listed packages, this package, the native matcher."""
+"""Creates .venv and installs into it: the listed packages, this package, the native matcher."""
 
 import importlib.util
 import shutil
@@ -9,7 +9,7 @@ import fingerprint
 from commands import Commands, Say
 from problems import NoSpaceError, SetupProblemError
 
-# Whether there is an index is wanted soon; a slow one may take its time for the big downloads.
+# A missing index must be noticed soon; a slow one may take its time for large downloads.
 FIRST_CONTACT = ("--timeout", "10", "--retries", "1")
 LATER_CONTACT = ("--retries", "2")
 
@@ -28,7 +28,7 @@ class Installer:
         self._environment.mkdir(exist_ok=True)
         empty_folder(self._environment)
         self._commands.run(
-            "making .venv", [fingerprint.base_python(), "-I", "-m", "venv", self._environment]
+            "creating .venv", [fingerprint.base_python(), "-I", "-m", "venv", self._environment]
         )
 
     def install_requirements(self) -> None:
@@ -51,7 +51,8 @@ class Installer:
         )
 
     def install_native(self) -> None:
-        """The matcher has a pure-Python engine, so a failed build is told and survived."""
+        """Build the native matcher; a failure is only reported, because there is a pure-Python
+        engine."""
         if fingerprint.find_compiler() is None:
             self._do_without_native("no C++ compiler was found")
             return
@@ -98,6 +99,6 @@ def empty_folder(folder: Path) -> None:
 
 
 def pinned_pip(requirements: Path) -> list[str]:
-    """pip's own line, so that the version all else is installed with is the listed one."""
+    """pip's own line of the list, so that the listed version installs everything else."""
     lines = requirements.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line.startswith("pip==")]

@@ -1,4 +1,4 @@
-"""The file in .venv that says what a finished .venv was made from."""
+"""The file in .venv that records the inputs of a finished set-up."""
 
 import os
 from pathlib import Path

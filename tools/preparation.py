@@ -1,4 +1,4 @@
-"""Brings .venv in line with a wanted fingerprint, redoing only what the changes call for."""
+"""Brings .venv in line with a fingerprint, repeating only the steps that changes require."""
 
 import contextlib
 import fcntl
@@ -45,6 +45,6 @@ def only_one_at_a_time(checkout: Path, say: Say) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another set-up of .venv is under way; waiting for it")
+            say("another set-up of .venv is running; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""Set-up failures, each told in one line that says what to do."""
+"""Set-up failures, each with a one-line message that says what to do."""
 
 import errno
 from pathlib import Path
@@ -20,7 +20,7 @@ NO_NETWORK_WORDS = (
 
 
 class SetupProblemError(Exception):
-    """A reason why the environment cannot be made ready; its text is the line to show."""
+    """A reason why the environment cannot be set up; its text is shown to the user."""
 
 
 class NoSpaceError(SetupProblemError):

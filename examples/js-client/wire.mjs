@@ -22,7 +22,7 @@ function messages (root, name) {
   }
 }
 
-export const Content = messages(declared('What all have in common'), 'Content')
+export const Content = messages(declared('Common definitions'), 'Content')
 export const Kademlia = messages(declared('kad-dht'), 'Message')
 export const Event = messages(declared('pubsub'), 'Message')
 export const Bundle = messages(declared('ScoutSubs'), 'Bundle')

@@ -26,7 +26,7 @@ public:
         }
         const uint64_t offset = blob_.size();
         blob_.resize(offset + bytes);
-        // What is not used is saved as well, and should be the same each time.
+        // Unused bytes are saved as well, and must be the same each time.
         std::memset(blob_.data() + offset, 0, bytes);
         return offset;
     }

@@ -38,7 +38,7 @@ public:
     double number(int64_t row) const {
         return static_cast<const double *>(array_.buffers[1])[row + offset_];
     }
-    // Where the elements of a list lie in its child.
+    // The positions of a list's elements in its child.
     struct Bounds {
         int64_t begin;
         int64_t end;

@@ -24,7 +24,7 @@ public:
     size_t size() const { return size_; }
     size_t capacity() const { return owned_ ? capacity_ : 0; }
 
-    // The bytes stay where they are, shared with whoever else maps them, until one is changed.
+    // The bytes stay in place, shared with other processes that map them, until one is changed.
     void view(const uint8_t *bytes, size_t size) {
         release();
         data_ = const_cast<uint8_t *>(bytes);
@@ -59,7 +59,7 @@ private:
         capacity_ = wanted;
     }
 
-    // The index is read at random: with small pages most reads would also miss a translation.
+    // Reads are random: with small pages most of them would also miss the TLB.
     static uint8_t *allocate(size_t bytes) {
         constexpr size_t huge = size_t{1} << 21;
         const size_t alignment = bytes >= 2 * huge ? huge : 64;

@@ -32,7 +32,7 @@ public:
         double hi;
     };
 
-    // Forget the last event, name by name: the tables are far larger than an event.
+    // Clear the last event name by name: the tables are far larger than an event.
     void clear(size_t name_count) {
         for (NameId id : all_) {
             present_[id] = 0;
@@ -48,7 +48,7 @@ public:
         signature_ = 0;
     }
 
-    // False when the event has this name already.
+    // Returns false if the event already has this name.
     bool add_topic(NameId id, const Name &name) {
         if (present_[id] != 0) {
             return false;

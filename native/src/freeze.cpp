@@ -1,4 +1,4 @@
-// The small part of an index, written out and read back.
+// Serialisation of the small part of an index.
 #include "index.h"
 
 #include <stdexcept>

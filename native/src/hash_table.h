@@ -1,4 +1,4 @@
-// Linear probing over plain slots. A slot says where its key lies, so the key is stored once.
+// Linear probing over plain slots. A slot refers to its key, so the key is stored once.
 #pragma once
 
 #include "blob.h"
@@ -49,7 +49,7 @@ public:
         ++size_;
     }
 
-    // Later slots of the same run move back, so that no marker has to stand for what was here.
+    // Later slots of the same run move back, so no tombstone is needed.
     template <class HashOf> void erase(Slot *slot, HashOf hash_of) {
         size_t hole = static_cast<size_t>(slot - slots());
         blob_.make_writable();

@@ -8,7 +8,7 @@ namespace {
 
 constexpr NodeId root = 0;
 
-// Looking through this many rows costs less than looking for them in several places.
+// Scanning this many rows costs less than looking in several places.
 constexpr uint32_t loose_rows_max = 128;
 constexpr uint32_t mixed_rows_max = 4096;
 constexpr uint32_t block_rows_max = 512;
@@ -133,7 +133,7 @@ void Index::count_uses(const Filter &filter, int by) {
     }
 }
 
-// The narrowest range tells most. Widths compare only in relation to what their name spans.
+// The narrowest range is the most selective. Widths are relative to the span of their name.
 void Index::sort_by_narrowness(std::vector<Range> &ranges) const {
     const auto width = [this](const Range &range) {
         const Name &name = names_[range.name];
@@ -174,13 +174,13 @@ Filter Index::filter_at(const Slab &slab, uint32_t row) const {
 
 // --- the tree ---
 
-// Insert at a node or below it; the filter's first topics are those on the way to the node.
+// Insert at a node or below it; the filter's first topics are those on the path to the node.
 void Index::insert(NodeId from, Key key, Filter filter) {
     const NodeId node = descend(from, filter);
     Row row{};
     row.rest.key = key;
     const std::vector<Range> &ranges = filter.ranges;
-    // A range as a row keeps it, with the record if there are ranges after it.
+    // A range as in a row, with the record if more ranges follow.
     const auto rest = [&](size_t index) {
         const bool more = ranges.size() > index + 1;
         return Rest{ranges[index].lo, ranges[index].hi, key, ranges[index].name,
@@ -215,7 +215,7 @@ void Index::insert(NodeId from, Key key, Filter filter) {
     }
 }
 
-// The node for a filter; its topics are brought into the order in which they lie on the way.
+// The node for a filter; its topics are put into the order of the path.
 NodeId Index::descend(NodeId node, Filter &filter) {
     if (node == root && filter.topics.empty()) {
         return make_child(root, filter.ranges[0].name, By::range);
@@ -264,7 +264,7 @@ NodeId Index::make_child(NodeId parent, NameId name, By by) {
     return id;
 }
 
-// The place of a node that lies directly below the root.
+// The entry of a node directly below the root.
 NodeId &Index::entrance_of(const Node &node) {
     const size_t at = entrance(node.name, node.depth > 0 ? By::topic : By::range);
     if (at >= entrances_.size()) {
@@ -317,7 +317,7 @@ void Index::insert_range(std::vector<Block> &blocks, Kind kind, NodeId node, Nam
     }
 }
 
-// Take all rows out of a crowded slab and insert them again, now that their node is told to divide.
+// Take all rows out of a crowded slab and insert them again, now that their node divides.
 void Index::spread(SlabId id) {
     const NodeId node = slabs_[id].node;
     std::vector<std::pair<Key, Filter>> filters;
@@ -411,7 +411,7 @@ void Index::erase(SlabId id, uint32_t at) {
     }
 }
 
-// All rows of a slab of ranges, in order, and the slab left empty. Their records go on with them.
+// Take all rows of a slab of ranges, in order, with their records; the slab is left empty.
 std::vector<Row> Index::take_sorted(SlabId id) {
     std::vector<Row> rows;
     while (slabs_[id].size > 0) {
@@ -491,7 +491,7 @@ void Index::post(Key key, const Filter &filter) {
     }
 }
 
-// Keys that are gone stay until they outnumber those that are not.
+// Removed keys stay until they outnumber the others.
 void Index::sweep_postings(NameId name) {
     std::vector<Key> &keys = postings_[name];
     const size_t uses = size_t{names_[name].topic_uses} + names_[name].range_uses;
@@ -505,7 +505,7 @@ void Index::sweep_postings(NameId name) {
     keys.shrink_to_fit();
 }
 
-// A key may have come back with another filter.
+// A key may have been added again with another filter.
 bool Index::uses_name(Key key, NameId name) {
     const Filter filter = this->filter(key);
     return std::find(filter.topics.begin(), filter.topics.end(), name) != filter.topics.end() ||

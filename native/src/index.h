@@ -1,11 +1,11 @@
 // The index: a tree of names over slabs of rows.
 //
-// A filter lies below the rarest of its topics, or below its most telling range if it has none. A
-// node keeps what has no further condition as bare keys, what has only ranges left with the first
-// of them at hand, and what has further topics under a signature. Where many rows have only ranges
-// left they move into blocks, by the name and in the order of their most telling range; where many
-// have further topics they move to child nodes. So one event looks at few rows, and at those in
-// long runs.
+// A filter lies below the rarest of its topics, or below its most selective range if it has no
+// topic. A node keeps filters without further conditions as bare keys, filters with only ranges
+// left together with the first range, and filters with further topics under a signature. Many rows
+// with only ranges left move into blocks, by the name and in the order of their most selective
+// range; many rows with further topics move to child nodes. So an event looks at few rows, in long
+// runs.
 #pragma once
 
 #include "hash_table.h"
@@ -16,8 +16,8 @@
 
 namespace smartpubsub {
 
-// A slab of ranges of one name, and what is known of all its rows: none begins below `lowest`, none
-// ends above `highest`. Removal leaves both as they are.
+// A slab of ranges of one name, with bounds of all its rows: none begins below `lowest`, none ends
+// above `highest`. Removal leaves both unchanged.
 struct Block {
     NameId attribute;
     SlabId slab;
@@ -28,7 +28,7 @@ struct Block {
 struct Node {
     NameId name = none;
     NodeId parent = none;
-    uint32_t depth = 0; // how many topics lie on the way here
+    uint32_t depth = 0; // number of topics on the path to here
     uint32_t rows = 0;  // here and below
     uint32_t children = 0;
     SlabId plain = none;
@@ -37,10 +37,10 @@ struct Node {
     bool by_name = false;
     bool by_range = false;
     std::vector<Block> ranges; // of one range each, by attribute and lowest bound
-    std::vector<Block> pairs;  // of several, alike
+    std::vector<Block> pairs;  // of several ranges each, in the same order
 };
 
-// What an event is matched against, whichever instruction set does it.
+// What an event is matched against, with any instruction set.
 struct Tree {
     const Arena &arena;
     const std::vector<Node> &nodes;
@@ -49,7 +49,7 @@ struct Tree {
     const std::unordered_map<uint64_t, NodeId> &children; // by `edge`, below the root
 };
 
-// Where a filter begins that has topics, and where one that has ranges only.
+// The entrance of filters with topics, and of filters with ranges only.
 enum class By : size_t { topic, range };
 
 inline size_t entrance(NameId name, By by) {
@@ -86,13 +86,13 @@ public:
         }
     }
 
-    // A frozen index: the tree is small and read anew, the other two can lie in a mapped file.
+    // A frozen index: the tree is small and deserialised, the other two can be in a mapped file.
     std::string frozen_tree() const;
     const Blob &frozen_arena() const { return arena_.blob(); }
     const Blob &frozen_where() const { return where_.blob(); }
     void thaw(std::string_view tree, std::span<const uint8_t> arena,
               std::span<const uint8_t> where);
-    // The same filters in new memory, placed with what is known of all of them.
+    // The same filters in new memory, placed with knowledge of all of them.
     void copy_to(Index &fresh) const;
 
     uint64_t memory_bytes() const;
@@ -124,7 +124,8 @@ private:
     Key key_at(const Slab &slab, uint32_t row) const;
     Filter filter_at(const Slab &slab, uint32_t row) const;
 
-    // What covered_by looks up; made when it is first asked, since most indexes never are.
+    // The lookup structure of covered_by; built on its first call, because most indexes never need
+    // it.
     void make_postings();
     void post(Key key, const Filter &filter);
     void sweep_postings(NameId name);
@@ -140,7 +141,7 @@ private:
     std::unordered_map<uint64_t, NodeId> children_;
     HashTable<uint64_t> where_; // key -> (slab, row)
     bool has_postings_ = false;
-    std::vector<std::vector<Key>> postings_; // by name; may hold keys that are gone
+    std::vector<std::vector<Key>> postings_; // by name; may hold removed keys
 };
 
 } // namespace smartpubsub

@@ -1,4 +1,4 @@
-// Keys found so far. Unlike a vector it never writes memory that nobody has asked for.
+// Keys found so far. Unlike a vector it does not initialise memory.
 #pragma once
 
 #include "slab.h"
@@ -20,7 +20,7 @@ public:
     size_t size() const { return size_; }
     void clear() { size_ = 0; }
 
-    // Room for `count` more; the caller says with `commit` how many it has written.
+    // Room for `count` more; the caller passes the number that it has written to `commit`.
     Key *room(size_t count) {
         if (size_ + count > capacity_) {
             capacity_ = size_ + count + (size_ + count) / 2 + 1024;
@@ -39,7 +39,7 @@ public:
         commit(count);
     }
 
-    // The memory changes hands; whoever gets it frees it.
+    // Hands over the memory; the receiver frees it.
     Key *release() {
         Key *data = data_;
         data_ = nullptr;

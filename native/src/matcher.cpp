@@ -69,7 +69,7 @@ uint64_t Matcher::bytes_read() const {
 }
 
 void Matcher::prefetch(SlabId id) const {
-    constexpr uint64_t bytes_max = 8192; // After this much the processor has seen the pattern.
+    constexpr uint64_t bytes_max = 8192; // Beyond this the hardware prefetcher follows.
     const Slab &slab = tree_->slabs[id];
     const auto *bytes = tree_->arena.at<char>(slab.offset);
     const uint64_t wanted = std::min(bytes_max, slab.capacity * slab.row_bytes(slab.kind));
@@ -78,7 +78,7 @@ void Matcher::prefetch(SlabId id) const {
     }
 }
 
-// Note which slabs of a node the event has to be compared with, and which nodes lie below.
+// Collect the slabs of a node to compare the event with, and the nodes below.
 void Matcher::collect(NodeId id) {
     const Node &node = tree_->nodes[id];
     look_into(node.plain);
@@ -183,7 +183,7 @@ void Matcher::check_candidates() {
     for (size_t at = 0; at < ranged_count_; ++at) {
         const Record record(tree_->arena, ranged_[at]);
         found[count] = record.key();
-        // The first was checked with the row, and the second perhaps.
+        // The first range was checked with the row, and perhaps the second.
         count += record.ranges_met(*event_, 1);
     }
     for (size_t at = 0; at < mixed_count_; ++at) {

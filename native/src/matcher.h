@@ -1,8 +1,8 @@
 // Matching one event against the tree.
 //
-// An event touches some hundred places all over memory, so most of the time would go by waiting.
-// Matching therefore has two halves: the first finds out which slabs have to be looked at, the
-// second looks at them, and meanwhile asks for those of the next event.
+// An event touches some hundred places all over memory, so most of the time would be spent waiting.
+// Matching therefore has two halves: the first finds the slabs to scan, the second scans them,
+// while the slabs of the next event are prefetched.
 #pragma once
 
 #include "index.h"
@@ -12,13 +12,13 @@ namespace smartpubsub {
 
 class Matcher {
 public:
-    // The first half. The event is looked at again in the second.
+    // The first half. The second half needs the event again.
     void begin(const Tree &tree, const Event &event);
     // The second half: append the keys of the filters that match.
     void finish(KeyBuffer &keys, Matcher *next = nullptr);
-    // The same for whoever wants to know only whether there is one.
+    // Like `match`, but only returns whether there is one.
     bool finish_any(KeyBuffer &keys);
-    // At most how much memory the two halves have read, for benchmarks.
+    // An upper bound of the memory that the two halves have read, for benchmarks.
     uint64_t bytes_read() const;
 
 private:

@@ -17,7 +17,7 @@ struct Name {
     std::string text;
     uint32_t topic_uses = 0;
     uint32_t range_uses = 0;
-    // What its ranges have spanned so far, against which a range counts as narrow or wide.
+    // The span of its ranges so far, relative to which a range is narrow or wide.
     double lowest = std::numeric_limits<double>::infinity();
     double highest = -std::numeric_limits<double>::infinity();
 };
@@ -102,7 +102,7 @@ public:
     const Name &operator[](NameId id) const { return names_[id]; }
     size_t size() const { return names_.size(); }
 
-    // Names as a file had them: an unused place has an empty text.
+    // The names of a file: an unused entry has an empty text.
     void restore(std::vector<Name> names) {
         names_ = std::move(names);
         for (NameId id = 0; id < names_.size(); ++id) {

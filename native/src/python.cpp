@@ -1,4 +1,4 @@
-// What Python sees: one class, whose filters and events are the attributes of predicates.
+// The Python module: one class, whose filters and events are the attributes of predicates.
 #include "arrow.h"
 #include "matcher.h"
 #include "scan.h"
@@ -156,7 +156,7 @@ public:
                 throw nb::value_error((place + problem).c_str());
             }
         };
-        // What no filter uses matches nothing, but has to be a name all the same.
+        // A name that no filter uses matches nothing, but must still be valid.
         const auto find = [&](std::string_view name, int64_t row) {
             const NameId id = names.find(name);
             if (id == none) {
@@ -194,7 +194,7 @@ public:
         };
         KeyBuffer keys;
         KeyBuffer offsets;
-        // Batches tend to be alike, and growing by and by would copy every key several times.
+        // Batches tend to be alike, and growing step by step would copy every key several times.
         keys.room(std::min(batch_keys, keys_per_row_ * static_cast<size_t>(array.length - first)));
         offsets.room(static_cast<size_t>(array.length - first) + 1);
         if (first < array.length) {
@@ -341,7 +341,7 @@ private:
     Matcher matchers_[2];
     KeyBuffer found_;
     size_t keys_per_row_ = 0;
-    Bytes arena_; // What a thawed index looks at has to outlive it.
+    Bytes arena_; // Must outlive a thawed index that refers to it.
     Bytes where_;
 };
 
@@ -350,7 +350,7 @@ private:
 NB_MODULE(smartpubsub_native, module) {
     using smartpubsub::Core;
     module.doc() = "The native matching engine of SmartPubSub.";
-    // Raised with every change that an older package would stumble over.
+    // Increased with every incompatible change.
     module.attr("interface") = 2;
     nb::list instruction_sets;
     for (const smartpubsub::Scanner *scanner : smartpubsub::scanners()) {

@@ -1,4 +1,4 @@
-// A filter as it lies in the arena: its key, its ranges with the most telling first, its topics.
+// A filter in the arena: its key, its ranges with the most selective first, its topics.
 #pragma once
 
 #include "event.h"

@@ -10,7 +10,7 @@ namespace {
 
 namespace baseline {
 
-// Every row is written, and kept by counting it: no branch to guess wrong.
+// Every row is written, and kept by advancing the count: no branch to mispredict.
 uint32_t subset(const uint64_t *signatures, const uint32_t *values, uint32_t count,
                 uint64_t outside, uint32_t *passed) {
     uint32_t found = 0;

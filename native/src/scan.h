@@ -15,7 +15,7 @@ struct Bounds {
     uint32_t count;
 };
 
-// Each function writes something of every row that passes, and returns how many have.
+// Each function writes a value for every row that passes, and returns their number.
 struct Scanner {
     const char *instructions;
     // The values of rows whose signature has no bit in `outside`.
@@ -24,7 +24,7 @@ struct Scanner {
     // The values of rows whose range contains [lo, hi].
     uint32_t (*containing)(const Bounds &bounds, double lo, double hi, const int64_t *values,
                            int64_t *passed);
-    // The same with the numbers of the rows for values.
+    // The same, with the numbers of the rows as values.
     uint32_t (*rows_containing)(const Bounds &bounds, double lo, double hi, uint32_t *passed);
 };
 

@@ -10,7 +10,7 @@ using Key = int64_t;
 using SlabId = uint32_t;
 using NodeId = uint32_t;
 
-// How much of a filter is left to check at its node decides what its row looks like.
+// The form of a row depends on what is left to check of its filter at its node.
 enum class Kind : uint8_t {
     plain, // nothing: the key alone
     loose, // ranges, where a node has few such rows: a Rest of the first

@@ -1,4 +1,4 @@
-"""Content-based publish/subscribe: say what you want by content, and get it."""
+"""Content-based publish/subscribe without a broker."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ _NODES = {"Node": "node", "AsyncioNode": "asyncio_bridge", "SyncNode": "sync"}
 
 
 def __getattr__(name: str) -> Any:
-    # Arrow and libp2p take a while to import, so whoever needs neither does not wait for them.
+    # Arrow and libp2p are slow to import, so they are imported on first use.
     if name == "matching":
         return import_module("smartpubsub.matching")
     if name in _NODES:

@@ -1,5 +1,5 @@
-"""The errors SmartPubSub raises on purpose."""
+"""The base of the errors that SmartPubSub raises on purpose."""
 
 
 class SmartPubSubError(Exception):
-    """The root of every error SmartPubSub raises on purpose; its text is fit to be shown."""
+    """The base class of every error that SmartPubSub raises on purpose; its text is for users."""

@@ -18,7 +18,7 @@ def test_every_step_is_shown(
     output = capsys.readouterr().out
     for shown in (
         "temp=31 does not match",
-        "relays have to keep   surf/price[10,30]",
+        "a relay keeps         surf/price[10,30]",
         "brute force",
     ):
         assert shown in output

@@ -126,8 +126,8 @@ def test_a_private_group_stays_private(
     a, b = two
     running.output("group", "create", "secret", "--private", "--data", a.folder)
     for arguments, problem in (
-        (("create", "secret"), "it is there already and private"),
-        (("create", "secret", "--unadvertised"), "it is there already and private"),
+        (("create", "secret"), "it exists already and is private"),
+        (("create", "secret", "--unadvertised"), "it exists already and is private"),
         (("advertise", "secret"), "is private"),
     ):
         code, _, said = running.run("group", *arguments, "--data", a.folder)
@@ -146,7 +146,7 @@ def test_a_private_group_stays_private(
         (["join", "pear", "--owner", "/ip4/127.0.0.1/tcp/1"], "neither a peer id"),
         (["join", "pear", "--owner", "/ip4/nowhere"], "neither a peer id"),
         (["leave", "pear", "--owner", "nobody"], "neither a peer id"),
-        (["join", "pear", "--invitation", "?"], "no invitation"),
+        (["join", "pear", "--invitation", "?"], "not an invitation"),
     ],
 )
 def test_what_names_nobody_is_a_mistake_in_use(

@@ -230,7 +230,10 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["sub", "a["], "PREDICATE, column 3"),
         (["sub", "a", "--limit", "-1"], "-1 is not in the range"),
         (["sub", "a", "--since", "yesterday"], "'yesterday' is neither an event's id, which sub"),
-        (["sub", "a", "--since", "2026-01-01", "--last", "1"], "--since and --last say two things"),
+        (
+            ["sub", "a", "--since", "2026-01-01", "--last", "1"],
+            "--since and --last exclude each other",
+        ),
         (["sub", "a", "--last", "0"], "0 is not in the range"),
         (["unsub", "surf"], "'surf' is no id of a subscription; that is a number such as 7, which"),
         (["unsub", "--", "-1"], "'-1' is no id of a subscription"),

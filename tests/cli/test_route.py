@@ -32,7 +32,7 @@ def test_the_text_tells_the_whole_way(capsys: Captured) -> None:
     assert lines[1].split()[:3] == ["surf", "key", "0199311728be..."]
     assert any("it is kept under surf" in line for line in lines)
     assert any(line.endswith(", the rendezvous") for line in lines)
-    assert any(line.startswith("    copies at ") for line in lines)
+    assert any(line.startswith("    replicas at ") for line in lines)
     assert lines[-1].strip() == "18 of the 18 nodes that want it would get it"
     assert captured.err == ""
 
@@ -64,8 +64,8 @@ def test_what_nobody_wants_is_said_to_be_so(file: str, capsys: Captured) -> None
     assert main(["route", "rain", "--subscriptions", file, "--nodes", "5"]) == 0
 
     out = capsys.readouterr().out
-    assert "where nobody wants it" in out
-    assert out.endswith("nobody wants it\n")
+    assert "where no node wants it" in out
+    assert out.endswith("no node wants it\n")
 
 
 def test_the_tree_is_drawn_and_the_same_every_time(

@@ -32,7 +32,7 @@ def test_that_all_get_topics_for_the_sake_of_one_is_said(capsys: Captured) -> No
     pulsarcast = ["--protocol", "floodsub", "--protocol", "pulsarcast"]
     assert main(["sim", "compare", *pulsarcast, *options]) == 0
     said = capsys.readouterr().err
-    assert "note: pulsarcast knows topics only, so in this run all protocols get" in said
+    assert "note: pulsarcast has topics only, so in this run all protocols get" in said
     assert "the scenario normal with topics" in said
 
     for others in (["--protocol", "floodsub"], [*pulsarcast, "--scenario", "reddit"]):
@@ -53,7 +53,7 @@ def test_who_is_left_out_is_said(tmp_path: Path, capsys: Captured) -> None:
 
     assert main([*command, "--json"]) == 0
     told = capsys.readouterr()
-    assert "note: pulsarcast knows topics only and is left out" in told.err
+    assert "note: pulsarcast has topics only and is left out" in told.err
     assert "pulsarcast" not in {document["protocol"] for document in json.loads(told.out)}
 
     assert main([*command, "--protocol", "floodsub", "--protocol", "pulsarcast", "--json"]) == 0
@@ -119,4 +119,4 @@ def test_an_interrupt_gives_what_there_is(
 
 def test_an_unknown_protocol_ends_it_with_2(capsys: Captured) -> None:
     assert main(["sim", "compare", "--protocol", "floodsub", "--protocol", "no-such"]) == 2
-    assert "'no-such' is no protocol" in capsys.readouterr().err
+    assert "'no-such' is not a protocol" in capsys.readouterr().err

@@ -282,16 +282,16 @@ def test_options_that_mean_nothing_to_a_protocol_are_named(capsys: Captured) -> 
     assert main(["sim", "run", *options]) == 0
 
     assert capsys.readouterr().err.splitlines() == [
-        "note: floodsub has no variants, so --variant changes nothing",
-        "note: floodsub has no topics, so --ordered changes nothing",
+        "note: floodsub has no variants, so --variant has no effect",
+        "note: floodsub has no topics, so --ordered has no effect",
     ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
-        (["fastdelivery", "--regions", "2", "--latency-ms", "20"], "--latency-ms changes nothing"),
-        (["pulsarcast", "--events", "5"], "the topics of reddit in the place of predicates"),
+        (["fastdelivery", "--regions", "2", "--latency-ms", "20"], "--latency-ms has no effect"),
+        (["pulsarcast", "--events", "5"], "the topics of reddit instead of predicates"),
         (["floodsub", "--churn", "30:5"], "no node went down"),
     ],
 )
@@ -306,7 +306,7 @@ def test_what_is_otherwise_than_one_may_think_is_told(
     ("arguments", "complaint"),
     [
         ([], "--protocol"),
-        (["--protocol", "scoutsub"], "'scoutsub' is no protocol; there are: "),
+        (["--protocol", "scoutsub"], "'scoutsub' is not a protocol; there are: "),
         (["--protocol", "floodsub", "--nodes", "0"], "--nodes"),
         (["--protocol", "floodsub", "--loss", "1.5"], "--loss"),
         (["--protocol", "floodsub", "--loss", "nan"], "nan is not a number between 0 and 1"),

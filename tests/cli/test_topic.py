@@ -147,7 +147,7 @@ def test_rules_and_versions_are_said_by_options(
     first = first.strip()
     assert (code, said) == (
         0,
-        "note: this node itself can publish nothing in it; --allow self would let it\n",
+        "note: this node itself cannot publish in it; --allow self would permit that\n",
     )
     refused = running.run("topic", "publish", first, "x", "--data", a.folder)
     assert (refused[0], "does not allow this node to publish" in refused[2]) == (1, True)
@@ -184,7 +184,7 @@ def test_rules_and_versions_are_said_by_options(
     pinned = json.loads(running.output("topic", "show", first, "--data", b.folder, "--json"))
     assert pinned["kept"]["is_pinned"]
     unpin = running.run("topic", "unpin", first, "--data", b.folder)
-    assert unpin == (0, f"no more is kept of {first} than of other topics\n", "")
+    assert unpin == (0, f"{first} is kept within the limits of the node\n", "")
     other = running.run("topic", "update", surf, "--allow", "self", "--data", a.folder)
     assert (other[0], f"'surf' is of {b.peer_id}" in other[2]) == (1, True)
 
@@ -205,10 +205,14 @@ def test_rules_and_versions_are_said_by_options(
         (["create", ""], 2, "1 to 256 characters"),
         (["create", "x", "--allow", "nobody-at-all"], 2, "neither a peer id"),
         (["create", "x", "--allow", "anyone", "--allow", "self"], 2, "give it alone"),
-        (["create", "x", "--ordered", "--request", "anyone"], 2, "--ordered says who publishes"),
+        (
+            ["create", "x", "--ordered", "--request", "anyone"],
+            2,
+            "--ordered determines who may publish",
+        ),
         (["create", "x", "--sub-topic", "surf"], 2, "is not NAME=TOPIC"),
         (["create", "x", "--sub-topic", f"meta={TOPIC}"], 2, "every topic's own"),
-        (["update", TOPIC], 2, "nothing is to change"),
+        (["update", TOPIC], 2, "nothing to change"),
         (["create", "x" * 257], 2, "1 to 256 characters"),
         (["import", "nowhere.car"], 1, "name a file that can be read"),
         (["import", __file__], 1, f"{__file__}: "),
@@ -246,7 +250,7 @@ def test_what_is_missing_of_history_is_said(running: Commands, tmp_path: Path) -
     (missing,) = lines[0]["gaps"]["missing"]
     assert (code, [line.get("payload") for line in lines]) == (0, [None, "one", "three"])
     assert lines[2]["parents"] == [missing]
-    assert note.startswith(f"note: 1 event of the topic was not found: {missing}; ask again")
+    assert note.startswith(f"note: 1 event of the topic was not found: {missing}; try again")
     _, _, note = running.run("topic", "export", topic, str(again), "--data", other.folder)
     assert f"not found: {missing}" in note
     shown = json.loads(running.output("topic", "show", topic, "--data", other.folder, "--json"))

@@ -125,7 +125,7 @@ def test_nobody_is_bothered_with_a_value_that_nobody_would_take() -> None:
 def test_a_name_that_nobody_would_take_is_an_error(command: str) -> None:
     core = core_that_knows(1)
 
-    with pytest.raises(SmartPubSubError, match="a name of 1025 bytes; at most 1024 are possible"):
+    with pytest.raises(SmartPubSubError, match="a name of 1025 bytes; at most 1024 are allowed"):
         getattr(core, command)(b"n" * 1025, 0)
 
 

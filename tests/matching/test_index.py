@@ -31,7 +31,7 @@ def test_keys_are_integers_of_64_bits(engine: EngineName) -> None:
 def test_larger_keys_are_refused_and_unknown(key: int, engine: EngineName) -> None:
     index = Index(engine)
 
-    with pytest.raises(ValueError, match="keys are integers of 64 bits"):
+    with pytest.raises(ValueError, match="keys are 64-bit integers"):
         index.add(key, "surf")
     assert key not in index
     with pytest.raises(KeyError):

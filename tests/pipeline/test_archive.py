@@ -170,8 +170,8 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
         EVE.event(topic).block: "unauthorised: the topic does not allow this publisher and author",
         ANN.event(topic, good, height=5).block: "cyclic: an event that is not one higher",
         ANN.event(topic, now=NOW << 1).block: "future-dated: an event that is dated in the future",
-        elsewhere.block: "incomplete: its meta topic is not there",
-        BOB.event(elsewhere).block: "incomplete: its topic is not there",
+        elsewhere.block: "incomplete: its meta topic is missing",
+        BOB.event(elsewhere).block: "incomplete: its topic is missing",
         stolen.block: "unauthorised: a meta topic in which others may publish",
         forged.block.replace(b"hello", b"hullo"): "forged: an event that is not signed",
         encode({"name": "news"}): "malformed: a topic is a map of",
@@ -203,8 +203,8 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
         assert found[block].startswith(reason)
     damage = sorted((r["position"], r["reason"]) for r in rows if r["source"] == "damaged.car")
     assert [place for place, _ in damage] == [0, 1, 2]
-    assert damage[0][1] == "it is not what its content id says"
-    assert damage[1][1].startswith("its content id is of another kind")
+    assert damage[0][1] == "it does not match its content id"
+    assert damage[1][1].startswith("its content id is of an unsupported kind")
     assert damage[2][1] == "the CAR file ends in the middle of a block"
 
     # Both are looked at again: the one is as it was, the other is good now.
@@ -226,9 +226,7 @@ def test_gaps_are_told_and_filled(tmp_path: Path, capsys: Captured) -> None:
 
     done, said = archive(capsys, tmp_path / "a.car", "--out", out)
     assert done["missing"] == 1
-    assert said.endswith(
-        "1 events that others link to are not in the archive; add a CAR file that has them\n"
-    )
+    assert said.endswith("1 linked events are not in the archive; add a CAR file that has them\n")
     done, said = archive(capsys, tmp_path / "b.car", "--out", out)
     assert (done["rows_out"]["events"], done["missing"], said) == (1, 0, "")
 
@@ -271,7 +269,7 @@ def test_from_a_node_to_tables_to_another_node(tmp_path: Path, capsys: Captured)
             "text.txt: no CAR file, or a damaged one",
         ),
         (["empty.car", "--out", "other"], 1, "it has no column 'cid', only id"),
-        (["empty.car", "--out", "thesis"], 1, "something in it that is not a table, 'x.tex'"),
+        (["empty.car", "--out", "thesis"], 1, "contains 'x.tex', which is not part of a table"),
         (["--from", "absent", "--to", "a.car"], 1, "absent: no such file or folder"),
         (["--from", "other", "--to", "a.car"], 1, "it has no column 'cid', only id"),
         (["--from", "texts", "--to", "a.car"], 1, "texts/topics: no such file or folder"),

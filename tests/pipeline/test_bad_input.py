@@ -100,7 +100,7 @@ class TestTables:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "thesis.tex").touch()
 
-        assert "'thesis.tex'; choose a new folder" in complaint(tmp_path, capsys)
+        assert "contains 'thesis.tex', which is not part of a table" in complaint(tmp_path, capsys)
         assert (tmp_path / "out" / "thesis.tex").exists()
 
 

@@ -180,7 +180,7 @@ def test_an_error_that_was_not_made_to_be_shown_tells_its_kind(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[[experiment]]\nprotocol = "scoutsub"', "protocol: 'scoutsub' is no protocol"),
+        ('[[experiment]]\nprotocol = "scoutsub"', "protocol: 'scoutsub' is not a protocol"),
         ("", "one block [[experiment]] or more"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_model_can_be_plugged_in(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--model", "no_such_module:terms"], "cannot be had"),
+        (["--model", "no_such_module:terms"], "cannot be imported"),
         (["--model", "json:__doc__"], "is not a function"),
         (["--stop-words", "klingon"], "no stop words are known of 'klingon'"),
     ],

@@ -41,5 +41,6 @@ def test_ctrl_c_while_spark_works_says_one_line(tmp_path: Path) -> None:
     told = [line for line in errors.decode().splitlines() if not line.startswith("campaign: ")]
     assert (process.returncode, output) == (130, b"")
     assert told == [
-        "smartpubsub: campaign was interrupted; what it writes is whole once it has run to its end"
+        "smartpubsub: campaign was interrupted; its output is complete only after it has run to"
+        " the end"
     ]

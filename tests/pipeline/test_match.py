@@ -124,7 +124,7 @@ def test_one_event_that_everybody_wants_is_handed_over_in_parts() -> None:
 @pytest.mark.parametrize(
     ("subscriptions", "said"),
     [
-        ({"subscription_id": [1, 1], "predicate": ["a", "b"]}, "subscription_id 1 is there twice"),
+        ({"subscription_id": [1, 1], "predicate": ["a", "b"]}, "subscription_id 1 is repeated"),
         ({"subscription_id": [1, None], "predicate": ["a", "b"]}, "subscription_id is null"),
         ({"subscription_id": [1, 2], "predicate": ["a", "b["]}, "row 1: column 3"),
     ],

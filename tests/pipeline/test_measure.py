@@ -255,7 +255,9 @@ def test_what_is_no_trace_is_one_line(
     (tmp_path / "empty").mkdir()
     assert "empty is empty" in complaint([str(tmp_path / "empty"), *out], capsys)
     results = str(campaign / "results")
-    assert "is no table of traces: it has no column 'at_us'" in complaint([results, *out], capsys)
+    assert "is not a table of traces: it has no column 'at_us'" in complaint(
+        [results, *out], capsys
+    )
 
 
 def test_a_trace_that_was_cut_short_is_one_line(

@@ -91,7 +91,7 @@ def test_an_id_follows_what_is_in_a_workload_file(tmp_path: Path) -> None:
         ("[[experiment]]\nnodes = 5", "experiment 1: protocol: say which, one or more of"),
         (
             '[[experiment]]\nprotocol = "scoutsub"',
-            "experiment 1: protocol: 'scoutsub' is no protocol; there are scoutsubs,",
+            "experiment 1: protocol: 'scoutsub' is not a protocol; there are scoutsubs,",
         ),
         (
             '[[experiment]]\nname = "big"\nprotocol = "floodsub"\nnodes = [5, 0]',
@@ -108,7 +108,7 @@ def test_an_id_follows_what_is_in_a_workload_file(tmp_path: Path) -> None:
             "seed: a value, a list, or { from = 1, to = 10 }",
         ),
         ('[[experiment]]\nprotocol = "floodsub"\nnode = 5', "experiment 1: node: no such key;"),
-        ('[[experiment]]\nprotocol = [["floodsub"]]', "protocol: a list is no protocol"),
+        ('[[experiment]]\nprotocol = [["floodsub"]]', "protocol: a list is not a protocol"),
         (
             '[[experiment]]\nprotocol = "floodsub"\nchurn = "1:2"',
             "churn: { up_s = 30, down_s = 5 }",

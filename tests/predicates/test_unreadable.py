@@ -93,9 +93,9 @@ def test_bounds_are_numbers_in_brackets(text: str, column: int, problem: str) ->
 @pytest.mark.parametrize(
     ("text", "column", "problem"),
     [
-        ("surf ", 5, "a space cannot stand here; in a name it is written %20"),
-        ("surf X", 5, "a space cannot stand here; in a name it is written %20"),
-        ("temp = 24", 5, "a space cannot stand here; in a name it is written %20"),
+        ("surf ", 5, "a space is not allowed here; in a name, write it as %20"),
+        ("surf X", 5, "a space is not allowed here; in a name, write it as %20"),
+        ("temp = 24", 5, "a space is not allowed here; in a name, write it as %20"),
         ("surf T T", 8, "expected '/' or the end, found 'T'"),
         ("price R", 8, "expected two numbers after 'R', found the end"),
         ("price R 1", 10, "expected two numbers after 'R', found the end"),

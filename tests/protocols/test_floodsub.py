@@ -1,4 +1,4 @@
-"""A flood reaches everybody, over every link once."""
+"""A flood reaches every node, over every link once."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def floodsub(nodes: Nodes, number: int) -> Floodsub:
     return pubsub
 
 
-def test_whoever_wants_an_event_gets_it_once_and_nobody_else(nodes: Nodes) -> None:
+def test_only_interested_nodes_deliver_an_event_and_do_so_once(nodes: Nodes) -> None:
     for number in (3, 17, 30):
         nodes.subscribe(number, "surf/price[10,20]")
     nodes.subscribe(5, "surf/price[20,30]")
@@ -66,7 +66,7 @@ def test_an_event_goes_over_every_link_but_not_back(nodes: Nodes) -> None:
     assert nodes.received["event"] == sum(degrees) - (len(nodes.numbers) - 1)
 
 
-def test_hops_are_links(nodes: Nodes) -> None:
+def test_hops_count_links(nodes: Nodes) -> None:
     for number in nodes.numbers:
         nodes.subscribe(number, "surf")
     nodes.publish(0, "surf")
@@ -79,7 +79,7 @@ def test_hops_are_links(nodes: Nodes) -> None:
         assert (hops[number] == 1) == (contact(number).peer in neighbours)
 
 
-def test_an_event_that_somebody_else_signed_goes_no_further(nodes: Nodes) -> None:
+def test_an_event_that_another_peer_signed_is_not_forwarded(nodes: Nodes) -> None:
     nodes.subscribe(1, "surf")
     id = EventId(contact(2).peer, 0, 99)
     surf = Predicate.parse("surf")
@@ -94,7 +94,7 @@ def test_an_event_that_somebody_else_signed_goes_no_further(nodes: Nodes) -> Non
     assert floodsub(nodes, 1).refused == 1
 
 
-def test_peers_that_leave_or_say_so_get_nothing_more(nodes: Nodes) -> None:
+def test_peers_that_disconnect_or_unsubscribe_get_no_more_events(nodes: Nodes) -> None:
     first, second, *_ = floodsub(nodes, 0).peers
     core = nodes.core(0)
 
@@ -107,7 +107,7 @@ def test_peers_that_leave_or_say_so_get_nothing_more(nodes: Nodes) -> None:
     assert second not in floodsub(nodes, 0).peers
 
 
-def test_there_are_at_most_so_many_peers() -> None:
+def test_the_number_of_peers_is_limited() -> None:
     nodes = Nodes(12, flooding(FloodsubSettings(peer_count_max=3)))
     nodes.join_all()
 
@@ -117,7 +117,7 @@ def test_there_are_at_most_so_many_peers() -> None:
         assert all(b.held <= b.held_max for b in floodsub(nodes, number).inspect().bounds)
 
 
-def test_the_dead_are_forgotten_and_come_back(nodes: Nodes) -> None:
+def test_crashed_peers_are_forgotten_and_return_after_a_restart(nodes: Nodes) -> None:
     dead = contact(9).peer
     nodes.world.crash(nodes.host(9))
     nodes.run(HOUR)

@@ -10,7 +10,9 @@ from tests.protocols.alone import event
 
 
 @given(st.lists(st.sampled_from(["put", "shift"]), max_size=60), st.integers(1, 8))
-def test_what_is_kept_is_the_newest_of_five_heartbeats(steps: list[str], count_max: int) -> None:
+def test_the_cache_keeps_the_newest_events_of_five_heartbeats(
+    steps: list[str], count_max: int
+) -> None:
     cache = MessageCache(GossipSettings(history_count_max=count_max))
     ages: dict[int, int] = {}
     for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Who gets into a mesh, who stays, and who has to wait."""
+"""Which peers enter a mesh, which stay, and which have to back off."""
 
 from dataclasses import replace
 
@@ -15,11 +15,11 @@ PRUNE = Control(prune_s=60)
 
 
 def pruned(alone: Alone) -> list[bytes]:
-    """Who was told to go since anything was taken."""
+    """The peers that were pruned since effects were last taken."""
     return [peer for peer, control in alone.controls().items() if control.prune_s is not None]
 
 
-def test_too_few_members_are_made_up_to_d_at_the_heartbeat() -> None:
+def test_a_heartbeat_fills_a_mesh_up_to_d() -> None:
     alone = Alone(20)
     alone.heartbeats()
 
@@ -41,7 +41,7 @@ def test_with_few_peers_all_are_in_the_mesh() -> None:
     assert alone.mesh == [1, 2, 3]
 
 
-def test_whoever_grafts_gets_in_until_there_are_too_many() -> None:
+def test_grafts_are_accepted_until_the_mesh_is_full() -> None:
     alone = Alone(20)
     for number in range(1, 14):
         alone.hear(number, control=GRAFT)
@@ -58,7 +58,7 @@ def test_a_stranger_that_grafts_becomes_a_peer() -> None:
     assert peer(30) in alone.core.peers
 
 
-def test_a_member_that_is_gone_or_wants_nothing_is_no_member() -> None:
+def test_a_member_that_disconnects_or_unsubscribes_leaves_the_mesh() -> None:
     alone = Alone(2)
     alone.heartbeats()
 
@@ -71,7 +71,7 @@ def test_a_member_that_is_gone_or_wants_nothing_is_no_member() -> None:
 # --- backoff ---
 
 
-def test_a_peer_that_pruned_is_left_alone_for_as_long_as_it_said() -> None:
+def test_a_peer_that_pruned_is_not_grafted_during_its_backoff() -> None:
     alone = Alone(1)
     alone.heartbeats()
     alone.hear(1, control=Control(prune_s=90))
@@ -82,7 +82,7 @@ def test_a_peer_that_pruned_is_left_alone_for_as_long_as_it_said() -> None:
     assert alone.mesh == [1]
 
 
-def test_a_backoff_without_end_ends() -> None:
+def test_a_backoff_is_limited() -> None:
     alone = Alone(1)
     alone.hear(1, control=Control(prune_s=10**9))
     alone.now += HOUR + MINUTE
@@ -92,7 +92,7 @@ def test_a_backoff_without_end_ends() -> None:
 
 
 def full(settings: GossipSettings | None = None) -> Alone:
-    """A mesh that is full, and peer 13, which has just been told to wait."""
+    """A mesh that is full, and peer 13, which has just been pruned."""
     alone = Alone(20, settings or GossipSettings())
     for number in range(1, 14):
         alone.hear(number, control=GRAFT)
@@ -101,7 +101,7 @@ def full(settings: GossipSettings | None = None) -> Alone:
     return alone
 
 
-def test_whoever_was_pruned_may_come_back_after_the_backoff() -> None:
+def test_a_pruned_peer_may_return_after_the_backoff() -> None:
     alone = full()
     alone.now += MINUTE
     alone.hear(13, control=GRAFT)
@@ -110,7 +110,7 @@ def test_whoever_was_pruned_may_come_back_after_the_backoff() -> None:
     assert alone.controls() == {}
 
 
-def test_whoever_comes_back_too_soon_waits_anew_and_loses_points() -> None:
+def test_a_graft_during_the_backoff_restarts_it_and_costs_points() -> None:
     alone = full()
     for _ in range(10):
         alone.now += 20 * SECOND
@@ -136,7 +136,7 @@ def test_a_flood_of_grafts_costs_twice() -> None:
     assert fast.score(13) < 3 * slow.score(13) < 0
 
 
-def test_a_flood_of_grafts_gets_one_graylisted() -> None:
+def test_a_flood_of_grafts_gets_a_peer_graylisted() -> None:
     alone = full()
     for _ in range(20):
         alone.hear(13, control=GRAFT)
@@ -165,7 +165,7 @@ def test_backoffs_are_bounded_and_forgotten() -> None:
 NARROW = GossipSettings(d=3, d_low=2, d_high=4, d_score=2, d_out=1)
 
 
-def test_a_poor_mesh_takes_in_better_peers_and_then_parts_with_the_worst() -> None:
+def test_a_mesh_with_low_scores_grafts_better_peers_and_prunes_the_worst() -> None:
     alone = Alone(8, replace(NARROW, d=4))
     alone.heartbeats(59)
     members = alone.mesh
@@ -186,7 +186,7 @@ def test_a_poor_mesh_takes_in_better_peers_and_then_parts_with_the_worst() -> No
     assert [p for p, control in sent.items() if control.prune_s is not None] == gone
 
 
-def test_a_good_mesh_is_left_as_it_is() -> None:
+def test_a_mesh_with_good_scores_does_not_change() -> None:
     alone = Alone(8, replace(NARROW, d=4))
     alone.heartbeats(59)
     members = alone.mesh
@@ -199,7 +199,7 @@ def test_a_good_mesh_is_left_as_it_is() -> None:
     assert alone.mesh == members
 
 
-def test_some_members_are_of_the_node_s_own_choice() -> None:
+def test_some_members_are_outbound() -> None:
     alone = Alone(2, replace(NARROW, d_out=2, d_score=1))
     for number in range(10, 14):
         alone.hear(number, control=GRAFT)
@@ -212,7 +212,7 @@ def test_some_members_are_of_the_node_s_own_choice() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_a_node_that_knows_nearly_nobody_goes_on(count: int) -> None:
+def test_a_node_with_hardly_any_peers_works(count: int) -> None:
     alone = Alone(count)
     alone.heartbeats(130)
 

@@ -1,4 +1,4 @@
-"""Whoever does harm or no good loses its place, and whoever is honest does not."""
+"""Peers that harm or do not forward leave the mesh; honest peers stay."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ def carries_events(effect: Effect) -> bool:
 
 
 class Freeloader(GossipSub):
-    """Takes what it gets and gives nothing."""
+    """Receives events and forwards none."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         return [e for e in super().handle(event, now) if not carries_events(e)]
@@ -54,7 +54,7 @@ def standing_of(nodes: Nodes, number: int, observers: Iterable[int]) -> list[flo
 # --- in a network ---
 
 
-def test_a_member_that_never_forwards_loses_its_place_and_the_honest_keep_theirs() -> None:
+def test_a_member_that_never_forwards_is_pruned_and_honest_members_stay() -> None:
     nodes = Nodes(30, with_freeloaders(7), k=6)
     nodes.join_all()
     before = meshes(nodes)
@@ -67,12 +67,12 @@ def test_a_member_that_never_forwards_loses_its_place_and_the_honest_keep_theirs
     for number in nodes.numbers:
         if number != 7:
             assert len(after[number]) >= 5
-            # Nobody else had to go.
+            # No other member was pruned.
             assert set(before[number]) - {7} <= set(after[number])
 
 
-def test_nobody_is_put_out_when_only_one_publishes() -> None:
-    """Those next to the publisher are always first, and then nothing comes back to them."""
+def test_no_member_is_pruned_for_a_deficit_with_a_single_publisher() -> None:
+    """Neighbours of the publisher are always first, and no event comes back to them."""
     nodes = Nodes(30, with_freeloaders(), k=4)
     nodes.join_all()
     before = meshes(nodes)
@@ -84,7 +84,7 @@ def test_nobody_is_put_out_when_only_one_publishes() -> None:
     assert all(set(before[number]) <= set(after[number]) for number in nodes.numbers)
 
 
-def test_whoever_sends_forgeries_is_pruned_at_once_and_then_not_listened_to() -> None:
+def test_a_peer_that_sends_forgeries_is_pruned_at_once_and_then_ignored() -> None:
     nodes = Nodes(20, with_freeloaders(), k=6)
     nodes.join_all()
     victim, *_ = meshes(nodes)[7]
@@ -114,7 +114,7 @@ def test_whoever_sends_forgeries_is_pruned_at_once_and_then_not_listened_to() ->
 # --- one node ---
 
 
-def test_whoever_is_below_the_thresholds_is_told_and_sent_less() -> None:
+def test_a_peer_below_the_thresholds_gets_less_gossip_and_fewer_events() -> None:
     alone = Alone(9)
     alone.heartbeats()
     outsider = next(number for number in range(1, 10) if number not in alone.mesh)
@@ -133,7 +133,7 @@ def test_whoever_is_below_the_thresholds_is_told_and_sent_less() -> None:
     assert peer(outsider) not in {send.peer for send in alone.take()}
 
 
-def test_time_in_the_mesh_and_first_deliveries_are_worth_something_up_to_a_limit() -> None:
+def test_time_in_the_mesh_and_first_deliveries_score_up_to_a_limit() -> None:
     scores = Scores(ScoreSettings())
     assert scores.score(A, 0) == 0
 
@@ -149,7 +149,7 @@ def test_time_in_the_mesh_and_first_deliveries_are_worth_something_up_to_a_limit
     assert scores.score(B, HOUR) == 10
 
 
-def test_counts_fade_by_half_in_their_time() -> None:
+def test_counters_decay_by_half_in_their_half_life() -> None:
     scores = Scores(ScoreSettings())
     scores.first_delivery(A, B, 0)
     scores.sent_invalid(B, 0)
@@ -158,7 +158,7 @@ def test_counts_fade_by_half_in_their_time() -> None:
     assert abs(scores.score(B, 10 * MINUTE) + 10 * 0.5**2) < 1e-9
 
 
-def test_however_often_a_score_is_looked_at_it_fades_as_fast() -> None:
+def test_reading_a_score_does_not_change_its_decay() -> None:
     often, once = Scores(ScoreSettings()), Scores(ScoreSettings())
     for scores in (often, once):
         scores.sent_invalid(A, 0)
@@ -169,7 +169,7 @@ def test_however_often_a_score_is_looked_at_it_fades_as_fast() -> None:
 
 
 def crowded(publishers: int) -> Scores:
-    """A and B are in the mesh; of 50 events B brings some and A nothing."""
+    """A and B are in the mesh; of 50 events B delivers some and A none."""
     scores = Scores(ScoreSettings())
     scores.entered_mesh(A, 0)
     scores.entered_mesh(B, 0)
@@ -180,7 +180,7 @@ def crowded(publishers: int) -> Scores:
     return scores
 
 
-def test_whoever_brings_nothing_has_a_deficit_once_it_was_there_long_enough() -> None:
+def test_a_member_that_delivers_nothing_has_a_deficit_after_the_activation_time() -> None:
     scores = crowded(publishers=10)
 
     assert scores.score(A, 29 * SECOND) > 0
@@ -188,7 +188,7 @@ def test_whoever_brings_nothing_has_a_deficit_once_it_was_there_long_enough() ->
     assert scores.score(B, 31 * SECOND) > 0
 
 
-def test_a_deficit_is_remembered_when_the_peer_goes() -> None:
+def test_a_deficit_is_kept_when_the_peer_leaves() -> None:
     scores = crowded(publishers=10)
     scores.left_mesh(A, 31 * SECOND)
     scores.left_mesh(B, 31 * SECOND)
@@ -199,12 +199,12 @@ def test_a_deficit_is_remembered_when_the_peer_goes() -> None:
     assert scores.score(B, 31 * SECOND) == 0
 
 
-def test_by_the_events_of_few_publishers_nobody_is_judged() -> None:
+def test_there_is_no_deficit_with_few_publishers() -> None:
     assert crowded(publishers=7).score(A, 31 * SECOND) > 0
 
 
-def test_the_standing_of_peers_is_bounded_and_forgotten() -> None:
-    scores = Scores(ScoreSettings(standing_count_max=10))
+def test_peer_scores_are_bounded_and_expire() -> None:
+    scores = Scores(ScoreSettings(record_count_max=10))
     scores.entered_mesh(A, 0)
     scores.sent_invalid(B, 0)
     for number in range(10, 40):

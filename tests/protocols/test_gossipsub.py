@@ -1,4 +1,4 @@
-"""GossipSub in a network: a mesh forms, events go round it, and gossip repairs what gets lost."""
+"""GossipSub in a network: a mesh forms and forwards events, and gossip repairs losses."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def settled() -> Nodes:
     return joined()
 
 
-def test_a_mesh_never_has_too_many_members_and_soon_about_enough() -> None:
+def test_a_mesh_is_never_too_large_and_soon_large_enough() -> None:
     nodes = Nodes(60, gossiping(), k=6)
     largest: list[int] = []
     for second in range(180):
@@ -55,7 +55,7 @@ def test_a_mesh_never_has_too_many_members_and_soon_about_enough() -> None:
     assert D - 1 <= fmean(mesh_degrees(nodes)) <= D + 2
 
 
-def test_who_is_in_a_mesh_has_the_other_in_its_own(settled: Nodes) -> None:
+def test_mesh_membership_is_mutual(settled: Nodes) -> None:
     cores = gossipsubs(settled)
     by_peer = {contact(number).peer: core for number, core in enumerate(cores)}
     for number, core in enumerate(cores):
@@ -63,7 +63,7 @@ def test_who_is_in_a_mesh_has_the_other_in_its_own(settled: Nodes) -> None:
             assert contact(number).peer in by_peer[member].mesh.members
 
 
-def test_everybody_gets_every_event_once_over_the_mesh(settled: Nodes) -> None:
+def test_every_node_gets_every_event_once_over_the_mesh(settled: Nodes) -> None:
     settled.received.clear()
     settled.deliveries.clear()
     ids = publish_in_turn(settled, 10)
@@ -76,7 +76,7 @@ def test_everybody_gets_every_event_once_over_the_mesh(settled: Nodes) -> None:
     assert per_event <= sum(mesh_degrees(settled)) + peers_max
 
 
-def test_flooding_sends_more_and_nobody_gets_more_for_it(settled: Nodes) -> None:
+def test_flooding_sends_more_messages_and_delivers_no_more_events(settled: Nodes) -> None:
     flood = Nodes(60, flooding(), k=6)
     flood.join_all()
     for number in flood.numbers:
@@ -110,7 +110,7 @@ def test_without_flooding_own_events_go_to_the_mesh() -> None:
     assert len(nodes.deliveries) == len(nodes.numbers)
 
 
-def test_nothing_is_said_while_nothing_happens(settled: Nodes) -> None:
+def test_an_idle_network_sends_no_messages(settled: Nodes) -> None:
     settled.run(10 * SECOND)
     settled.received.clear()
     settled.run(20 * SECOND)
@@ -155,7 +155,7 @@ def test_a_network_forms_at_a_loss_of_a_fifth() -> None:
 # --- crashes ---
 
 
-def test_events_go_round_while_a_third_is_down_and_the_dead_are_put_out() -> None:
+def test_events_are_delivered_while_a_third_is_down_and_crashed_peers_are_pruned() -> None:
     nodes = joined()
     dead = range(0, 60, 3)
     for number in dead:

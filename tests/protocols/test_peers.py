@@ -1,11 +1,11 @@
-"""Peers are those in the table and those who greet, for as long as they are there."""
+"""Peers are the nodes in the routing table and the nodes that greet."""
 
 from random import Random
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE, Settings
+from smartpubsub.protocols.baselines.peers import Peers, PeerSettings
 from smartpubsub.protocols.baselines.rpc import Rpc
-from smartpubsub.protocols.peers import Peers, PeerSettings
 from smartpubsub.seam import Effect, Send
 from tests.protocols.network import contact
 
@@ -23,7 +23,7 @@ def greetings(*peers: bytes) -> list[Effect]:
     return [Send(peer, Rpc(subscribe=True)) for peer in peers]
 
 
-def test_those_in_the_table_are_greeted_and_are_peers() -> None:
+def test_nodes_in_the_routing_table_are_greeted_and_are_peers() -> None:
     peers, _ = peers_with_table(1, 2)
 
     assert peers.greet(now=0) == greetings(A, B)
@@ -31,7 +31,7 @@ def test_those_in_the_table_are_greeted_and_are_peers() -> None:
     assert peers.is_outbound(A)
 
 
-def test_a_greeting_is_repeated_after_a_while_since_it_may_have_got_lost() -> None:
+def test_a_greeting_is_repeated_because_it_may_have_been_lost() -> None:
     peers, _ = peers_with_table(1)
     peers.greet(now=0)
 
@@ -39,7 +39,7 @@ def test_a_greeting_is_repeated_after_a_while_since_it_may_have_got_lost() -> No
     assert peers.greet(now=5 * MINUTE) == greetings(A)
 
 
-def test_whoever_has_just_greeted_needs_no_greeting() -> None:
+def test_a_peer_that_has_just_greeted_is_not_greeted() -> None:
     peers, _ = peers_with_table(1, 2)
     assert peers.heard_from(A, now=0)
 
@@ -48,7 +48,7 @@ def test_whoever_has_just_greeted_needs_no_greeting() -> None:
     assert peers.greet(now=5 * MINUTE) == greetings(A, B)
 
 
-def test_whoever_left_the_table_is_forgotten_unless_it_greets() -> None:
+def test_a_peer_that_left_the_routing_table_is_forgotten_unless_it_greets() -> None:
     peers, kademlia = peers_with_table(1, 2)
     peers.greet(now=0)
     peers.heard_from(B, now=MINUTE)
@@ -63,7 +63,7 @@ def test_whoever_left_the_table_is_forgotten_unless_it_greets() -> None:
     assert list(peers) == []
 
 
-def test_there_is_room_for_so_many_and_those_known_stay() -> None:
+def test_the_number_of_peers_is_limited_and_known_peers_stay() -> None:
     peers, _ = peers_with_table(1, 2, 3, count_max=2)
     assert peers.heard_from(C, now=0)
 

@@ -121,7 +121,7 @@ FAST_SAID: dict[str, Packet] = {
 ROOM, TOPIC, LINKED = (cid_of(block_of(name)) for name in ("meta", "topic", "event"))
 BLOCK = bytes.fromhex("f6")
 PULSAR_SAID: dict[str, pulsar.Part] = {
-    "Pulsarcast: `q` joins with nobody below it": pulsar.Join(ROOM, TOPIC, 0),
+    "Pulsarcast: `q` joins with no node below it": pulsar.Join(ROOM, TOPIC, 0),
     "Pulsarcast: it is sent to `q`": pulsar.Elsewhere(ROOM, CONTACT),
     "Pulsarcast: it is welcome, the event is the newest, at height 300": pulsar.Welcome(
         ROOM, TOPIC, (Head(LINKED, 300),)
@@ -150,8 +150,8 @@ VECTORS = {
     "pubsub: IHAVE, IWANT, GRAFT, and PRUNE for a minute": rpc_wire.encode(Rpc(control=CONTROL)),
     **{name: scout_wire.encode(Bundle((part,))) for name, part in SAID.items()},
     "what is signed of that `Confirm` for `q`": said_bytes(CONFIRM, b"q"),
-    "what is signed by whoever keeps the event": held_bytes(ID, "surf"),
-    "what is signed by whoever refuses it: `no`": held_bytes(ID, "surf", "no"),
+    "what is signed by a node that holds the event": held_bytes(ID, "surf"),
+    "what is signed by a node that refuses it: `no`": held_bytes(ID, "surf", "no"),
     "`Confirm` and `Probe` in one bundle": scout_wire.encode(TWO_PARTS),
     **{name: fast_wire.encode(packet) for name, packet in FAST_SAID.items()},
     **{name: pulsar_wire.encode(Parcel((part,))) for name, part in PULSAR_SAID.items()},
@@ -228,7 +228,7 @@ def said_name(field: Any) -> str:
 
 
 def test_declarations_are_those_of_the_code() -> None:
-    assert documented("What all have in common") == declared(ContentBuffer)
+    assert documented("Common definitions") == declared(ContentBuffer)
     assert documented("kad-dht") == declared(MessageBuffer)
     assert documented("pubsub") == declared(RpcBuffer)
     assert documented("ScoutSubs") == declared(BundleBuffer)
@@ -283,7 +283,7 @@ def test_limits_are_those_of_the_code() -> None:
         ("a value", in_bytes(kademlia.value_bytes_max)),
         ("a predicate", f"{in_bytes(rpc.predicate_bytes_max)}, {attributes}"),
         ("events in a message of pubsub", f"{rpc.event_count_max:,}"),
-        ("ids that are offered, ids that are wished for", f"{rpc.id_count_max:,} each"),
+        ("ids that are offered, ids that are requested", f"{rpc.id_count_max:,} each"),
         ("subscriptions, and control messages of each sort", f"{rpc.part_count_max}"),
         ("a backoff", f"{rpc.backoff_s_max // 3600} hours"),
         ("parts of a bundle", f"{bundle.part_count_max:,}"),

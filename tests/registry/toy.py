@@ -12,7 +12,6 @@ from smartpubsub.kademlia.protobuf import WireError, framed, unframed
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.baselines.rpc_wire import RpcLimits, event_bytes, read_event
 from smartpubsub.protocols.codecs import Codec, WireLimits
-from smartpubsub.protocols.local import LocalSubscriptions
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
@@ -22,6 +21,7 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Tally,
 )
+from smartpubsub.protocols.runtime.local import LocalSubscriptions
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import Deliver, Effect, Event, Peer, Received, Send

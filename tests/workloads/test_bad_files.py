@@ -19,7 +19,7 @@ GOOD = {"node": "n1", "subscribe": "a"}
         ("[1]", "expected an object such as "),
         ("3.5", "found 3.5; write one on each line"),
         (json.dumps("x" * 99), f'found "{"x" * 39}...;'),
-        ('{"node": "n1", "node": "n2", "crash": true}', "'node' is there twice"),
+        ('{"node": "n1", "node": "n2", "crash": true}', "'node' is repeated"),
         ("[" * 100_000, "brackets within brackets"),
         ('{"node": "n1", "publish": "a", "at_ms": NaN}', "NaN is not a number in JSON"),
         ('{"node": "n1", "publish": "a", "at_ms": 1e999}', "at_ms lies between 0 and"),

@@ -76,7 +76,7 @@ def test_a_topic_without_a_line_is_made_by_the_first_who_writes(tmp_path: Path) 
         ({"node": "a", "subscribe": "cats"}, 'type is "topic" or "user", and it is missing'),
         ({"type": "user"}, "node is a text in quotes, and it is missing"),
         ({"type": "topic", "node": "a"}, "the name of a topic is a text"),
-        (CATS, "the topic 'cats' is there twice"),
+        (CATS, "the topic 'cats' is repeated"),
         ({"type": "topic", "node": "a", "name": ""}, "topic: attribute '': a name is empty"),
         (user("a", 5), "events: number 0 is not an object"),
         (user("a", comment("1", "cats")), 'events: internalId is a whole number, found "1"'),

@@ -186,7 +186,7 @@ def test_power_law_ends_only_what_has_begun() -> None:
         ("normal", {"pace_us": -5}, "pace_us lies between 1 and"),
         ("normal", {"faults": -1}, "faults is 0 or more"),
         ("normal", {"crash": "after"}, "crash is 'before' or 'mid', found 'after'"),
-        ("reddit", {"publishers": 3}, "choose no publishers"),
+        ("reddit", {"publishers": 3}, "leave out the number of publishers"),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, options: dict[str, object], problem: str) -> None:

@@ -1,9 +1,9 @@
-"""What py-libp2p does with one stream when nothing of ours is in the way.
+"""An echo on one stream of unmodified py-libp2p.
 
 python -m smartpubsub.bench.bare_echo REQUESTS BYTES
 
-In a process of its own, because a node's patches change the library for the whole process. For each
-line that it gets it makes the requests, one after the other, and prints how many seconds they took.
+It runs in its own process, because a node's patches change the library for a whole process. For
+each input line it makes the requests, one after the other, and prints the seconds they took.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ END_S_MAX = 10
 
 
 class BareEcho:
-    """The other process, and what it is told."""
+    """The other process, and its input and output."""
 
     def __init__(self, orders: IO[str], answers: IO[str], request_count: int) -> None:
         self._orders = orders
@@ -42,12 +42,14 @@ class BareEcho:
         self._request_count = request_count
 
     def rate(self) -> float:
-        """Requests per second, once more."""
+        """Measure requests per second once more."""
         self._orders.write("again\n")
         self._orders.flush()
         line = self._answers.readline()
         if not line:
-            raise SmartPubSubError("the echo on py-libp2p has ended before its time")
+            raise SmartPubSubError(
+                "the echo on py-libp2p has ended unexpectedly; run the benchmark again"
+            )
         return self._request_count / float(line)
 
 
@@ -55,7 +57,7 @@ class BareEcho:
 def bare_echo(request_count: int, request_bytes: int) -> Iterator[BareEcho]:
     """An echo in another process, which ends with this."""
     arguments = [str(number) for number in (request_count, request_bytes)]
-    # py-libp2p complains of much that is of no interest here.
+    # py-libp2p logs much that is of no interest here.
     with Popen(
         [sys.executable, "-m", __name__, *arguments],
         stdin=PIPE,
@@ -72,7 +74,7 @@ def bare_echo(request_count: int, request_bytes: int) -> Iterator[BareEcho]:
 
 
 async def serve(request_count: int, request_bytes: int) -> None:
-    """Two hosts and a stream between them, for as long as there are orders."""
+    """Two hosts and a stream between them, until the input ends."""
     server, client = _host(), _host()
     async with server.run([LISTEN]), client.run([LISTEN]):
         server.set_stream_handler(ECHO, _echo)

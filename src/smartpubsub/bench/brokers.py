@@ -19,7 +19,7 @@ NATS_SERVER = "nats-server"
 
 
 def zenoh_rate(event_count: int, payload_bytes: int) -> float | None:
-    """Events per second from one of Zenoh's peers to another; None if it is not there."""
+    """Events per second from one Zenoh peer to another; None if Zenoh is not installed."""
     zenoh = _module("zenoh")
     if zenoh is None:
         return None
@@ -42,7 +42,7 @@ def zenoh_rate(event_count: int, payload_bytes: int) -> float | None:
 
 
 def nats_rate(event_count: int, payload_bytes: int) -> float | None:
-    """Events per second from one client to another by way of a server; None if it is not there."""
+    """Events per second from one NATS client to another through a server; None if not installed."""
     nats = _module("nats")
     if nats is None or shutil.which(NATS_SERVER) is None:
         return None
@@ -81,7 +81,7 @@ async def _nats_rate(nats: Any, port: int, event_count: int, payload_bytes: int)
 
 
 class _Countdown:
-    """Waits in one thread until so many have come in another."""
+    """Waits in one thread until a number of events has arrived in another."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -94,7 +94,7 @@ class _Countdown:
 
     def wait(self) -> None:
         if not self._is_over.wait(WAIT_S_MAX):
-            raise TimeoutError(f"{self._left} events have not come within {WAIT_S_MAX:g} s")
+            raise TimeoutError(f"{self._left} events have not arrived within {WAIT_S_MAX:g} s")
 
 
 def _module(name: str) -> Any:
@@ -108,7 +108,7 @@ def _zenoh_config(zenoh: Any, role: str, endpoint: str) -> Any:
     config = zenoh.Config()
     for key, value in {
         "mode": '"peer"',
-        "scouting/multicast/enabled": "false",  # Nobody else in the network is to be involved.
+        "scouting/multicast/enabled": "false",  # Other nodes in the network must not be involved.
         "listen/endpoints": "[]",
         f"{role}/endpoints": f'["{endpoint}"]',
     }.items():

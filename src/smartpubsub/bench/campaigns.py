@@ -1,4 +1,4 @@
-"""How close a campaign comes to what its simulations take, shared out over the cores."""
+"""The time of a campaign, relative to its simulations alone on all cores."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.sim.experiments.options import SimOptions
 
 NODE_COUNT = 40
-"""With so many a run of ScoutSubs takes 100 to 200 ms."""
+"""With this many nodes a run of ScoutSubs takes 100 to 200 ms."""
 RATIO_MAX = 1.3
 
 
 def campaign_figures(spark: SparkSession, report: Report, runs: int) -> None:
-    """Run many short simulations and add how long they took, and how much of it was theirs."""
+    """Run many short simulations, and add their wall time and their own time to the report."""
     plan = plan_of(runs)
     cores = spark.sparkContext.defaultParallelism
     warm = replace(plan, runs=dict(list(plan.runs.items())[:cores]))
@@ -43,7 +43,7 @@ def campaign_figures(spark: SparkSession, report: Report, runs: int) -> None:
 
 
 def plan_of(runs: int) -> Plan:
-    """So many runs that differ in their seed."""
+    """Runs that differ in their seed."""
     planned = [
         PlannedRun(
             experiment="bench",

@@ -1,6 +1,6 @@
 """All matching engines on one workload of one size.
 
-Every engine gets the same subscriptions and events, and they have to agree on what matches. A
+Every engine gets the same subscriptions and events, and all must agree on the matches. A
 single event is a predicate in and a list of keys out; a batch is a table of events in and all
 pairs out. Rates are events per second of one thread.
 """
@@ -22,9 +22,9 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.sim.kernel.collector import collector_off
 
 EVENT_COUNT = 1_000
-# On how many events the engines have to agree.
+# The number of events on which the engines must agree.
 CHECKED_COUNT = 50
-# What a slow engine may look at in all, which keeps the whole run under two minutes.
+# The maximum work of a slow engine, which keeps the whole run under two minutes.
 SLOW_CANDIDATES_MAX = 100_000_000
 
 Progress = Callable[[str], None]
@@ -66,7 +66,7 @@ class Comparison:
         self._expected: list[list[int]] = []
 
     def run(self) -> None:
-        """Measure one engine after the other; the native one says what the others have to find."""
+        """Measure one engine after the other; the matches of the native one are the reference."""
         self._say("generating")
         with collector_off():
             predicates = list(self._subscriptions.predicates())
@@ -137,7 +137,7 @@ class Comparison:
 
 
 def add_native_figures(report: Report, name: str, index: Index, events: list[Predicate]) -> None:
-    """Single events, memory, and how near the engine comes to what memory allows."""
+    """Single events, memory, and how close the engine comes to the memory bandwidth."""
     report.add(f"native single {name}", rate(index.match, events), "events/s")
     report.add(f"native bytes per subscription {name}", index.memory_bytes / len(index), "bytes")
     engine = index._engine

@@ -13,7 +13,7 @@ _BANDWIDTH_BYTES = 1 << 28
 
 
 def describe() -> dict[str, object]:
-    """What a reader has to know to make sense of figures."""
+    """The properties of the machine that a reader needs to interpret figures."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

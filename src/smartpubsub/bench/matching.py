@@ -1,4 +1,4 @@
-"""`bench matching`: the matching engines next to each other and to databases."""
+"""`bench matching`: the matching engines beside each other and databases."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from smartpubsub.sim.kernel.collector import collector_off
 
 SIZES = {"1k": 1_000, "100k": 100_000, "1M": 1_000_000}
 HUGE = ("10M", 10_000_000)
-# Around the size at which the automatic choice changes its mind.
+# Around the size at which the automatic choice switches.
 CHOICE_SIZES = {"100": 100, "300": 300, "1k": 1_000, "3k": 3_000}
 CHOICE_EVENTS = 3_000
 
 PEERS = ("duckdb", "pure", "sqlite", "brute force")
-# How far ahead of a peer the native engine is meant to be; elsewhere, ahead at all, and with a
-# thousand filters not far behind.
+# How much faster than another engine the native one should be; elsewhere just faster, and with a
+# thousand filters not much slower.
 PROMISED = {("duckdb", "batch 1M W1"): 150, ("pure", "single 1M W1"): 60}
 
 

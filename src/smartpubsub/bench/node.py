@@ -1,4 +1,4 @@
-"""`bench node`: hosts next to bare libp2p, and real nodes next to other systems."""
+"""`bench node`: hosts beside bare libp2p, and real nodes beside other systems."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def _measure_requests(report: Report) -> None:
 
 async def _alternate(report: Report, requests: Requests, echo: BareEcho) -> None:
     bare = stream = pipelined = 0.0
-    for _ in range(TRIES):  # In turn, so that what else goes on meets all.
+    for _ in range(TRIES):  # In turn, so that other load on the machine affects all alike.
         bare = max(bare, echo.rate())
         stream = max(stream, await requests.rate())
         pipelined = max(pipelined, await requests.rate(PIPELINED))
@@ -67,7 +67,7 @@ async def _measure_events(report: Report) -> None:
 
 
 def _compare(report: Report, name: str, rate: float | None) -> None:
-    """Next to another system, which is not expected to be slower: it carries events less safely."""
+    """Compare with another system, which may be faster, because it carries events less safely."""
     if rate is None:
         report.machine[name] = ABSENT
         return

@@ -1,6 +1,6 @@
-"""`bench pipeline`: stages of the pipeline next to SQL and to the engine without Spark.
+"""`bench pipeline`: stages of the pipeline beside SQL and the engine without Spark.
 
-Everything runs on one session, which is started and warm before anything is measured.
+Everything runs in one session, which is started and warm before anything is measured.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from smartpubsub.workloads.subreddits import TOPICS
 
 
 class Sizes(NamedTuple):
-    """How much is measured."""
+    """The sizes of the measurements."""
 
     subscriptions: int = 1_000_000
     events: int = 800_000
     sql_events: int = 5_000
-    """The join gets a part of the events, since it takes long."""
+    """The join gets a part of the events, because it is slow."""
     native_events: int = 50_000
     lines: int = 300_000
     runs: int = 400
 
 
 class Bench(NamedTuple):
-    """What every measurement needs."""
+    """The common inputs of all measurements."""
 
     spark: SparkSession
     report: Report
@@ -78,7 +78,7 @@ def run(seed: int, *, progress: Progress, sizes: Sizes | None = None) -> Report:
 
 
 def measure_matching(bench: Bench) -> None:
-    """The stage `match` next to the join in SQL, and to the engine without Spark."""
+    """The stage `match` beside the join in SQL, and the engine without Spark."""
     sizes, report = bench.sizes, bench.report
     bench.progress("matching: making tables")
     published = _event_table(bench, "events", sizes.events)
@@ -124,14 +124,14 @@ def measure_ingest(bench: Bench) -> None:
     path = bench.folder / "dump"
     _write_comments(path, bench.sizes.lines, bench.seed)
     bench.progress("ingest")
-    # A dump is long, and Spark gets faster for a while, as what it runs is compiled.
+    # Dumps are long, and Spark gets faster for a while as its code is compiled.
     rate = bench.sizes.lines / best_seconds(lambda: _ingest(bench, path), tries=8)
     bench.report.add("ingest", rate, "lines/s")
     bench.report.ratios.append(Ratio("ingest lines/s", rate, at_least=100_000))
 
 
 def measure_campaign(bench: Bench) -> None:
-    """The stage `campaign`, next to what its simulations take alone."""
+    """The stage `campaign`, beside its simulations alone."""
     bench.progress("campaign")
     campaign_figures(bench.spark, bench.report, bench.sizes.runs)
 
@@ -148,7 +148,7 @@ def _event_table(bench: Bench, name: str, count: int) -> str:
 
 
 def _write(bench: Bench, name: str, key: str, table: pa.Table) -> str:
-    """A table on disk, in as many files as there are cores, so that all have something to do."""
+    """A table on disk, in one file per core, so that all cores have work."""
     folder = bench.folder / name
     folder.mkdir()
     numbers = pa.array(np.arange(len(table)))
@@ -174,7 +174,7 @@ def _to_parquet(bench: Bench, frame: DataFrame, name: str) -> None:
 
 
 def _check(bench: Bench, found: DataFrame) -> None:
-    """Both ways have to find the same, or their speed means nothing."""
+    """Raise an error unless both find the same matches; otherwise their speed means nothing."""
     joined = bench.spark.read.parquet(str(bench.folder / "joined"))
     if found.exceptAll(joined).union(joined.exceptAll(found)).count():
         raise DisagreementError(
@@ -188,7 +188,7 @@ def _ingest(bench: Bench, path: Path) -> None:
 
 
 def _write_comments(path: Path, count: int, seed: int) -> None:
-    """Lines as dumps have them, of usual length."""
+    """Lines as in dumps, of typical length."""
     rng = Random(seed)
     names = [topic.name for topic in TOPICS]
     weights = [topic.events for topic in TOPICS]

@@ -1,4 +1,4 @@
-"""What a benchmark found: figures, the ratios between them, and the machine they are from."""
+"""The result of a benchmark: figures, ratios between them, and the machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Ratio:
-    """One figure over another, and the least or the most that it is meant to be."""
+    """One figure over another, with its minimum or maximum."""
 
     name: str
     value: float
@@ -16,13 +16,13 @@ class Ratio:
 
     @property
     def ok(self) -> bool:
-        """Whether the ratio is what it is meant to be."""
+        """Whether the ratio is within its bound."""
         return (self.at_least is None or self.value >= self.at_least) and (
             self.at_most is None or self.value <= self.at_most
         )
 
     def document(self) -> dict[str, object]:
-        """The ratio as JSON has it."""
+        """The ratio for JSON."""
         bounds = {"at_least": self.at_least, "at_most": self.at_most}
         bound = {name: limit for name, limit in bounds.items() if limit is not None}
         return {"name": self.name, "value": rounded(self.value), **bound, "ok": self.ok}
@@ -30,7 +30,7 @@ class Ratio:
 
 @dataclass
 class Report:
-    """Figures by name, each with its unit, in the order in which they were found."""
+    """Figures by name, each with its unit, in the order of measurement."""
 
     machine: dict[str, object]
     figures: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class Report:
         self.figures[name] = (value, unit)
 
     def value(self, name: str) -> float:
-        """A figure found earlier."""
+        """An earlier figure."""
         return self.figures[name][0]
 
     def compare(self, one: str, other: str, rest: str, *, at_least: float) -> None:
-        """Add the ratio `one/other rest` of two figures, if both were found."""
+        """Add the ratio `one/other rest` of two figures, if both were measured."""
         name = f"{one}/{other} {rest}"
         figures = f"{one} {rest}", f"{other} {rest}"
         if all(figure in self.figures for figure in figures):
@@ -53,12 +53,12 @@ class Report:
             self.ratios.append(Ratio(name, quotient, at_least))
 
     def limit(self, figure: str, *, at_most: float) -> None:
-        """Add a figure that is itself a ratio, if it was found."""
+        """Add a figure that is itself a ratio, if it was measured."""
         if figure in self.figures:
             self.ratios.append(Ratio(figure, self.value(figure), at_most=at_most))
 
     def document(self) -> dict[str, object]:
-        """The report as JSON has it."""
+        """The report for JSON."""
         return {
             "machine": self.machine,
             "figures": [
@@ -69,7 +69,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """The report for people."""
+        """The report as text."""
         machine = [f"{name}: {value}" for name, value in self.machine.items()]
         figures = [
             f"{name:<44}{value:>16,.{3 if value < 100 else 0}f} {unit}"

@@ -1,4 +1,4 @@
-"""Questions and answers between two hosts on one long-lived stream."""
+"""Requests and responses between two hosts on one long-lived stream."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Nothing:
 
 
 class Echo:
-    """Answers each question with itself."""
+    """Answers each request with itself."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002
-        """What to do about an event."""
+        """Return the effects of an event."""
         if isinstance(event, Asked):
             return [Answer(event.peer, event.message, event.number)]
         return []
 
 
 class Asker:
-    """Asks so many questions, so many of them at a time."""
+    """Sends a number of requests, several at a time."""
 
     def __init__(self, message_bytes: int) -> None:
         self.done = trio.Event()
@@ -51,13 +51,13 @@ class Asker:
         self._number = 0
 
     def start(self, other: Contact, count: int, at_a_time: int) -> list[Effect]:
-        """Begin to ask."""
+        """Send the first requests."""
         self.done = trio.Event()
         self._left, self._open = count - at_a_time, at_a_time
         return [self._ask(other) for _ in range(at_a_time)]
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002
-        """What to do about an event."""
+        """Return the effects of an event."""
         if not isinstance(event, Answered):
             return []
         if self._left:
@@ -74,7 +74,7 @@ class Asker:
 
 
 class Requests:
-    """Two hosts, one of which asks the other."""
+    """Two hosts, one of which sends requests to the other."""
 
     def __init__(self, request_count: int, request_bytes: int) -> None:
         self._request_count = request_count
@@ -84,7 +84,7 @@ class Requests:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Requests]:
-        """While they run."""
+        """Run both hosts."""
         async with trio.open_nursery() as nursery:
             for host in (self._server, self._client):
                 await nursery.start(host.run, LISTEN)
@@ -92,7 +92,7 @@ class Requests:
             nursery.cancel_scope.cancel()
 
     async def rate(self, at_a_time: int = 1) -> float:
-        """Requests per second, once more."""
+        """Measure requests per second once more."""
         start = time.perf_counter()
         other, count = self._server.own, self._request_count
         await self._client.do(lambda _: self._asker.start(other, count, at_a_time))

@@ -1,4 +1,4 @@
-"""`bench sim`: the simulator next to another one, and next to the least that one could do."""
+"""`bench sim`: the simulator beside SimPy, and beside a bare heap as the lower bound."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ def run(seed: int, *, full: bool, progress: Progress) -> Report:
 
 
 class Token(NamedTuple):
-    """A message that goes round."""
+    """A message that circulates."""
 
     size: int
 
 
 @dataclass
 class Relay:
-    """A core that sends on to its neighbour whatever it receives."""
+    """A core that forwards every message to its neighbour."""
 
     neighbour: bytes
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002
-        """What to do about an event."""
+        """Return the effects of an event."""
         return [Send(self.neighbour, event.message)] if isinstance(event, Received) else []
 
 
@@ -100,7 +100,7 @@ def _measure_relays(report: Report) -> None:
         world.carry_out(host, [Send(core.neighbour, Token(size))])
         peer.send(sender, size)
     kernel = simpy = 0.0
-    for _ in range(RELAY_TRIES):  # In turn, so that what else goes on meets both.
+    for _ in range(RELAY_TRIES):  # In turn, so that other load on the machine affects both alike.
         kernel = max(kernel, rate(lambda: world.run(world.now + RELAY_US), lambda: received(world)))
         simpy = max(simpy, rate(lambda: peer.run_for(RELAY_US), lambda: peer.relayed))
     report.add("kernel", kernel, "messages/s")
@@ -109,12 +109,12 @@ def _measure_relays(report: Report) -> None:
 
 
 def received(world: World) -> int:
-    """How many messages have arrived."""
+    """The number of messages that have arrived."""
     return sum(host.received_count for host in world.hosts)
 
 
 def rate(work: Callable[[], object], done: Callable[[], int]) -> float:
-    """How much is done in a second."""
+    """Units of work per second."""
     with collector_off():
         before, start = done(), time.perf_counter()
         work()
@@ -125,7 +125,7 @@ def rate(work: Callable[[], object], done: Callable[[], int]) -> float:
 
 
 class Flood:
-    """Nodes with Kademlia and Floodsub, all of which want every event."""
+    """Nodes with Kademlia and Floodsub that all subscribe to every event."""
 
     def __init__(self, nodes: int, seed: int) -> None:
         self.trace = Trace()
@@ -162,7 +162,7 @@ class Flood:
         self.world.run(self.world.now + SETTLE_US)
 
     def publish(self, count: int) -> int:
-        """Have nodes publish in turn; how much was pending at most."""
+        """Have nodes publish in turn; return the maximum of pending events."""
         pending = 0
         for number in range(count):
             host = self.world.hosts[number % len(self.world.hosts)]

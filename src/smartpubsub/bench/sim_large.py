@@ -1,4 +1,4 @@
-"""A large overlay in a process of its own, so that the memory it takes is its own, too.
+"""A large overlay in its own process, so that its memory can be measured.
 
 python -m smartpubsub.bench.sim_large NODES LOOKUPS SEED
 """
@@ -29,7 +29,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Cost:
-    """What it took to let nodes join, settle and look things up."""
+    """The cost of joining, settling and looking up."""
 
     seconds: float
     messages: int
@@ -77,9 +77,9 @@ def _look_up(overlay: Overlay, count: int) -> None:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had."""
+    """The peak memory of this process."""
     try:
-        # Unlike what getrusage tells this begins with the program, not with whoever started it.
+        # Unlike getrusage, this begins with the program and not with its parent process.
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) << 10
@@ -90,7 +90,7 @@ def peak_bytes() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, and print what came of it as JSON."""
+    """Measure, and print the result as JSON."""
     try:
         nodes, lookups, seed = map(int, arguments)
         click.echo(json.dumps(asdict(measure(nodes, lookups, seed))))

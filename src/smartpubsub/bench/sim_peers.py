@@ -1,4 +1,4 @@
-"""What the simulator is measured against: SimPy, and a heap that does nothing but order things."""
+"""The competitors of the simulator: SimPy, and a bare heap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from smartpubsub.sim.kernel.network import Network, NetworkOptions
 
 
 class SimpyRelay:
-    """Messages that go round a ring of nodes: a store for each node, a process for each message."""
+    """Messages that circulate in a ring of nodes: a store per node, a process per message."""
 
     def __init__(self, nodes: int, options: NetworkOptions) -> None:
         self.relayed = 0
@@ -28,7 +28,7 @@ class SimpyRelay:
         self._environment.process(self._travel(sender, size))
 
     def run_for(self, duration: int) -> None:
-        """Go on for some microseconds."""
+        """Continue for some microseconds."""
         self._environment.run(self._environment.now + duration)
 
     def _relay(self, number: int) -> Generator[simpy.Event, int, None]:
@@ -46,7 +46,7 @@ class SimpyRelay:
 
 
 def bare_heap(pending: int, seed: int) -> Callable[[int], None]:
-    """A heap with so many pending entries, and what takes and adds a number of them."""
+    """A heap with a number of pending entries, and a function that takes and adds entries."""
     rng = Random(seed)
     heap = [(rng.randrange(20_000), number, None, 0, None) for number in range(pending)]
     heapify(heap)

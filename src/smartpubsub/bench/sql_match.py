@@ -1,6 +1,6 @@
-"""Matching as a join in Spark SQL: slow, and short enough to be believed.
+"""Matching as a join in Spark SQL: slow, and short enough to verify by reading.
 
-The stage `match` is compared with it, for its results and for its speed.
+The stage `match` is compared with it, in results and in speed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def waiting(subscriptions: DataFrame) -> DataFrame:
 
 
 def join(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Events come by each of their names, and meet the subscriptions that wait there."""
+    """Join events, once for each of their names, with the subscriptions under that name."""
     coming = events.select("event_id", _names().alias("names"), _carried().alias("carried")).select(
         "*", sf.explode("names").alias("access")
     )

@@ -1,4 +1,4 @@
-"""The databases that a Python user could match with instead: DuckDB and SQLite.
+"""The databases that a Python user could use instead: DuckDB and SQLite.
 
 Both keep a subscription under its rarest topic, with the other topics and the ranges in columns
 of the same row, which was the fastest of the formulations tried for each.

@@ -1,4 +1,4 @@
-"""Events from a publisher to a subscriber three links away, by way of real nodes."""
+"""Events from a publisher to a subscriber three links away, through real nodes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SCOUTSUBS = "scoutsubs"
 TOPIC = Predicate.parse("surf")
 HOPS = 3
 AT_ONCE = 64
-"""So many events of the publisher's are not yet acknowledged."""
+"""The maximum number of unacknowledged events of the publisher."""
 STEP_S_MAX = 30.0
 
-# A rendezvous that takes one child sends the next one on to it: the tree's depth is known.
+# A rendezvous that takes one child sends the next one on to it, which fixes the tree's depth.
 OPTIONS = ProtocolOptions(overrides={"fan_out_max": 1})
 
 
@@ -42,7 +42,7 @@ class ThreeHops:
     """A publisher, a rendezvous, a relay that subscribes too, and a subscriber below it."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        # Who is what follows from how close it is to the topic.
+        # The roles follow from the distances to the topic.
         identities = sorted((Identity.new() for _ in range(4)), key=_distance)
         self._nodes = [
             _Node(identity, stack.enter_context(SqliteStorage(folder / str(identity))))
@@ -57,12 +57,12 @@ class ThreeHops:
             await node.join([] if node is first else [first.host.own])
         await relay.subscribe(TOPIC)
         await subscriber.subscribe(TOPIC)
-        # What is measured begins when the publisher knows the way.
+        # Measuring begins when the publisher knows the rendezvous.
         await publisher.publish(TOPIC, 1)
         await self._arrive(1)
 
     async def rate(self, event_count: int, payload_bytes: int) -> float:
-        """Events per second, once more."""
+        """Measure events per second once more."""
         subscriber, publisher = self._nodes[2:]
         before = len(subscriber.hops)
         start = time.perf_counter()
@@ -70,7 +70,7 @@ class ThreeHops:
         await self._arrive(before + event_count)
         seconds = time.perf_counter() - start
         if {*subscriber.hops[before:]} != {HOPS}:
-            raise SmartPubSubError(f"events have come over {subscriber.hops[-1]} links, not {HOPS}")
+            raise SmartPubSubError(f"events passed {subscriber.hops[-1]} links, not {HOPS}")
         return event_count / seconds
 
     async def _arrive(self, total: int) -> None:
@@ -79,11 +79,11 @@ class ThreeHops:
 
 
 class _Node:
-    """A node as users run it, but for its application."""
+    """A node as users run it, without its application."""
 
     def __init__(self, identity: Identity, storage: SqliteStorage) -> None:
         self.hops: list[int] = []
-        """Over how many links each event has come."""
+        """The links that each event has passed."""
         self._signing = Ed25519Signing(identity)
         self._core: NodeCore
         self._has_joined = self._has_subscribed = False
@@ -114,13 +114,13 @@ class _Node:
             await self.host.call(lambda now: self._core.publish(predicate, payload, now))
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait for a condition."""
         with trio.move_on_after(STEP_S_MAX):
             while not condition():
                 self._changed = trio.Event()
                 await self._changed.wait()
             return
-        raise SmartPubSubError(f"nothing has happened for {STEP_S_MAX:g} s; is the machine busy?")
+        raise SmartPubSubError(f"no progress for {STEP_S_MAX:g} s; is the machine overloaded?")
 
     def _on_deliver(self, item: object) -> None:
         match item:

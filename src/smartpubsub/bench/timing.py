@@ -1,4 +1,4 @@
-"""Timing that is not disturbed by the garbage collector, and that takes the best of a few tries."""
+"""Timing without the garbage collector, as the best of a few tries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIES = 3
 
 
 def rate(work: Callable[[Item], object], items: Sequence[Item], tries: int = TRIES) -> float:
-    """How many items per second the work gets through, one after the other."""
+    """Items per second, processed one after the other."""
 
     def each() -> None:
         for item in items:
@@ -24,7 +24,7 @@ def rate(work: Callable[[Item], object], items: Sequence[Item], tries: int = TRI
 
 
 def best_seconds(work: Callable[[], object], tries: int = TRIES) -> float:
-    """The shortest of a few tries, which is the one that was disturbed least."""
+    """The shortest of a few tries, which was disturbed least."""
     seconds = []
     with collector_off():
         for _ in range(tries):

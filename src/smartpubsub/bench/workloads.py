@@ -1,4 +1,4 @@
-"""Generated subscriptions and events, the same for everyone who measures.
+"""Generated subscriptions and events, the same for all benchmarks.
 
 A vocabulary of 10,000 topics with Zipf's law and 20 numeric attributes. `W1` has subscriptions of
 1 to 4 topics, of which some 0.12 % match an event; `W2` of 2 to 4, of which some 0.002 % do.
@@ -128,7 +128,7 @@ def subscriptions(workload: Workload, count: int, seed: int) -> Subscriptions:
     topic_counts = rng.integers(workload.topics_min, workload.topics_max, count, endpoint=True)
     topics = _distinct_topics(rng, topic_counts)
     range_counts = rng.integers(0, RANGES_MAX, count, endpoint=True)
-    # The first few of a random order of the attributes, so that none comes twice.
+    # The first few of a random order of the attributes, so that none is repeated.
     attributes = rng.random((count, ATTRIBUTE_COUNT), dtype=np.float32).argsort(axis=1)
     attributes = attributes[:, :RANGES_MAX]
     attributes[np.arange(RANGES_MAX) >= range_counts[:, None]] = -1
@@ -138,7 +138,7 @@ def subscriptions(workload: Workload, count: int, seed: int) -> Subscriptions:
 
 
 def predicates_in_parts(workload: Workload, count: int, seed: int) -> Iterator[Predicate]:
-    """Any number of subscriptions, of which only some are in memory at a time."""
+    """Any number of subscriptions, generated in parts to limit memory."""
     for part in range(0, count, PART_COUNT):
         wanted = min(PART_COUNT, count - part)
         yield from subscriptions(workload, wanted, seed + part).predicates()

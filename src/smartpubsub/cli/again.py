@@ -1,4 +1,4 @@
-"""Commands to give next, put together from the one that was given."""
+"""The next command to suggest, built from the current one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 
 def same_again(context: click.Context, command: str, leave_out: Collection[str]) -> str:
-    """Another command with the options that this one was given."""
+    """Another command with the options of this one."""
     words = [command]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -24,5 +24,5 @@ def same_again(context: click.Context, command: str, leave_out: Collection[str])
 
 
 def is_given(context: click.Context, name: str) -> bool:
-    """Whether an option was written down."""
+    """Whether an option was given explicitly."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -1,4 +1,4 @@
-"""What a check of the machine finds, and for what it is needed."""
+"""The result of a check of the machine, and what it is needed for."""
 
 from dataclasses import dataclass
 

@@ -39,7 +39,7 @@ SHORT_LIVED = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.shuffle.partitions", "1"),
 )
-"""For a Spark that lives for a minute, in which compiling and re-planning would not pay."""
+"""For a Spark session of one minute, in which compiling and re-planning do not pay."""
 
 
 @click.command()
@@ -78,7 +78,7 @@ def show_summary() -> None:
         filters.add(key, wish)
         click.echo(f"a subscriber wants    {wish}")
     for predicate in filters.summary():
-        click.echo(f"relays have to keep   {predicate}")
+        click.echo(f"a relay keeps         {predicate}")
 
 
 def show_speed() -> None:
@@ -159,9 +159,9 @@ def _command(*words: str) -> None:
 STEPS: list[tuple[str, Callable[[], None]]] = [
     ("What works on this machine", show_machine),
     ("Does an event match?", show_match),
-    ("Many wishes, few filters", show_summary),
-    ("Who wants this event?", show_speed),
+    ("Many subscriptions, few filters", show_summary),
+    ("Which subscriptions does an event match?", show_speed),
     ("Nodes crash, and nothing is lost", show_network),
     ("Real nodes on real connections", show_nodes),
-    ("Real nodes crash, and what happened becomes a report", show_report),
+    ("Real nodes crash, and the run becomes a report", show_report),
 ]

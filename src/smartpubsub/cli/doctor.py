@@ -14,10 +14,10 @@ from smartpubsub.cli.output import json_option, print_json
 @json_option
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Say what works on this machine.
+    """Show what works on this machine.
 
-    Tells for each thing SmartPubSub can use whether it is there, and how to get it if it is not.
-    The exit code is 0 when everything that is always needed is there, and 1 otherwise.
+    Lists everything that SmartPubSub can use, whether it is available, and how to get it if not.
+    The exit code is 0 if everything that is always needed is available, and 1 otherwise.
 
     \b
     Examples:

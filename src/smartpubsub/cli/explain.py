@@ -20,17 +20,17 @@ UNREADABLE = 2
     type=click.IntRange(min=1),
     default=ATTRIBUTES_MAX,
     show_default=True,
-    help="How many attributes a predicate may have.",
+    help="The maximum number of attributes of a predicate.",
 )
 @json_option
 def explain(
     filter_text: str, event_text: str, where: bool, attributes_max: int, as_json: bool
 ) -> None:
-    """Say whether an event matches a filter, and why.
+    """Show whether an event matches a filter, and why.
 
-    A filter is a list of topics and ranges; an event is written alike. Bounds belong to a range, a
-    missing one is open, and dates are numbers too. The exit code is 0 whether or not the event
-    matches, and 2 if one of the two cannot be read.
+    A filter is a list of topics and ranges; an event has the same notation. Ranges include their
+    bounds, a missing bound is open, and dates are numbers. The exit code is 0 whether or not the
+    event matches, and 2 if one of the two cannot be parsed.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def explain(
 
 
 class UnreadableError(click.ClickException):
-    """A predicate that cannot be read is a mistake in how the command was called."""
+    """A predicate that cannot be parsed is a usage error."""
 
     exit_code = UNREADABLE
 
@@ -66,7 +66,8 @@ class UnreadableError(click.ClickException):
 def read(
     name: str, text: str, reader: Callable[[str, int], Predicate], attributes_max: int
 ) -> Predicate:
-    """Read a predicate given as an argument, or say which one is wrong and where."""
+    """Parse an argument as a predicate; raise a usage error that names the argument and the
+    column."""
     try:
         return reader(text, attributes_max)
     except PredicateError as error:

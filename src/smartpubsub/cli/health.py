@@ -1,4 +1,4 @@
-"""What SmartPubSub needs from the machine, as small checks that say how to fix what is missing."""
+"""What SmartPubSub needs from the machine, as small checks with a remedy each."""
 
 import importlib
 import os

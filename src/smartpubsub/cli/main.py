@@ -14,33 +14,34 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "demo": LazyCommand("smartpubsub.cli.demo:demo", "Show what SmartPubSub does."),
-    "doctor": LazyCommand("smartpubsub.cli.doctor:doctor", "Say what works on this machine."),
+    "doctor": LazyCommand("smartpubsub.cli.doctor:doctor", "Show what works on this machine."),
     "explain": LazyCommand(
-        "smartpubsub.cli.explain:explain", "Say whether an event matches a filter, and why."
+        "smartpubsub.cli.explain:explain", "Show whether an event matches a filter, and why."
     ),
     "node": LazyCommand("smartpubsub.cli.node.group:node", "Run a node, and look at it."),
     "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
     "group": LazyCommand(
-        "smartpubsub.cli.group.group:group", "Publish in groups of one's own, and be in others'."
+        "smartpubsub.cli.group.group:group", "Own groups to publish in, and join groups."
     ),
     "topic": LazyCommand(
-        "smartpubsub.cli.topic.group:topic", "Make topics whose events stay, publish and read them."
+        "smartpubsub.cli.topic.group:topic",
+        "Create topics whose events stay, publish, and read them.",
     ),
     "route": LazyCommand(
-        "smartpubsub.cli.route:route", "Show which way a predicate takes through ScoutSubs."
+        "smartpubsub.cli.route:route", "Show the path of a predicate through ScoutSubs."
     ),
     "sim": LazyCommand("smartpubsub.cli.sim.group:sim", "Run the protocols in a simulated world."),
     "pipeline": LazyCommand(
         "smartpubsub.cli.pipeline.group:pipeline",
-        "Work on tables of events and subscriptions, with Spark.",
+        "Process tables of events and subscriptions, with Spark.",
     ),
     "testbed": LazyCommand(
-        "smartpubsub.cli.testbed.group:testbed", "Run the protocols on real nodes of this machine."
+        "smartpubsub.cli.testbed.group:testbed", "Run the protocols on real nodes on this machine."
     ),
     "bench": LazyCommand(
-        "smartpubsub.cli.bench.group:bench", "Measure SmartPubSub next to its peers."
+        "smartpubsub.cli.bench.group:bench", "Measure SmartPubSub beside other systems."
     ),
 }
 
@@ -74,10 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except MemoryError:
-        complain("there is not enough memory for this; ask for less, say fewer nodes or events")
+        complain("not enough memory; use fewer nodes or events")
         return FAILURE
-    except (BrokenPipeError, SystemExit):  # Of the one Click makes the other; nothing else does.
-        # Whoever has read the output has what it wanted.
+    except (BrokenPipeError, SystemExit):  # Click turns the one into the other.
+        # The reader closed the pipe because it has what it wanted.
         discard_further_output()
         return 0
     except OSError as error:
@@ -98,5 +99,5 @@ def where_to_look(error: click.ClickException) -> str:
 
 
 def discard_further_output() -> None:
-    """Keep the interpreter from failing on the closed output once more when it exits."""
+    """Keep the interpreter from failing on the closed output again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

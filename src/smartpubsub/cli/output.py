@@ -1,4 +1,4 @@
-"""What commands print for programs, and the charts that they draw."""
+"""The JSON output of commands, and the charts that they draw."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def counted(count: int, noun: str) -> str:
 
 
 class ChartPath(click.ParamType[Path]):
-    """A file that a chart can be written to, which is found out before any work is done."""
+    """A file for a chart; checked before any work is done."""
 
     name = "file"
     formats = (".png", ".svg")

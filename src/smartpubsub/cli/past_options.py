@@ -1,4 +1,4 @@
-"""Options that say which part of the past is meant, for all commands that give it."""
+"""The options that select past events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Command = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def since_option(read: Callable[[str], object], named: str, printed_by: str) -> Command:
-    """An option for an event, which is read so, or a time."""
+    """An option whose value is an event or a time."""
 
     def check(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
         if text is None or isinstance(event_or_time(text), datetime):
@@ -33,16 +33,16 @@ def since_option(read: Callable[[str], object], named: str, printed_by: str) -> 
         "--since",
         callback=check,
         metavar="EVENT|TIME",
-        help=f"What came after an event, by its {named}, or since a time like 2026-01-31T12:00Z.",
+        help=f"Only events after this one, by its {named}, or since a time like 2026-01-31T12:00Z.",
     )
 
 
-last_option = click.option("--last", type=click.IntRange(min=1), help="The last so many events.")
+last_option = click.option("--last", type=click.IntRange(min=1), help="Only the last N events.")
 
 
 def past_fields(since: str | None, last: int | None) -> dict[str, object]:
-    """What a request to a node says of the past."""
+    """The part of a request to a node that selects past events."""
     if since is not None and last is not None:
-        raise click.UsageError("--since and --last say two things; give one of them")
+        raise click.UsageError("--since and --last exclude each other; give one of them")
     wanted: dict[str, object | None] = {"since": since, "last": last}
     return {name: value for name, value in wanted.items() if value is not None}

@@ -1,6 +1,6 @@
-"""The command reference, docs/cli.md, made from the commands' own help.
+"""The command reference, docs/cli.md, generated from the help of the commands.
 
-To write it: python -m smartpubsub.cli.reference > docs/cli.md
+To regenerate it: python -m smartpubsub.cli.reference > docs/cli.md
 """
 
 from collections.abc import Iterator

@@ -35,25 +35,25 @@ SCENARIO = "normal"
 @click.option(
     "--nodes",
     type=click.IntRange(1, NODES_MAX),
-    help=f"How many nodes there are.  [default: {NODES}, or as many as the file names]",
+    help=f"The number of nodes.  [default: {NODES}, or as many as the file names]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulated world.")
 @click.option(
     "--from",
     "start",
     metavar="NODE",
-    help="Who subscribes and publishes, by name or number.  [default: a subscriber far away]",
+    help="The node that subscribes and publishes: name or number.  [default: a distant one]",
 )
 @variant_option
 @click.option(
     "--subscriptions",
     type=click.Path(path_type=Path),
-    help="A workload file whose subscriptions there are, instead of a scenario's.",
+    help="A workload file with the subscriptions, instead of a scenario.",
 )
 @click.option(
     "--scenario",
     type=click.Choice([*SCENARIOS]),
-    help=f"Whose subscriptions there are.  [default: {SCENARIO}]",
+    help=f"The scenario with the subscriptions.  [default: {SCENARIO}]",
 )
 @click.option("--plot", type=ChartPath(), help="Draw the attribute's tree (PNG or SVG).")
 @json_option
@@ -68,11 +68,11 @@ def route(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Show which way a predicate takes through ScoutSubs.
+    """Show the path of a predicate through ScoutSubs.
 
-    Lets the subscriptions of a scenario or a file settle in a simulated network and looks into its
-    nodes: where each attribute leads, what every node on the way from NODE to the rendezvous keeps
-    and who keeps copies of it, and which nodes would get an event that says this.
+    Simulates a network with the subscriptions of a scenario or a file, and shows the state of its
+    nodes: the rendezvous of each attribute, the filters and backups of every node on the path from
+    NODE to the rendezvous, and the nodes that would get an event with this predicate.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def load(path: Path | None, scenario: str, nodes: int | None, seed: int) -> Work
 
 
 def node_number(start: str, names: tuple[str, ...], count: int) -> int:
-    """The number of the node that is meant by a name, or by a number that is nobody's name."""
+    """The number of a node, given by its name, or by its number if no node has that name."""
     if start in names:
         return names.index(start)
     if start.isdecimal() and int(start) < count:
@@ -135,7 +135,7 @@ def node_number(start: str, names: tuple[str, ...], count: int) -> int:
 
 
 def chart_function() -> Callable[[Route, Path], None]:
-    """What draws the chart, which needs a library that is not always there."""
+    """The function that draws the chart; its library is optional."""
     try:
         from smartpubsub.reports.route_chart import plot_route
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A route as people read it."""
+"""A route as text."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def _stop_lines(route: Route, stop: Stop, came_from: str) -> Iterator[str]:
     elif stop.role is None:
         yield f"{stop.node}, not in the tree so far"
     else:
-        yield f"{stop.node}, which shows above: {_few(stop.shows)}"
+        yield f"{stop.node}, which announces: {_few(stop.shows)}"
     if stop.own:
         yield f"  own: {_few(stop.own)}"
     children = sorted(stop.children, key=lambda child: child.node != came_from)
     for child in children[:CHILDREN_SHOWN]:
         line = f"  from {child.node}: {_few(child.filters)}"
         if child.shortcut:
-            line += f"; events go straight to {child.shortcut}"
+            line += f"; events go directly to {child.shortcut}"
         if child.backups:
-            line += f"; in its place {', '.join(child.backups)}"
+            line += f"; backups {', '.join(child.backups)}"
         yield line
     if len(stop.children) > CHILDREN_SHOWN:
         yield f"  and from {len(stop.children) - CHILDREN_SHOWN:,} more"
     if stop.backups:
-        yield f"  copies at {', '.join(stop.backups)}"
+        yield f"  replicas at {', '.join(stop.backups)}"
     if stop.offers:
         yield f"  offers a shortcut past itself to {stop.offers}"
 
@@ -85,7 +85,7 @@ def _journey_lines(journeys: Sequence[Journey]) -> Iterator[str]:
             line += f"and down to {counted(len(way.receivers), 'node')}"
             line += f" in {counted(way.messages_down, 'message')}"
         else:
-            line += "where nobody wants it"
+            line += "where no node wants it"
         if way.shortcuts_taken:
             line += f", {counted(way.shortcuts_taken, 'shortcut')} taken"
         yield line
@@ -94,7 +94,7 @@ def _journey_lines(journeys: Sequence[Journey]) -> Iterator[str]:
 def _outcome(route: Route) -> str:
     wanted, received = len(route.wanted_by), len(route.received_by)
     if not wanted:
-        return "nobody wants it"
+        return "no node wants it"
     return f"{received:,} of the {counted(wanted, 'node')} that want it would get it"
 
 

@@ -1,6 +1,6 @@
-"""Kademlia: who lies closest to a name, and what is kept there.
+"""Kademlia: finds the nodes closest to a name, and stores values there.
 
-`Kademlia` is the core; `encode` and `decode` are how its messages travel between real nodes.
+`Kademlia` is the core; `encode` and `decode` are the wire format of its messages.
 """
 
 from smartpubsub.kademlia.core import Kademlia

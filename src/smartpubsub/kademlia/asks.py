@@ -1,4 +1,4 @@
-"""What a node has asked and waits for: each ask ends once, with its answer or with a timeout."""
+"""The open requests of a node: each ends once, with its answer or with a timeout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from smartpubsub.seam import Ask, CancelTimer, Effect, Peer, SetTimer
 
 @dataclass(slots=True)
 class OpenAsk:
-    """Somebody who was asked, for a query or for none."""
+    """A request to a peer, for a query or for none."""
 
     contact: Contact
     message: Message
@@ -25,14 +25,14 @@ class OpenAsk:
 
 
 LATE_COUNT_MAX = 1_000
-"""How many asks that have failed are remembered, in case they are answered after all."""
+"""How many failed requests are remembered, in case a late answer arrives."""
 
 
 class Asks:
-    """The open asks of a node.
+    """The open requests of a node.
 
-    Where answers take long, since links are slow or full, they are waited for longer: who is late
-    has not failed, and asking again would make it later.
+    Timeouts grow with measured round trips: on slow or full links a late peer has not failed, and
+    repeating a request would make it later.
     """
 
     def __init__(self, settings: Settings, effects: list[Effect]) -> None:
@@ -41,7 +41,7 @@ class Asks:
         self._open: dict[int, OpenAsk] = {}
         self._late: dict[int, OpenAsk] = {}
         self._usual_us = 0
-        """How long answers take."""
+        """The smoothed round-trip time."""
         self._pinging: dict[bytes, None] = {}
         self._last_number = 0
 
@@ -55,7 +55,7 @@ class Asks:
         is_put: bool = False,
         is_meeting: bool = False,
     ) -> None:
-        """Ask a peer."""
+        """Send a request to a peer."""
         self._last_number = number = self._last_number + 1
         fails_at = now + self._patience_us(self._settings.timeout_us, 8)
         ask = OpenAsk(contact, message, query, is_put, is_meeting, now, fails_at)
@@ -65,17 +65,18 @@ class Asks:
         self._effects.append(SetTimer(("kad", number), slow_at))
 
     def _patience_us(self, least_us: int, times: int) -> int:
-        """How long to wait: so many times as long as usual, but not less than something."""
+        """A timeout: a multiple of the round-trip time, but at least a minimum."""
         return max(least_us, times * self._usual_us)
 
     def ping(self, contact: Contact, now: int, *, is_meeting: bool = False) -> None:
-        """Ask a peer whether it is there, unless that is being asked."""
+        """Ping a peer, unless a ping to it is open."""
         if contact.peer not in self._pinging:
             self._pinging[contact.peer] = None
             self.ask(contact, Message(Kind.PING), now, is_meeting=is_meeting)
 
     def on_answer(self, peer: Peer, number: int, now: int) -> OpenAsk | None:
-        """What was answered, maybe too late; None if nobody asked this peer."""
+        """Return the request that an answer belongs to, even if it is too late; None if there is
+        none."""
         ask = self._open.get(number) or self._late.get(number)
         if ask is None or ask.contact.peer != peer:
             return None
@@ -88,7 +89,7 @@ class Asks:
         return ask
 
     def on_silence(self, number: int, now: int) -> OpenAsk | None:
-        """What was not answered in time: it is slow and asked again, until it has failed."""
+        """Repeat a request that was not answered in time, until it has failed."""
         ask = self._open.get(number)
         if ask is None:
             return None

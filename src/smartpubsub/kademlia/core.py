@@ -1,10 +1,10 @@
-"""Kademlia as a core: a node's place in the overlay, and what it can find there.
+"""Kademlia as a core: a node's place in the overlay, and lookups in it.
 
-Whoever owns it hands it the events that concern it and carries out its effects. What it has to tell
-its owner comes as `Deliver` with one of the results of `smartpubsub.kademlia.queries`.
+Its owner hands it the events that concern it and performs its effects. It reports to its owner by
+`Deliver`, with one of the results of `smartpubsub.kademlia.queries`.
 
-Names are bytes (a peer id, an attribute's name, a content id); what lies in the overlay is their
-SHA-256, and so is what distance is measured by. On the wire there are names, as libp2p has it.
+Names are bytes (a peer id, an attribute's name, a content id). Their position in the overlay, from
+which distance is computed, is their SHA-256. The wire carries names, as libp2p specifies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DEPARTED_COUNT_MAX = 1_000
 
 
 class Kademlia:
-    """One node's share of the overlay."""
+    """One node of the overlay."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Kademlia:
         """Peers that have left, and until when lookups do not ask them."""
         self._last_query = 0
 
-    # --- what happens ---
+    # --- inputs ---
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """What to do about an event."""
+        """Return the effects of an event."""
         if isinstance(event, Answered):
             self._on_answer(event, now)
         elif isinstance(event, Asked):
@@ -109,27 +109,27 @@ class Kademlia:
         elif isinstance(name, int):
             self._on_silence(name, now)
 
-    # --- what can be wanted ---
+    # --- calls of the owner ---
 
     def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
-        """Find the node's place by way of peers that are said to exist; `Joined` comes."""
+        """Join the overlay through the given peers; delivers `Joined`."""
         seeds = [contact for contact in bootstrap if contact.peer != self.own.peer]
         self._start(Goal.JOIN, self.own.peer, now, seeds=seeds)
         return self._taken()
 
     def meet(self, contact: Contact, now: int) -> list[Effect]:
-        """See whether a peer is there, and if so join by way of it again, which tells nothing."""
+        """Ping a peer, and if it answers join through it once more; delivers nothing."""
         self._asks.ping(contact, now, is_meeting=True)
         return self._taken()
 
     def find_closest(self, name: bytes, now: int, count: int = 0) -> tuple[int, list[Effect]]:
-        """Find who lies closest to a name, so many or k of them; `Found` comes."""
+        """Find the peers closest to a name, `count` or k of them; delivers `Found`."""
         return self._start(Goal.CLOSEST, name, now, count=count), self._taken()
 
     def put(self, name: bytes, value: bytes, now: int) -> tuple[int, list[Effect]]:
-        """Have a value held by the peers closest to its name; `Put` comes.
+        """Store a value at the peers closest to its name; delivers `Put`.
 
-        What nobody would accept is not sent to anybody.
+        An invalid value is not sent at all.
         """
         if not self.values.is_valid(name, value):
             number = self._take_number()
@@ -138,7 +138,7 @@ class Kademlia:
         return self._start(Goal.PUT, name, now, value=value), self._taken()
 
     def get(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
-        """Find a value; `Got` comes."""
+        """Find a value; delivers `Got`."""
         held = self.values.get(name, now)
         if held is not None:
             number = self._take_number()
@@ -147,32 +147,32 @@ class Kademlia:
         return self._start(Goal.GET, name, now), self._taken()
 
     def provide(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
-        """Tell the peers closest to a name that this one provides it; `Provided` comes."""
+        """Tell the peers closest to a name that this node provides it; delivers `Provided`."""
         number = self._start(Goal.PROVIDE, name, now)
         self.values.add_provider(name, self.own, now)
         return number, self._taken()
 
     def find_providers(self, name: bytes, now: int) -> tuple[int, list[Effect]]:
-        """Find who provides something; `Providers` comes."""
+        """Find the providers of a name; delivers `Providers`."""
         return self._start(Goal.PROVIDERS, name, now), self._taken()
 
     def closest_local(self, name: bytes, count: int) -> list[Contact]:
-        """The peers closest to a name as far as the table knows, this node not counted."""
+        """The peers closest to a name in the routing table, without this node."""
         return self.table.closest(key_of(name), count)
 
     def is_closest(self, name: bytes) -> bool | None:
-        """Whether this node is the closest to a name; None if only a lookup can tell."""
+        """Whether this node is the closest to a name; None if only a lookup can decide."""
         return self.table.is_owner(key_of(name))
 
     def leave(self, now: int) -> list[Effect]:
-        """Hand what this node holds to others before it goes."""
+        """Hand this node's values to others before it leaves."""
         for name, value in self.values.items(now):
             message = Message(Kind.PUT_VALUE, name, Record(name, value))
             for contact in self.table.closest(key_of(name), self.settings.k):
                 self._asks.ask(contact, message, now)
         return self._taken()
 
-    # --- asking ---
+    # --- queries ---
 
     def _start(
         self,
@@ -184,10 +184,10 @@ class Kademlia:
         seeds: Sequence[Contact] = (),
         count: int = 0,
     ) -> int:
-        # Longer ones are refused without an answer, and whoever is asked would seem to have failed.
+        # Peers drop longer names without an answer, and would seem to have failed.
         if len(name) > self.settings.name_bytes_max:
             raise SmartPubSubError(
-                f"a name of {len(name)} bytes; at most {self.settings.name_bytes_max} are possible"
+                f"a name of {len(name)} bytes; at most {self.settings.name_bytes_max} are allowed"
             )
         number = self._take_number()
         target = key_of(name)
@@ -202,7 +202,7 @@ class Kademlia:
 
     def _advance(self, query: Query, now: int) -> None:
         if query.lookup.finished:
-            return  # Somebody who no longer matters has answered while values are being put.
+            return  # A late answer, while the value is being put.
         has_departed = True
         while has_departed:
             has_departed = False
@@ -228,7 +228,9 @@ class Kademlia:
         if not isinstance(message, Message) or not self._accepts(message):
             message = Message(Kind.PING)
         query = self._query_of(ask)
-        if query is None or ask.has_failed:  # It is there, and that is all that still matters.
+        if (
+            query is None or ask.has_failed
+        ):  # Too late for the query; it only shows that the peer is up.
             return
         if ask.is_put:
             self._count_put(query, kept=message.record is not None)
@@ -275,16 +277,17 @@ class Kademlia:
             self._on_failure(ask, self._query_of(ask), now)
 
     def _on_unreachable(self, peer: bytes, now: int) -> None:
-        # Whoever has no place yet waits for nobody who is not there; otherwise losses are nothing.
+        # A joining node does not wait for unreachable peers; other queries retry, since a loss may
+        # pass.
         for query in [query for query in self._queries.values() if query.goal is Goal.JOIN]:
             query.lookup.on_failure(peer)
             self._advance(query, now)
 
     def _query_of(self, ask: OpenAsk) -> Query | None:
-        """What was asked for, if that is still wanted."""
+        """The query of a request, if it is still open."""
         return None if ask.query is None else self._queries.get(ask.query)
 
-    # --- concluding ---
+    # --- results ---
 
     def _conclude(self, query: Query, now: int) -> None:
         contacts = [candidate.contact for candidate in query.lookup.closest()]
@@ -345,7 +348,7 @@ class Kademlia:
         self._do(Deliver(Got(query.number, query.name, record.value)))
         return True
 
-    # --- being asked ---
+    # --- serving ---
 
     def _on_ask(self, event: Asked, now: int) -> None:
         peer, message, number, addresses = event
@@ -374,7 +377,7 @@ class Kademlia:
             self.refused += 1
 
     def _consider(self, contact: Contact, now: int) -> None:
-        """A peer has been heard of from itself: see whether it answers, if there is room for it."""
+        """Consider a peer that has sent something for the table: ping it if there is room."""
         if self.table.is_trusted(contact):
             return
         if contact in self.table or self.table.has_room(contact.key):
@@ -417,7 +420,7 @@ class Kademlia:
         return now + self._spread(self.settings.republish_us)
 
     def _spread(self, interval: int) -> int:
-        """An interval that differs a little from node to node, so that they do not act as one."""
+        """An interval with some randomness, so that nodes do not act in step."""
         return interval * self._rng.randint(80, 120) // 100
 
     # --- bookkeeping ---

@@ -1,4 +1,4 @@
-"""The 256-bit space in which nodes and names lie; distance in it is the XOR of two keys."""
+"""The 256-bit key space of nodes and names; distance is the XOR of two keys."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeAlias
 KEY_BITS = 256
 
 Key: TypeAlias = int
-"""A point of the space. Integers, because their XOR and their order are what distance needs."""
+"""A point of the space: an integer, for which XOR and order are defined."""
 
 
 @lru_cache(maxsize=1 << 16)
 def key_of(name: bytes) -> Key:
-    """The key of a peer id or of any other name: its SHA-256, as libp2p has it.
+    """The key of a peer id or of any other name: its SHA-256, as in libp2p.
 
     >>> hex(key_of(b"surf"))[:9]
     '0x1993117'
@@ -23,7 +23,7 @@ def key_of(name: bytes) -> Key:
 
 
 class Contact(NamedTuple):
-    """A peer, where it lies, where it can be reached, and how long that is on the wire."""
+    """A peer: its id, key and addresses, and its length on the wire."""
 
     peer: bytes
     key: Key
@@ -32,7 +32,7 @@ class Contact(NamedTuple):
 
     @staticmethod
     def of(peer: bytes, addresses: tuple[bytes, ...] = ()) -> Contact:
-        """The contact of a peer id, one and the same for all who ask for it."""
+        """The contact of a peer id; cached, so equal arguments share one object."""
         return _contact_of(peer, addresses)
 
 
@@ -43,10 +43,10 @@ def _contact_of(peer: bytes, addresses: tuple[bytes, ...]) -> Contact:
 
 
 def field_bytes(length: int) -> int:
-    """A length-delimited field in protobuf: one byte of tag, the length, the content."""
+    """The length of a protobuf field: one byte of tag, the length, the content."""
     return 1 + varint_bytes(length) + length
 
 
 def varint_bytes(number: int) -> int:
-    """A number in protobuf: seven bits to a byte."""
+    """The length of a protobuf varint: seven bits per byte."""
     return 1 if number < 128 else (number.bit_length() + 6) // 7

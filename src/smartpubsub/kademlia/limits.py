@@ -1,4 +1,4 @@
-"""Limits on what others send: a message beyond them is refused whole."""
+"""Limits on received messages: a message that exceeds one is refused as a whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from smartpubsub.kademlia.settings import Settings
 
 
 def is_acceptable(message: Message, settings: Settings) -> bool:
-    """Whether a message is small enough to be looked at."""
+    """Whether a message is within all limits."""
     _, key, record, closer, providers = message
     return (
         len(key) <= settings.name_bytes_max

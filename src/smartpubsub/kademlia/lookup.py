@@ -1,11 +1,12 @@
-"""The iterative lookup: who lies closest to a key, found by asking whoever lies closer.
+"""The iterative lookup: finds the peers closest to a key by querying ever closer ones.
 
-A state machine of its own. `next` says whom to ask now, `on_answer` and `on_failure` take what came
-of it, and it is finished when the k closest that did not fail have all answered. Each candidate
+It is a state machine of its own. `next` returns the peers to query now, `on_answer` and
+`on_failure` take the outcome, and it is finished when the k closest that did not fail have all
+answered. Each candidate
 goes through the states of `TRANSITIONS`.
 
-With more than one path (S/Kademlia) every path asks its own peers and none asks another's, so that
-a liar leads only its own path astray; the closest of all paths are found together at the end.
+With more than one path (S/Kademlia), the paths query disjoint sets of peers, so that a lying peer
+misleads only its own path. The result combines the closest of all paths.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from smartpubsub.kademlia.keys import Contact, Key
 
 
 class State(StrEnum):
-    """What is known of a candidate."""
+    """The state of a candidate."""
 
     HEARD_OF = "heard of"
     ASKED = "asked"
@@ -40,7 +41,7 @@ TRANSITIONS: dict[tuple[State, str], State] = {
 
 @dataclass(slots=True)
 class Candidate:
-    """A peer that may be among the closest, and how many steps it took to hear of it."""
+    """A peer that may be among the closest, and the number of steps to it."""
 
     distance: int
     contact: Contact
@@ -51,10 +52,10 @@ class Candidate:
 
 @dataclass(slots=True)
 class Path:
-    """One of the disjoint ways that a lookup goes, and whom it met there.
+    """One of the disjoint paths of a lookup, with its candidates.
 
-    Those who may still answer and those who have are kept apart, each in the order of distance, so
-    that nothing has to be gone through again with every answer.
+    Open and answered candidates are kept apart, each sorted by distance, so that an answer does not
+    require a scan of all.
     """
 
     open: list[Candidate] = field(default_factory=list)
@@ -63,13 +64,13 @@ class Path:
     asked_count: int = 0
 
     def add(self, candidate: Candidate) -> None:
-        """Somebody has been heard of."""
+        """Add a candidate."""
         place = bisect_left(self.open_distances, candidate.distance)
         self.open_distances.insert(place, candidate.distance)
         self.open.insert(place, candidate)
 
     def close(self, candidate: Candidate) -> None:
-        """Somebody has answered or failed."""
+        """Settle a candidate that has answered or failed."""
         place = bisect_left(self.open_distances, candidate.distance)
         del self.open_distances[place], self.open[place]
         if candidate.state is State.ANSWERED:
@@ -94,14 +95,14 @@ class Lookup:
         self._alpha = alpha
         self._paths = [Path() for _ in range(paths)]
         self._by_peer: dict[bytes | None, Candidate | None] = {own: None}
-        """Everybody heard of; whoever looks is no candidate."""
+        """All candidates; the node itself is not one."""
         self.finished = False
-        """Whether, when `next` was last called, nothing open could change the result."""
+        """Whether no open candidate could change the result, as of the last call of `next`."""
         for number, seed in enumerate(seeds):
             self._hear_of((seed,), hops=1, path=self._paths[number % paths])
 
     def next(self) -> list[Contact]:
-        """Whom to ask now; they count as asked from here on."""
+        """Return the peers to query now, and mark them as asked."""
         asking: list[Contact] = []
         self.finished = True
         for path in self._paths:
@@ -117,35 +118,35 @@ class Lookup:
         return asking
 
     def on_answer(self, peer: bytes, closer: Iterable[Contact]) -> None:
-        """A peer has answered, and told of others."""
+        """Take a peer's answer and the peers that it names."""
         candidate = self._open_candidate(peer)
         if candidate is not None:
             self._move(candidate, "answer")
             candidate.path.close(candidate)
-            if not self.finished:  # Whoever answers after that changes nothing any more.
+            if not self.finished:  # Answers after that change nothing.
                 self._hear_of(closer, candidate.hops + 1, candidate.path)
 
     def on_slow(self, peer: bytes) -> None:
-        """A peer takes long: it may still answer, but no longer keeps others from being asked."""
+        """Mark a peer as slow: it may still answer, but no longer holds a query slot."""
         candidate = self._open_candidate(peer)
         if candidate is not None and candidate.state is State.ASKED:
             self._move(candidate, "no answer yet")
 
     def on_failure(self, peer: bytes) -> None:
-        """A peer will not answer."""
+        """Mark a peer as failed."""
         candidate = self._open_candidate(peer)
         if candidate is not None:
             self._move(candidate, "failure")
             candidate.path.close(candidate)
 
     def closest(self) -> list[Candidate]:
-        """The closest that have answered, at most k of them, the closest first."""
-        everybody = self._by_peer.values()
-        answered = [c for c in everybody if c is not None and c.state is State.ANSWERED]
+        """The closest peers that have answered, at most k, the closest first."""
+        candidates = self._by_peer.values()
+        answered = [c for c in candidates if c is not None and c.state is State.ANSWERED]
         return sorted(answered, key=lambda candidate: candidate.distance)[: self._k]
 
     def _open_candidate(self, peer: bytes) -> Candidate | None:
-        """Somebody who was asked and may still answer."""
+        """A candidate that was asked and may still answer."""
         candidate = self._by_peer.get(peer)
         if candidate is None or candidate.state not in (State.ASKED, State.SLOW):
             return None

@@ -1,4 +1,4 @@
-"""What a node can want of the overlay, and what it is told in the end."""
+"""The queries of a node, and their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartpubsub.kademlia.messages import Kind, Message
 
 
 class Found(NamedTuple):
-    """The peers closest to a name, the closest first, and how many steps it took to hear of it."""
+    """The peers closest to a name, the closest first, and the number of steps to the closest."""
 
     number: int
     name: bytes
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 class Put(NamedTuple):
-    """How many peers, this one included, hold a value now."""
+    """How many peers hold a value now, including this one."""
 
     number: int
     name: bytes
@@ -30,7 +30,7 @@ class Put(NamedTuple):
 
 
 class Got(NamedTuple):
-    """A value that proved itself, or None if nobody had one."""
+    """A valid value, or None if no peer had one."""
 
     number: int
     name: bytes
@@ -46,7 +46,7 @@ class Provided(NamedTuple):
 
 
 class Providers(NamedTuple):
-    """Who provides something."""
+    """The providers of a name."""
 
     number: int
     name: bytes
@@ -54,13 +54,13 @@ class Providers(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The node has found its place; how many peers it knows."""
+    """The node has joined; the number of peers that it knows."""
 
     known: int
 
 
 class Goal(Enum):
-    """What a query is for, and the kind of message that it asks with."""
+    """The purpose of a query."""
 
     CLOSEST = Kind.FIND_NODE
     PUT = "put"
@@ -72,13 +72,13 @@ class Goal(Enum):
 
     @property
     def kind(self) -> Kind:
-        """What its lookup asks with."""
+        """The kind of the lookup's messages."""
         return self.value if isinstance(self.value, Kind) else Kind.FIND_NODE
 
 
 @dataclass(slots=True)
 class Query:
-    """Something that is wanted, and how far it has come."""
+    """A query and its progress."""
 
     number: int
     goal: Goal
@@ -89,18 +89,18 @@ class Query:
     open_puts: int = 0
     providers: dict[bytes, Contact] = field(default_factory=dict)
     question: Message = field(init=False)
-    """What everybody is asked."""
+    """The message to every candidate."""
 
     def __post_init__(self) -> None:
         self.question = Message(self.goal.kind, self.name)
 
     def hear_of_providers(self, providers: Iterable[Contact]) -> None:
-        """Somebody says who provides what is wanted."""
+        """Add providers that a peer has named."""
         for provider in providers:
             self.providers[provider.peer] = provider
 
     def found(self, own: Contact, k: int) -> Found:
-        """The result of a lookup, in which the node that did it has its place too."""
+        """The result of a lookup, which may include this node."""
         closest = self.lookup.closest()
         own_distance = own.key ^ self.lookup.target
         nearer = sum(candidate.distance < own_distance for candidate in closest)

@@ -1,7 +1,7 @@
-"""Names that lie where a lookup is wanted.
+"""Names whose keys lie in given buckets.
 
-A lookup carries a name, and what counts is the name's hash. To look up a part of the key space one
-needs a name whose hash falls there, and such names can only be found by trying.
+A lookup carries a name, and the key is the name's hash. To look up a part of the key space, a node
+needs a name whose hash falls there, and can find one only by trying.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from smartpubsub.kademlia.keys import KEY_BITS, Key, key_of
 from smartpubsub.kademlia.table import RoutingTable
 
 PREFIX_BITS_MAX = 14
-# How many names there are for all buckets of one index together.
+# The number of names for all buckets of one index together.
 _VARIETY_BITS = 8
 
-# Names that are tried once would drive everybody else's out of the memory of `key_of`.
+# Without the cache of `key_of`: names that are tried once would evict useful entries.
 _hashed = key_of.__wrapped__
 
 
 def names_in_far_buckets(own: Key, table: RoutingTable) -> list[bytes]:
-    """A name in every bucket of a node that may lack peers when the node has looked up itself.
+    """A name in every bucket that may lack peers after the node has looked up itself.
 
-    That has found the k closest, and so everybody in the buckets before the last of them.
+    That lookup has found the k closest peers, and so all peers in the nearer buckets.
     """
     neighbours = table.closest(own, table.k)
     if not neighbours:
@@ -33,7 +33,7 @@ def names_in_far_buckets(own: Key, table: RoutingTable) -> list[bytes]:
 
 
 def name_in_bucket(own: Key, index: int) -> bytes | None:
-    """A name whose key lies in one of a node's buckets; None if that is too narrow to find one.
+    """A name whose key lies in a bucket of the node; None if the bucket is too narrow to find one.
 
     >>> own = key_of(b"node")
     >>> name = name_in_bucket(own, 254)
@@ -43,9 +43,9 @@ def name_in_bucket(own: Key, index: int) -> bytes | None:
     bits = KEY_BITS - index + 1
     if bits > PREFIX_BITS_MAX:
         return None
-    # The bucket shares all bits before the one in which it differs.
+    # The keys of a bucket share all bits with the node before the bit in which they differ.
     prefix = (own >> (index - 1)) ^ 1
-    # If all nodes looked up the same name, all would know the same few of many peers.
+    # If all nodes looked up the same name, all would know the same few peers.
     variety = 1 << max(0, _VARIETY_BITS - bits)
     return _name_with_prefix(prefix, bits, own % variety)
 

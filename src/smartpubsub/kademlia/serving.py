@@ -1,4 +1,4 @@
-"""What a node answers when it is asked for something."""
+"""The responses of a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smartpubsub.kademlia.values import ValueStore
 def answer_to(
     message: Message, asker: bytes, table: RoutingTable, values: ValueStore, now: int
 ) -> Message:
-    """The answer to a message that wants to know something."""
+    """The response to a query."""
     kind, name = message.kind, message.key
     if kind is Kind.PING:
         return Message(kind)
@@ -26,18 +26,18 @@ def answer_to(
 
 
 def answer_to_put(message: Message, values: ValueStore, now: int, republish_at: int) -> Message:
-    """The answer to a message that brings a value, which is kept if it may be."""
+    """Store a value if it is valid, and return the response."""
     name, record = message.key, message.record
     kept = (
         record is not None
         and record.key == name
         and values.put(name, record.value, now, republish_at)
     )
-    # libp2p answers with the record; here, without one it was not kept.
+    # libp2p answers with the record; here, a response without one means that it was not stored.
     return Message(Kind.PUT_VALUE, name, record if kept else None)
 
 
 def _closer(table: RoutingTable, name: bytes, asker: bytes) -> tuple[Contact, ...]:
-    # One short is better than looking through further buckets for the asker's own place.
+    # The requester itself is left out; one peer fewer is cheaper than searching further buckets.
     known = table.closest_in_any_order(key_of(name))
     return tuple([contact for contact in known if contact.peer != asker])

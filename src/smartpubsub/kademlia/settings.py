@@ -1,4 +1,4 @@
-"""The constants of Kademlia, and limits on everything that others send."""
+"""The constants of Kademlia, and the limits on received messages."""
 
 from dataclasses import dataclass
 
@@ -12,30 +12,31 @@ class Settings:
     """Times are in microseconds."""
 
     k: int = 20
-    """How many peers a bucket holds, and how many copies a value has."""
+    """The size of a bucket, and the number of replicas of a value."""
     alpha: int = 3
-    """How many peers a lookup asks at once."""
+    """How many peers a lookup queries at once."""
     paths: int = 1
-    """How many disjoint paths a lookup follows (S/Kademlia); each asks alpha peers at once."""
+    """How many disjoint paths a lookup follows (S/Kademlia); each queries alpha peers at once."""
 
     slow_us: int = SECOND
-    """After this long without an answer a peer is asked again, and a lookup asks somebody else."""
+    """After this long without an answer, a request is repeated, and a lookup queries another
+    peer."""
     again_us: int = 3 * SECOND
-    """How long until it is asked once more."""
+    """The time until the request is repeated once more."""
     timeout_us: int = 10 * SECOND
-    """After this long without an answer a peer has failed."""
+    """After this long without an answer, a peer has failed."""
     failures_max: int = 2
-    """A peer that fails so often in a row is put out of the table."""
+    """A peer that fails this often in a row is evicted from the table."""
 
     check_us: int = 10 * MINUTE
-    """A peer that was not heard from for so long is asked whether it is there."""
+    """A peer that was not heard from for this long is pinged."""
     refresh_us: int = 10 * MINUTE
     """How often each part of the table is looked up again."""
 
     republish_us: int = HOUR
-    """How often whoever holds a value makes sure that the closest hold it."""
+    """How often a node that holds a value puts it at the closest nodes again."""
     expire_us: int = 48 * HOUR
-    """How long a value or a provider is kept after it was last put."""
+    """The lifetime of a value or a provider after its last put."""
 
     name_bytes_max: int = 1024
     value_bytes_max: int = 64 * 1024
@@ -45,10 +46,10 @@ class Settings:
     provider_count_max: int = 10_000
     providers_per_name_max: int = 100
     contact_count_max: int = 100
-    """How many contacts a message may have of each sort, closer peers and providers."""
+    """The maximum number of closer peers, and of providers, in a message."""
     peer_bytes_max: int = 128
     address_count_max: int = 16
-    """How many addresses a contact may have."""
+    """The maximum number of addresses of a contact."""
     address_bytes_max: int = 512
     message_bytes_max: int = 4 << 20
     """libp2p's own limit."""

@@ -1,8 +1,8 @@
-"""The routing table: peers that have answered, by how much of the key they share with the node.
+"""The routing table: peers that have answered, by the length of the key prefix they share.
 
-A bucket holds up to k peers, those heard from longest ago first, and a few that would like to take
-a place. A peer gets in only after it has answered, is left out of answers once it has not, and is
-put out when it fails again.
+A bucket holds up to k peers, least recently heard from first, and a few candidates for a free
+entry. A peer enters only after it has answered, is left out of responses once it fails, and is
+evicted when it fails again.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ class Entry:
 
 @dataclass(slots=True)
 class Bucket:
-    """Peers at one range of distances."""
+    """The peers in one range of distances."""
 
     entries: dict[bytes, Entry] = field(default_factory=dict)
-    """Heard from longest ago first."""
+    """Least recently heard from first."""
     waiting: dict[bytes, Contact] = field(default_factory=dict)
-    """Would take a place if one came free; those heard of last are the best."""
+    """Candidates for a free entry, most recent last and preferred."""
     _trusted: tuple[Contact, ...] | None = None
 
     def trusted(self) -> tuple[Contact, ...]:
-        """Peers that answered last time, in no particular order."""
+        """The peers that answered last time, in no particular order."""
         if self._trusted is None:
             entries = self.entries.values()
             self._trusted = tuple([entry.contact for entry in entries if not entry.failures])
         return self._trusted
 
     def heard_from(self, contact: Contact, now: int) -> None:
-        """A peer has answered for which there is room."""
+        """Add or refresh a peer that has answered; there is room for it."""
         entry = self.entries.pop(contact.peer, None)
         if entry is None:
             entry = Entry(contact, now)
             if self._trusted is not None:
                 self._trusted += (contact,)
         elif entry.failures or not entry.contact.addresses:
-            # What others say of its addresses does not replace what works.
+            # Addresses from other peers do not replace those that work.
             entry = Entry(entry.contact if entry.contact.addresses else contact, now)
             self._trusted = None
         entry.heard_at = now
         self.entries[contact.peer] = entry
 
     def failed(self, entry: Entry, failures_max: int) -> None:
-        """A peer did not answer."""
+        """Record that a peer failed to answer."""
         self._trusted = None
         entry.failures += 1
         if entry.failures >= failures_max:
@@ -63,7 +63,7 @@ class Bucket:
 
 
 class RoutingTable:
-    """The peers that a node knows."""
+    """The peers that a node knows, in buckets."""
 
     def __init__(self, own: Key, k: int) -> None:
         self._own = own
@@ -79,11 +79,11 @@ class RoutingTable:
         return bucket is not None and peer.peer in bucket.entries
 
     def index(self, key: Key) -> int:
-        """The number of the bucket for a key: how many bits of it are not shared; 0 is the node."""
+        """The number of the bucket of a key: the number of unshared bits; 0 is the node itself."""
         return (key ^ self._own).bit_length()
 
     def heard_from(self, contact: Contact, now: int) -> bool:
-        """A peer has answered: it comes in, or is fresh again. False if there is no room for it."""
+        """Add or refresh a peer that has answered; return False if there is no room for it."""
         bucket = self._bucket(contact.key)
         if len(bucket.entries) >= self.k and contact.peer not in bucket.entries:
             self._wait(bucket, contact)
@@ -93,7 +93,8 @@ class RoutingTable:
         return True
 
     def failed(self, contact: Contact, failures_max: int) -> Contact | None:
-        """A peer did not answer. Whoever could take its place, if it is put out or was never in."""
+        """Record a failure; return the candidate for its entry, if it is evicted or was never
+        in."""
         bucket = self.buckets.get(self.index(contact.key))
         if bucket is None:
             return None
@@ -114,7 +115,7 @@ class RoutingTable:
         ]
 
     def suspects(self, silent_since: int = -1) -> list[Contact]:
-        """Peers in the table that did not answer last time, or were not heard from for long."""
+        """The peers that failed last time, or were not heard from for long."""
         return [
             entry.contact
             for bucket in self.buckets.values()
@@ -129,10 +130,10 @@ class RoutingTable:
         return entry is not None and not entry.failures
 
     def is_owner(self, key: Key) -> bool | None:
-        """Whether the node is the closest to a key; None if the table cannot tell.
+        """Whether the node is the closest to a key; None if the table cannot decide.
 
-        Someone closer to the key than the node shares with the node all that the key does. The
-        table knows all such peers if its k closest to the node reach beyond them.
+        A peer closer to the key shares with the node at least the prefix that the key shares with
+        it. The table knows all such peers if its k closest to the node extend beyond them.
         """
         own_distance = self._own ^ key
         known = self.closest(key, 1)
@@ -146,21 +147,21 @@ class RoutingTable:
         return True if self.index(neighbours[-1].key) > self.index(key) else None
 
     def oldest(self, key: Key) -> Entry | None:
-        """Who was heard from longest ago in the bucket for a key."""
+        """The least recently heard from peer in the bucket of a key."""
         bucket = self.buckets.get(self.index(key))
         return next(iter(bucket.entries.values()), None) if bucket else None
 
     def has_room(self, key: Key) -> bool:
-        """Whether a new peer with this key would get in."""
+        """Whether there is room for a new peer with this key."""
         bucket = self.buckets.get(self.index(key))
         return bucket is None or len(bucket.entries) < self.k
 
     def wait(self, contact: Contact) -> None:
-        """Remember a peer that has not answered yet, or for which there is no room."""
+        """Keep a peer as a candidate: it has not answered yet, or there is no room."""
         self._wait(self._bucket(contact.key), contact)
 
     def closest(self, key: Key, count: int) -> list[Contact]:
-        """The known peers closest to a key, without those that did not answer last time."""
+        """The known peers closest to a key, without those that failed last time."""
         found: list[Contact] = []
         for bucket in self._closest_buckets(key):
             found += sorted(bucket.trusted(), key=lambda contact: contact.key ^ key)
@@ -169,7 +170,7 @@ class RoutingTable:
         return found[:count]
 
     def closest_in_any_order(self, key: Key) -> Sequence[Contact]:
-        """The k known peers closest to a key; what is taken as a whole need not be sorted."""
+        """The k known peers closest to a key; buckets that are taken whole are not sorted."""
         found: list[Contact] = []
         missing = self.k
         for bucket in self._closest_buckets(key):
@@ -184,16 +185,17 @@ class RoutingTable:
         return found
 
     def _closest_buckets(self, key: Key) -> Iterator[Bucket]:
-        """The buckets, all peers of each closer to the key than those of the next.
+        """The buckets in the order of their distance to a key.
 
-        A bucket's peers differ from the node in one bit, and below it anyhow. Where the key differs
-        from the node in that bit too, they are closer to it than the node, the higher the bit the
-        more; elsewhere they are farther, the higher the more.
+        The peers of a bucket differ from the node in one bit, and arbitrarily below it. If the key
+        differs from the node in that bit too, they are closer to the key than the node is, and the
+        closer the higher the bit; otherwise they are farther away, and the farther the higher the
+        bit.
         """
         if not self._indexes:
             return
         lowest = self._indexes[0]
-        differing = (self._own ^ key) << 1 >> lowest  # Small numbers are shifted faster.
+        differing = (self._own ^ key) << 1 >> lowest  # Shifting small numbers is faster.
         for index in reversed(self._indexes):
             if differing >> index - lowest & 1:
                 yield self.buckets[index]

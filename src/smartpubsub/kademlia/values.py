@@ -1,4 +1,4 @@
-"""What a node keeps for others: values that prove themselves, and who provides what."""
+"""What a node stores for others: valid values, and the providers of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import Settings
 
 Validator = Callable[[bytes, bytes], bool]
-"""Whether a value may stand under a name."""
+"""Decides whether a value is valid under a name."""
 
 # A multihash of SHA-256: its code, its length, the digest. A CIDv1 has the version, a codec of one
 # or more bytes and this at its end.
@@ -19,7 +19,7 @@ _SHA256_BYTES = 34
 
 
 def content_digest(name: bytes) -> bytes | None:
-    """The SHA-256 that a name demands of its value, if the name is a content id.
+    """The SHA-256 that a name requires of its value, if the name is a content id.
 
     >>> content_digest(b"/surf/price") is None
     True
@@ -39,24 +39,24 @@ class _Value:
 
 
 class ValueStore:
-    """Values and providers, each until it expires, neither without limit."""
+    """Values and providers, bounded, each until it expires."""
 
     def __init__(self, settings: Settings, validators: Mapping[bytes, Validator]) -> None:
         self._settings = settings
         self._validators = validators
         self._values: dict[bytes, _Value] = {}
         self.bytes_held = 0
-        """Of all values and their names."""
+        """Bytes of all values and their names."""
         self._providers: dict[bytes, dict[bytes, tuple[Contact, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._values)
 
     def is_valid(self, name: bytes, value: bytes) -> bool:
-        """Whether a value may stand under a name.
+        """Whether a value is valid under a name.
 
-        A value under a content id has to hash to it; under `/namespace/...` the namespace's
-        validator decides, and where there is none, nothing may stand.
+        A value under a content id must hash to it. Under `/namespace/...` the namespace's validator
+        decides; without a validator no value is valid.
         """
         if len(name) > self._settings.name_bytes_max or len(value) > self._settings.value_bytes_max:
             return False
@@ -68,7 +68,8 @@ class ValueStore:
         return validator is not None and validator(name, value)
 
     def put(self, name: bytes, value: bytes, now: int, republish_at: int) -> bool:
-        """Keep a value until it is to be republished; False if it is not valid or has no room."""
+        """Store a value, due to be republished at a time; False if it is invalid or there is no
+        room."""
         if not self.is_valid(name, value):
             return False
         held = self._values.get(name)
@@ -88,7 +89,7 @@ class ValueStore:
         return held.value if held and now < held.expires_at else None
 
     def expire(self, now: int) -> list[bytes]:
-        """Forget what has expired, and say what values were among it."""
+        """Remove expired entries, and return the names of expired values."""
         gone = [name for name, held in self._values.items() if now >= held.expires_at]
         for name in gone:
             self.bytes_held -= len(name) + len(self._values.pop(name).value)
@@ -101,7 +102,7 @@ class ValueStore:
         return gone
 
     def due(self, now: int, next_at: int) -> list[tuple[bytes, bytes]]:
-        """Values that are to be republished now, which they then are until `next_at`."""
+        """The values to republish now; they are due again at `next_at`."""
         due = [(name, held) for name, held in self._values.items() if now >= held.republish_at]
         for _, held in due:
             held.republish_at = next_at
@@ -112,7 +113,7 @@ class ValueStore:
         return [(name, v.value) for name, v in self._values.items() if now < v.expires_at]
 
     def add_provider(self, name: bytes, provider: Contact, now: int) -> bool:
-        """Remember who provides something; False if there is no room."""
+        """Add a provider; False if there is no room."""
         known = self._providers.get(name)
         if known is None:
             if len(self._providers) >= self._settings.provider_count_max:
@@ -124,6 +125,6 @@ class ValueStore:
         return True
 
     def providers(self, name: bytes, now: int) -> list[Contact]:
-        """Who provides something, as far as it has not expired."""
+        """The providers of a name that have not expired."""
         known = self._providers.get(name, {})
         return [contact for contact, expires_at in known.values() if now < expires_at]

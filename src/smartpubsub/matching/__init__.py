@@ -1,4 +1,4 @@
-"""Matching: which of many filters does an event match, and what summarises a set of filters."""
+"""Matching: which of many filters an event matches, and summaries of sets of filters."""
 
 from smartpubsub.matching.filter_set import Changes, FilterSet
 from smartpubsub.matching.index import Index

@@ -1,4 +1,4 @@
-"""What an engine has to offer; `Index` is the same whichever one it runs on."""
+"""The interface of an engine; `Index` behaves the same on each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from smartpubsub.predicates import Predicate
 
 
 class Engine(Protocol):
-    """Filters under integer keys. Keys given to `add` are new, those given to `remove` known."""
+    """Filters under integer keys. `add` gets only new keys, `remove` only known ones."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""A set of filters, summarised: few filters that let through what its members want."""
+"""The summary of a set of filters: few filters that match what the members match."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from smartpubsub.matching.index import Index, as_key
 from smartpubsub.predicates import Interval, Predicate, as_predicate
 from smartpubsub.predicates.numbers import Number
 
-# All of a filter but one range, and that range's name: filters that may merge have one in common.
+# A filter without one of its ranges, and that range's name: filters that can merge share one.
 _Gap: TypeAlias = tuple[str, frozenset[tuple[str, Interval | None]]]
 
 
 class Changes(NamedTuple):
-    """What has come to a summary and what has gone from it."""
+    """The filters that a summary has gained and lost."""
 
     added: list[Predicate]
     removed: list[Predicate]
@@ -29,7 +29,7 @@ class _Exposed:
     predicate: Predicate
     members: dict[int, None] = field(default_factory=dict)
     equals: int = 0
-    """How many members are this very filter."""
+    """How many members equal this filter."""
     number: int = -1
 
 
@@ -84,7 +84,7 @@ class FilterSet:
         del exposed.members[key]
         exposed.equals -= predicate == exposed.predicate
         if exposed.equals:
-            return  # Another member is this very filter, so it still stands for the rest.
+            return  # Another member equals this filter, so it still stands for the rest.
         self._conceal(exposed)
         for left in exposed.members:
             self._stand_for(left, self._members[left])
@@ -94,14 +94,14 @@ class FilterSet:
         return [exposed.predicate for exposed in self._exposed.values()]
 
     def changes(self) -> Changes:
-        """What has changed in the summary since this was last asked."""
+        """Return what changed in the summary since the last call."""
         changes = Changes(list(self._added), list(self._removed))
         self._added.clear()
         self._removed.clear()
         return changes
 
     def matches(self, event: Predicate | str) -> bool:
-        """Whether the summary lets an event through."""
+        """Whether the summary matches an event."""
         return self._index.match_any(event)
 
     def _stand_for(self, key: int, predicate: Predicate) -> None:
@@ -122,12 +122,13 @@ class FilterSet:
         exposed.members[key] = None
         self._standing_for[key] = exposed
         exposed.predicate = merged
-        # Were another member this very filter, it would have covered all the others.
+        # If another member equalled this filter, it would have covered all the others.
         exposed.equals = int(merged == predicate)
         self._expose(exposed)
 
     def _absorb(self, predicate: Predicate) -> tuple[Predicate, list[_Exposed]]:
-        """A filter together with all that it covers or merges with, which are taken out."""
+        """Merge a filter with all filters that it covers or touches, and remove those from the
+        summary."""
         parts: list[_Exposed] = []
         while True:
             if self._may_cover_others(predicate):
@@ -141,9 +142,10 @@ class FilterSet:
             predicate = predicate.merge(other.predicate) or predicate
 
     def _may_cover_others(self, predicate: Predicate) -> bool:
-        """False where whatever it covers would be found as mergeable, which is much cheaper.
+        """Whether a search for covered filters is needed.
 
-        That is so when nobody has more attributes or more ranges, and it has at most one range.
+        It is not if no filter has more attributes or more ranges, and this one has at most one
+        range: then the cheaper search for merges finds all covered filters.
         """
         attribute_count, range_count = _counts(predicate)
         return range_count > 1 or any(
@@ -155,7 +157,8 @@ class FilterSet:
         """A filter of the summary that merges with the given one."""
         for gap, interval in _gaps(predicate):
             neighbours = self._neighbours.get(gap, [])
-            # They lie apart, in order: whatever touches the interval stands around this place.
+            # The intervals are disjoint and sorted: those that touch this one are next to this
+            # position.
             place = bisect_right(neighbours, interval.hi, key=_beginning)
             if place and self._interval(neighbours[place - 1], gap).hi >= interval.lo:
                 return neighbours[place - 1][1]
@@ -191,7 +194,7 @@ class FilterSet:
             del self._sizes[_counts(predicate)]
         for gap, interval in _gaps(predicate):
             neighbours = self._neighbours[gap]
-            # No two of them begin at the same place, or one would cover the other.
+            # No two of them begin at the same number, or one would cover the other.
             del neighbours[bisect_right(neighbours, interval.lo, key=_beginning) - 1]
             if not neighbours:
                 del self._neighbours[gap]

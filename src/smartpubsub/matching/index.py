@@ -20,8 +20,9 @@ from smartpubsub.predicates import Predicate, as_predicate
 
 EngineName = Literal["auto", "python", "native"]
 
-# Up to here both answer in about a microsecond, and a dictionary is the smaller: a node keeps very
-# many small sets. `bench matching` shows that beyond it the native engine wins.
+# Up to here both engines answer in about a microsecond, and a dictionary takes less memory, which
+# matters because a node keeps very many small sets. Above it the native engine is faster (`bench
+# matching`).
 NATIVE_FILTERS_MIN = 100
 
 _KEY_MIN, _KEY_MAX = -(2**63), 2**63 - 1
@@ -36,21 +37,21 @@ def as_key(key: SupportsIndex) -> int:
     """
     number = operator.index(key)
     if not _KEY_MIN <= number <= _KEY_MAX:
-        raise ValueError(f"keys are integers of 64 bits, {number} is not")
+        raise ValueError(f"keys are 64-bit integers, {number} is not")
     return number
 
 
 class Index:
-    """Filters under integer keys of 64 bits, and which of them match an event.
+    """Filters under 64-bit integer keys; finds those that an event matches.
 
     >>> index = Index()
     >>> index.add(7, "surf/price[10,20]")
     >>> index.match("surf/portugal/price=15")
     [7]
 
-    `engine` is "python", "native", or "auto": the native one when it is installed and there are
-    enough filters for it to pay, or a saved index is loaded. The results are the same, their order
-    is not promised.
+    `engine` is "python", "native", or "auto": the native one if it is installed and there are
+    enough filters for it to be faster, or if a saved index is loaded. The results are the same;
+    their order is not promised.
     """
 
     def __init__(self, engine: EngineName = "auto") -> None:
@@ -61,10 +62,10 @@ class Index:
 
     @classmethod
     def load(cls, path: str | PathLike[str], engine: EngineName = "auto") -> Index:
-        """A saved index. With the native engine its bulk stays in the file, shared by everyone.
+        """Load a saved index. With the native engine, processes share the mapped file.
 
-        Changing a loaded index changes neither the file nor what others see. Damage is noticed, but
-        the file is believed: load only what you or somebody you trust has saved.
+        Changing a loaded index changes neither the file nor other processes' view of it. Damage is
+        detected, malice is not: load only files that you or a person you trust has saved.
         """
         index = cls(engine)
         file = IndexFile(Path(path))
@@ -78,12 +79,12 @@ class Index:
 
     @property
     def engine(self) -> str:
-        """The name of the engine in use now."""
+        """The name of the current engine."""
         return self._engine.name
 
     @property
     def memory_bytes(self) -> int:
-        """What the index itself takes, as its engine counts it."""
+        """The memory of the index, as its engine counts it."""
         return self._engine.memory_bytes
 
     def __len__(self) -> int:
@@ -135,10 +136,10 @@ class Index:
         return pa.chunked_array([*self.match_batches(table)], KEYS_TYPE)
 
     def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:
-        """The same in parts, one after the other, which have about a million keys at most.
+        """Like `match_table`, in batches of at most about a million keys.
 
-        So a table may match far more than memory could hold. Each part has the lists of the next
-        rows, and is made when it is asked for.
+        So a table may match far more keys than fit in memory. Each batch has the lists of the next
+        rows, and is computed when it is requested.
         """
         return self._engine.match_batches(table)
 
@@ -150,7 +151,7 @@ class Index:
         >>> index.covering("surf/portugal/price[10,20]")
         [1]
         """
-        # To cover is to match the filter read as an event.
+        # A filter covers another if it matches the other read as an event.
         return self.match(filter)
 
     def covered_by(self, filter: Predicate | str) -> list[int]:
@@ -164,7 +165,7 @@ class Index:
         return self._engine.covered_by(as_predicate(filter))
 
     def items(self) -> Iterator[tuple[int, Predicate]]:
-        """All keys with their filters; a filter's attributes may come in another order."""
+        """All keys with their filters; a filter's attributes may be in another order."""
         return self._engine.items()
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -172,10 +173,10 @@ class Index:
         self._engine.save(Path(path))
 
     def compact(self) -> None:
-        """Lay the filters out anew, knowing all of them.
+        """Lay out all filters anew.
 
-        Worth its time, some microseconds for each filter, after very many have been added one by
-        one: matching gets faster and memory smaller. A saved index is compact already.
+        Takes some microseconds per filter. After very many single additions it pays: matching gets
+        faster and memory smaller. A saved index is already compact.
         """
         self._engine = self._engine.compacted()
 

@@ -1,8 +1,8 @@
-"""The native engine, and what it leaves to Python.
+"""The native engine, with a Python engine for the filters that it cannot hold.
 
 The native core compares floats, which is exact for every filter whose bounds floats stand for (see
 `smartpubsub.predicates.numbers`). The rare others, and those with more attributes than its records
-can count, are kept in a pure-Python engine beside it, so that no result ever needs a second look.
+can count, are kept in a pure-Python engine beside it, so that no result needs a second check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from smartpubsub.predicates.names import encode_name
 from smartpubsub.predicates.numbers import Exact
 
 INTERFACE = 2
-"""What this package expects of the native module, which is installed by itself."""
+"""The interface version that this package expects of the native module, a separate distribution."""
 
 try:
     import smartpubsub_native
@@ -45,11 +45,11 @@ _TREE, _ARENA, _WHERE, _BEYOND = (
 
 
 class EngineError(SmartPubSubError):
-    """An engine that cannot be had here."""
+    """An engine that is not available here."""
 
 
 def is_available() -> bool:
-    """Whether the native module is installed, and one that this package understands."""
+    """Whether the native module is installed in a version that this package understands."""
     return smartpubsub_native is not None
 
 
@@ -66,7 +66,7 @@ class NativeEngine:
     def __init__(self) -> None:
         if smartpubsub_native is None:
             raise EngineError(
-                "the native engine is not installed, or is another version's; install a C++20"
+                "the native engine is not installed, or has another version; install a C++20"
                 " compiler and set up again, or use engine='python'"
             )
         self._core = smartpubsub_native.Core()
@@ -74,7 +74,7 @@ class NativeEngine:
 
     @classmethod
     def load(cls, file: IndexFile) -> NativeEngine:
-        """An engine on a saved index; what a native engine saved stays where it is, shared."""
+        """Open a saved index; the sections of a native engine are mapped and shared."""
         engine = cls()
         if _TREE not in file:
             for key, predicate in file.filters():
@@ -173,7 +173,7 @@ class NativeEngine:
         return int(self._core.memory_bytes) + self._beyond_core.memory_bytes
 
     def bytes_touched(self, event: Predicate) -> int:
-        """At most how much memory is read and written to match an event, for benchmarks."""
+        """An upper bound of the memory read and written to match an event, for benchmarks."""
         return int(self._core.bytes_touched(event._attributes))
 
     def _predicate(self, key: int) -> Predicate:

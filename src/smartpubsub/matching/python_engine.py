@@ -1,8 +1,8 @@
 """The pure-Python engine: a dictionary of buckets, one for each name.
 
-A filter lies in the bucket of one of its names, the topic whose bucket is the least full. An event
-looks into the buckets of its own names only. Below some thousand filters nothing is faster, and
-since it is short it is also what the native engine is compared with.
+A filter lies in the bucket of one of its names: the topic whose bucket is the least full. An event
+looks only into the buckets of its own names. Below about a thousand filters nothing is faster, and
+because this engine is short, the native one is tested against it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PythonEngine:
         self._buckets: dict[str, _Bucket] = {}
         self._predicates: dict[int, Predicate] = {}
         self._bucket_names: dict[int, str] = {}
-        # Which filters have a name; made when `covered_by` is first asked, then kept up.
+        # The filters that have a name; built on the first call of `covered_by`, then maintained.
         self._postings: dict[str, dict[int, None]] | None = None
 
     def __len__(self) -> int:

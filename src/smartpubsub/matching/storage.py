@@ -1,8 +1,8 @@
 """Saved indexes: one file that any engine can read and that many processes can share.
 
-A file begins with a line of JSON that says where its sections lie. The section `filters` holds
-every filter as text, so an index can be read without the engine that wrote it. An engine may add
-sections of its own, which lie on page boundaries so that they can be mapped.
+A file begins with a line of JSON that gives the positions of its sections. The section `filters`
+holds every filter as text, so any engine can read the index. An engine may add sections of its own;
+they lie on page boundaries so that they can be mapped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILTERS = "filters"
 
 
 class IndexFileError(SmartPubSubError):
-    """A file that is no saved index, or is damaged."""
+    """A file that is not a saved index, or is damaged."""
 
 
 class IndexFile:
@@ -69,7 +69,7 @@ class IndexFile:
         return section in self._sections
 
     def section(self, name: str) -> memoryview:
-        """A section as it lies in the file, after comparing its checksum."""
+        """The bytes of a section, after its checksum was verified."""
         start, size, checksum = self._sections.get(name, (0, 0, None))
         content = self._bytes[start : start + size]
         if zlib.crc32(content) != checksum:
@@ -77,7 +77,7 @@ class IndexFile:
         return content
 
     def filters(self, section: str = FILTERS) -> Iterator[tuple[int, Predicate]]:
-        """Every filter of a section, read from its text."""
+        """Parse every filter of a section."""
         for number, line in enumerate(str(self.section(section), "utf-8").splitlines(), 1):
             key, _, text = line.partition(" ")
             try:
@@ -87,12 +87,12 @@ class IndexFile:
 
 
 def _is_place(place: object) -> bool:
-    """Whether this can say where a section begins, how long it is, and its checksum."""
+    """Whether this is the offset, the length and the checksum of a section."""
     return isinstance(place, list) and [type(number) for number in place] == [int, int, int]
 
 
 def filter_lines(filters: Iterable[tuple[int, Predicate]]) -> bytes:
-    """Filters as the section `filters` holds them."""
+    """Encode filters for the section `filters`."""
     return "".join(f"{key} {predicate}\n" for key, predicate in filters).encode()
 
 
@@ -101,7 +101,7 @@ def write_index(
     filters: Iterable[tuple[int, Predicate]] | bytes,
     sections: Mapping[str, bytes | memoryview] | None = None,
 ) -> None:
-    """Write a file whole or not at all: whoever has the old one mapped keeps it."""
+    """Write a file whole or not at all; processes that have the old file mapped keep it."""
     text = filters if isinstance(filters, bytes) else filter_lines(filters)
     contents: dict[str, bytes | memoryview] = {FILTERS: text, **(sections or {})}
     places: dict[str, tuple[int, int, int]] = {}

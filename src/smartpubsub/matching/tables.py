@@ -36,9 +36,9 @@ EVENTS_SCHEMA = pa.schema(
 )
 KEYS_TYPE = pa.large_list(pa.int64())
 KNOWN_NAMES_MAX = 100_000
-"""How many names are remembered to be right, so that they are not looked at again."""
+"""How many valid names are cached, so that they are not checked again."""
 BATCH_KEYS = 1 << 20
-"""With so many keys a batch of results is full; the native engine has the same number."""
+"""A batch of results is full with this many keys; the native engine uses the same number."""
 
 
 class TableError(SmartPubSubError, ValueError):
@@ -46,7 +46,7 @@ class TableError(SmartPubSubError, ValueError):
 
 
 def lists_of(keys: Iterable[list[int]]) -> Iterator[pa.LargeListArray]:
-    """Lists of keys as Arrow has them, in batches that are full with `BATCH_KEYS` or a row more."""
+    """Arrow lists of keys, in batches of `BATCH_KEYS` keys, plus the rest of the last row."""
     values: list[int] = []
     offsets = [0]
     for found in keys:
@@ -72,7 +72,7 @@ def written_events(table: pa.Table) -> pa.ChunkedArray | None:
 
 
 def columns_of(table: pa.Table) -> pa.Table:
-    """The columns of events in their declared types; raise TableError if they are not there."""
+    """The columns of events in their declared types; raise TableError if they are missing."""
     missing = [name for name in EVENTS_SCHEMA.names if name not in table.column_names]
     if missing:
         raise TableError(
@@ -84,7 +84,7 @@ def columns_of(table: pa.Table) -> pa.Table:
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     if table.column_names.count(field.name) > 1:
-        raise TableError(f"the column {field.name!r} is there more than once")
+        raise TableError(f"the column {field.name!r} is repeated")
     column = table.column(field.name)
     if pa.types.is_large_string(field.type) and not _is_text(column.type):
         raise TableError(f"the column {field.name!r} is not text but {column.type}")
@@ -101,7 +101,7 @@ def _is_text(given: pa.DataType) -> bool:
 
 
 def _check_parts(given: pa.DataType | None, wanted: pa.DataType) -> None:
-    """Raise ValueError if a list of structs has not all of them; a cast would make them null."""
+    """Raise ValueError if a struct lacks fields; a cast would make them null."""
     if given is not None and pa.types.is_struct(given) and pa.types.is_list(wanted):
         for part in getattr(wanted.value_type, "names", ()):
             if given.get_field_index(part) < 0:
@@ -109,7 +109,7 @@ def _check_parts(given: pa.DataType | None, wanted: pa.DataType) -> None:
 
 
 def events_of(table: pa.Table) -> Iterator[Predicate]:
-    """The events of a table, row by row; attributes are as many as each row has."""
+    """The events of a table, row by row, with any number of attributes."""
     written = written_events(table)
     if written is None:
         yield from _events_from(columns_of(table))
@@ -122,7 +122,8 @@ def events_of(table: pa.Table) -> Iterator[Predicate]:
 
 
 def _events_from(table: pa.Table) -> Iterator[Predicate]:
-    """Column by column, which takes a third of the time; what is unusual is left to `_event_of`."""
+    """Convert column by column, which takes a third of the time; `_event_of` handles unusual
+    rows."""
     known: set[str] = set()
     rows_before = 0
     for batch in table.to_batches():
@@ -155,13 +156,13 @@ def _events_from(table: pa.Table) -> Iterator[Predicate]:
 
 
 def _unfolded(lists: pa.ListArray) -> tuple[list[int], pa.Array]:
-    """Where each list ends among the values of all."""
+    """The end of each list among the values of all."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     return pc.cumulative_sum(lengths).to_pylist(), lists.flatten()
 
 
 def _are_names(carried: Iterable[object], known: set[str]) -> bool:
-    """Whether all can be names, which is then known."""
+    """Whether all are valid names; caches them if so."""
     for name in carried:
         if not isinstance(name, str):
             return False

@@ -41,8 +41,8 @@ from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.seam import Effect
 
 if TYPE_CHECKING:
-    from smartpubsub.protocols.fastdelivery.core import FastDelivery
-    from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+    from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
+    from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 
 _log = logging.getLogger(__name__)
 

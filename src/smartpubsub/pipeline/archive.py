@@ -1,7 +1,7 @@
-"""The stage `archive`: blocks that are what they say become topics, events and publications.
+"""The stage `archive`: valid blocks become topics, events and publications.
 
-Every block is checked as a node checks what comes from others: its content id, its signatures, and
-whether its topic allows it. What cannot be believed is kept apart, with the reason.
+Every block is verified as a node verifies what it receives: its content id, its signatures, and the
+rules of its topic. Invalid blocks are kept separately, with the reason.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from smartpubsub.pipeline.schemas import Table
 from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
 from smartpubsub.protocols.blocks import BlockError, cid_text
 from smartpubsub.protocols.event_blocks import read_event_block
-from smartpubsub.protocols.pulsarcast.checking import check_event, check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
+from smartpubsub.protocols.pulsarcast.permissions import check_event, check_meta_topic, check_topic
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
 
 TOPIC, EVENT, PUBLICATION = "topic", "event", "publication"
-NO_META = "incomplete: its meta topic is not there"
-NO_TOPIC = "incomplete: its topic is not there"
+NO_META = "incomplete: its meta topic is missing"
+NO_TOPIC = "incomplete: its topic is missing"
 NOT_SIGNED = "forged: an event that is not signed by its publisher"
 OF_THE_FUTURE = "future-dated: an event that is dated in the future"
 NOT_HIGHER = "cyclic: an event that is not one higher than what it links"
@@ -52,7 +52,7 @@ _OPENED = StructType(
         StructField("linked", BinaryType()),
     ]
 )
-"""`link` is what a block is to be checked against: a topic's meta topic, an event's topic."""
+"""`link` is what a block is checked against: a topic's meta topic, an event's topic."""
 _FOUND = ("source", "position", "reason")
 
 Row = Mapping[str, object]
@@ -60,19 +60,19 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def now_us() -> int:
-    """Until when descriptors may be dated: the clocks of those who made them may be fast."""
+    """The latest allowed date of descriptors: the clocks of their authors may be fast."""
     now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
     return now + PulsarSettings().skew_us_max
 
 
 def opened(blocks: DataFrame) -> DataFrame:
-    """Blocks as `car_files.read_blocks` gives them, with what kind they are and what they need."""
+    """Decode the blocks of `car_files.read_blocks`: their kind, and the block they depend on."""
     schema = StructType([field for field in _OPENED if field.name != "linked"])
     return blocks.mapInArrow(_each(_open, schema), schema)
 
 
 def judged_topics(found: DataFrame, known: DataFrame, latest_us: int) -> DataFrame:
-    """The topics among opened blocks; those that cannot be believed have a reason.
+    """The topics among opened blocks; invalid ones have a reason.
 
     `known` are topics of the archive so far.
     """
@@ -86,9 +86,9 @@ def judged_topics(found: DataFrame, known: DataFrame, latest_us: int) -> DataFra
 
 
 def judged_events(found: DataFrame, topics: DataFrame, latest_us: int) -> DataFrame:
-    """The events among opened blocks; those that cannot be believed have a reason.
+    """The events among opened blocks; invalid ones have a reason.
 
-    `topics` are all that are known; they are brought to every task.
+    `topics` are all known topics; every task gets them.
     """
     schema = _with_reason(ARCHIVED_EVENTS)
     blocks = topics.select(sf.col("cid").alias("link"), sf.col("block").alias("linked"))
@@ -104,17 +104,17 @@ def judged_events(found: DataFrame, topics: DataFrame, latest_us: int) -> DataFr
 
 
 def judged_publications(found: DataFrame, latest_us: int) -> DataFrame:
-    """The events of no topic among opened blocks; those that cannot be believed have a reason."""
+    """The events of no topic among opened blocks; invalid ones have a reason."""
     schema = _with_reason(ARCHIVED_PUBLICATIONS)
     chosen = found.where(sf.col("kind") == PUBLICATION)
     return chosen.mapInArrow(_each(lambda row: _judged_publication(row, latest_us), schema), schema)
 
 
 def lying_above(judged: DataFrame, known: DataFrame) -> DataFrame:
-    """The same events, of which those are refused that do not lie just above what they link to.
+    """Refuse events whose height is not one more than that of the events they link to.
 
-    `known` are the events of the archive so far. What an event links to may not be there at all;
-    then only what is there counts.
+    `known` are the events of the archive so far. Linked events may be missing; then only those
+    present count.
     """
     keys = ["room", "cid"]
     fine = judged.where("reason is null")
@@ -138,12 +138,12 @@ def lying_above(judged: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def good(judged: DataFrame, table: Table) -> DataFrame:
-    """What can be believed, each block once however often it was found."""
+    """The valid blocks, each once however often it was found."""
     return judged.where("reason is null").select(*table.names).dropDuplicates(["cid"])
 
 
 def bad_blocks(found: DataFrame, *judged: DataFrame) -> DataFrame:
-    """What cannot: blocks that are of no kind, and topics and events that are not true."""
+    """The bad blocks: unknown kinds, and invalid topics and events."""
     names = BAD_BLOCKS.names
     parts = [found.where("kind is null"), *judged]
     return reduce(
@@ -152,7 +152,7 @@ def bad_blocks(found: DataFrame, *judged: DataFrame) -> DataFrame:
 
 
 def missing_parents(events: DataFrame, known: DataFrame) -> DataFrame:
-    """The content ids that events link to and that are not among those that are known."""
+    """The content ids that events link to and that are not among the known ones."""
     linked = events.select(sf.explode("parents").alias("cid")).distinct()
     return linked.join(known.select("cid"), "cid", "left_anti")
 
@@ -169,7 +169,7 @@ def _each(judge: Callable[[Row], Row], schema: StructType) -> Callable[[Batches]
 
 
 def _with_reason(table: Table) -> StructType:
-    """A table whose rows may be no good: then only what is known of them is there."""
+    """The schema of a table with possibly invalid rows, whose columns may be null."""
     columns = [StructField(field.name, field.dataType) for field in table.schema]
     return StructType([*columns, *(BLOCKS.schema[name] for name in _FOUND)])
 
@@ -183,7 +183,7 @@ def _linked(*frames: DataFrame) -> DataFrame:
 
 
 def _open(row: Row) -> Row:
-    """What a block is, as far as it can be told from itself."""
+    """Decode a block, as far as that needs no other block."""
     block = row["block"]
     if row["reason"] is not None or not isinstance(block, bytes):
         return {}
@@ -193,7 +193,7 @@ def _open(row: Row) -> Row:
             return {"kind": EVENT, "link": cid_text(cid_in(fields["topic"]))}
         if isinstance(fields, dict) and "predicate" in fields:
             return {"kind": PUBLICATION}
-        return {"kind": TOPIC, "link": cid_text(read_topic(block).room)}
+        return {"kind": TOPIC, "link": cid_text(read_topic(block).stable_id)}
     except RefusalError as error:
         return {"reason": str(error)}
 
@@ -221,7 +221,7 @@ def _judged_event(row: Row, latest_us: int) -> Row:
     published_in = read_topic(topic)
     try:
         event = read_event(block)
-        # What was allowed when it was published stays in the topic's history.
+        # An event that was allowed when it was published stays in the topic's history.
         check_event(event, published_in, None, Ed25519Witness(), latest_us)
     except RefusalError as error:
         return {"reason": str(error)}
@@ -256,7 +256,7 @@ def _topic_row(topic: Topic) -> Row:
     rules = topic.rules
     publishers = None if rules.publishers is None else [*map(peer_text, rules.publishers)]
     return {
-        "room": cid_text(topic.room),
+        "room": cid_text(topic.stable_id),
         "is_meta": topic.meta is None,
         "name": topic.name,
         "author": peer_text(topic.author),
@@ -277,7 +277,7 @@ def _event_row(event: TopicEvent, topic: Topic) -> Row:
     created = _time(draft.created_us)
     return {
         "day": f"{created:%Y-%m-%d}",
-        "room": cid_text(topic.room),
+        "room": cid_text(topic.stable_id),
         "version": cid_text(event.topic),
         "author": peer_text(event.id.publisher),
         "publisher": peer_text(event.publisher),
@@ -296,7 +296,7 @@ def _time(at_us: int) -> datetime:
 
 
 def _named(judged: DataFrame, known: DataFrame) -> DataFrame:
-    """Topics with what the archive calls all versions of each: the first name that it had."""
+    """Topics with the id under which the archive keeps all versions of each."""
     is_version = sf.col("reason").isNull() & ~sf.col("is_meta")
     oldest = sf.min_by(sf.when(is_version, sf.col("cid")), sf.when(is_version, sf.col("version")))
     found = judged.groupBy("room").agg(oldest.alias("found"))

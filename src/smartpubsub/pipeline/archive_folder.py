@@ -1,7 +1,7 @@
 """An archive: a folder with tables of topics and events, to which blocks are added.
 
-A block that is there is never written again, since its content id says all of it; so archiving
-the same twice changes nothing, and whatever was interrupted is made up for by doing it again.
+A block that is there is never written again, because its content id identifies it. So archiving the
+same blocks twice changes nothing, and an interrupted run is completed by repeating it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _HANDED_OVER = "_handed_over"
 WHAT = "an archive, as pipeline archive --out writes it"
 REASONS_MAX = 5
 ROOTS_MAX = 10_000
-"""With more events than this that nothing links to, only topics are roots of a CAR file."""
+"""With more unlinked events than this, only topics are roots of a CAR file."""
 _LAST = "~"
-"""Stands after all content ids."""
+"""Sorts after all content ids."""
 BYTES_AT_ONCE = 32 << 20
-"""About how much of an archive is brought to the driver at once."""
+"""The approximate size of the parts that the driver reads."""
 
 
 class Archived(NamedTuple):
-    """What was found, what of it is new, and what is wrong."""
+    """The counts of blocks that were found, new and bad."""
 
     blocks: int
     topics: int
@@ -51,13 +51,13 @@ class Archived(NamedTuple):
     """Events of no topic."""
     bad: int
     missing: int
-    """Events that new ones link to and that are not in the archive."""
+    """Events that new ones link to and the archive lacks."""
     reasons: Mapping[str, int] = {}
-    """Why blocks are bad, the most frequent first."""
+    """The reasons of bad blocks, the most frequent first."""
 
     @property
     def known(self) -> int:
-        """Blocks that were there already, or more than once among those that were found."""
+        """Blocks that were already there, or repeated in the input."""
         return self.blocks - self.topics - self.events - self.publications - self.bad
 
 
@@ -69,7 +69,7 @@ def check_archive_output(spark: SparkSession, out: str) -> None:
 
 @contextmanager
 def handed_over(spark: SparkSession, files: Sequence[Path], out: str) -> Iterator[list[str]]:
-    """Files of this machine where all workers see them, for as long as they are needed."""
+    """Copy local files to a place that all workers see, as long as they are needed."""
     folder = Folder(spark, out).below(_HANDED_OVER)
     try:
         for file in files:
@@ -81,7 +81,7 @@ def handed_over(spark: SparkSession, files: Sequence[Path], out: str) -> Iterato
 
 
 def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Archived:
-    """Add what CAR files have to an archive, which may be new."""
+    """Add the blocks of CAR files to an archive, which may be new."""
     out = out.rstrip("/")
     latest_us = archive.now_us()
     known_topics = _read(spark, f"{out}/{TOPICS}", ARCHIVED_TOPICS)
@@ -90,10 +90,10 @@ def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Ar
     with told_plainly(), ExitStack() as stack:
 
         def kept(frame: DataFrame) -> DataFrame:
-            """A frame that is made once though it is used several times."""
+            """Cache a frame that is used several times."""
             return stack.enter_context(_on_disk(frame))
 
-        # A file is read by one task; its blocks are checked by all.
+        # One task reads a file; all tasks verify its blocks.
         blocks = read_blocks(spark, cars).repartition("source", "position")
         found = kept(archive.opened(blocks))
         topics = kept(archive.judged_topics(found, known_topics, latest_us))
@@ -172,17 +172,17 @@ def _reasons(bad: DataFrame) -> dict[str, int]:
 def write_car_of_archive(
     spark: SparkSession, folder: str, file: str, wanted: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Write topics of an archive, or all of it, to a CAR file; how much of what it has.
+    """Write topics of an archive, or all of it, to a CAR file; return the counts.
 
-    Blocks are in the order in which they can be checked one by one: a topic's descriptors, and then
-    its events in its order; events of no topic come last, in the order of time. Roots are the
+    Blocks are in an order in which they can be verified one by one: a topic's descriptors, then its
+    events in the topic's order; events of no topic come last, in the order of time. Roots are the
     newest version of each topic, and the events to which nothing links.
     """
     require(Folder(spark, folder), WHAT)
     folder = folder.rstrip("/")
     publications = _read(spark, f"{folder}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS)
     has_publications = not wanted and not publications.isEmpty()
-    read = _read if has_publications else read_table  # There may be no topics then.
+    read = _read if has_publications else read_table  # Then there may be no topics.
     topics = read(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS)
     events = _read(spark, f"{folder}/{EVENTS}", ARCHIVED_EVENTS)
     if wanted:
@@ -202,7 +202,7 @@ def write_car_of_archive(
 
 
 def _chosen(topics: DataFrame, wanted: Sequence[str], folder: str) -> list[str]:
-    """What the archive calls the topics that content ids or names mean."""
+    """Resolve content ids or names to topics of the archive."""
     chosen = []
     for text in wanted:
         rows = topics.where((sf.col("cid") == text) | (sf.col("name") == text) & ~sf.col("is_meta"))
@@ -221,13 +221,13 @@ def _chosen(topics: DataFrame, wanted: Sequence[str], folder: str) -> list[str]:
 
 
 def _said(events: DataFrame) -> DataFrame:
-    """Events with what they are ordered by in a file."""
+    """Events with their sort key in a file."""
     level = sf.col("height").alias("level")
     return events.select("topic", sf.lit(1).alias("part"), level, "parents", "cid", "block")
 
 
 def _said_in_no_topic(publications: DataFrame) -> DataFrame:
-    """The same of events that belong to no topic, after all others."""
+    """The same for events of no topic, after all others."""
     topic, nothing = sf.lit(_LAST).alias("topic"), sf.array().cast("array<string>")
     level = sf.unix_micros("created")
     return publications.select(topic, sf.lit(2), level, nothing, sf.col("cid"), sf.col("block"))
@@ -246,12 +246,12 @@ def _roots(topics: DataFrame, said: DataFrame) -> list[Cid]:
 
 
 def _digest() -> Column:
-    """What orders content ids by their bytes, which is not the order of their texts."""
+    """A sort key for content ids by their bytes, which differs from the order of their texts."""
     return sf.sha2("block", 256).alias("digest")
 
 
 def _blocks(topics: DataFrame, said: DataFrame) -> Iterator[bytes]:
-    """All blocks in order, without all of them being in memory at once."""
+    """All blocks in order, without holding all of them in memory."""
     level = sf.when(sf.col("is_meta"), 0).otherwise(sf.col("version")).alias("level")
     descriptors = topics.select("topic", sf.lit(0).alias("part"), level, _digest(), "cid", "block")
     both = descriptors.union(said.select("topic", "part", "level", _digest(), "cid", "block"))

@@ -15,85 +15,83 @@ from pyspark.sql.types import (
 from smartpubsub.pipeline.schemas import Column, Table
 
 _LONG, _STRING, _YES_NO, _TIME = LongType(), StringType(), BooleanType(), TimestampType()
-_BLOCK = Column("block", BinaryType(), "all of it, with its signatures, as anybody can verify it")
-_TOPIC = Column(
-    "topic", _STRING, "the topic that all versions are one of: its oldest in the archive"
-)
-_ROOM = Column("room", _STRING, "the meta topic, which all versions have in common")
+_BLOCK = Column("block", BinaryType(), "the complete block, which any node can verify")
+_TOPIC = Column("topic", _STRING, "the topic, named by its oldest version in the archive")
+_ROOM = Column("room", _STRING, "the meta topic, which all versions share")
 
 BLOCKS = Table(
     name="blocks",
-    about="what is in CAR files; the content ids are looked at, and nothing else",
+    about="the blocks of CAR files, of which only the content ids were checked",
     columns=(
         Column("source", _STRING, "the file"),
         Column("position", _LONG, "its place in the file, from 0"),
         Column("cid", _STRING, "its content id as the file gives it", is_nullable=True),
         Column("block", BinaryType(), "the block", is_nullable=True),
-        Column("reason", _STRING, "why it cannot be used, if it cannot", is_nullable=True),
+        Column("reason", _STRING, "why it cannot be used; null if it can", is_nullable=True),
     ),
 )
 ARCHIVED_TOPICS = Table(
     name="archived_topics",
-    about="descriptors of topics, one row for each version, in the folder `topics` of an archive",
+    about="descriptors of topics, one row per version, in the folder `topics` of an archive",
     columns=(
         Column("cid", _STRING, "its content id"),
         _TOPIC,
         _ROOM,
-        Column("is_meta", _YES_NO, "whether it is the meta topic, in which versions are told of"),
-        Column("name", _STRING, "what it is called"),
-        Column("author", _STRING, "the peer whose it is"),
-        Column("version", _LONG, "which version it is; grows from each to the next"),
-        Column("parent", _STRING, "the version before", is_nullable=True),
-        Column("created", _TIME, "when it was made, as its author says"),
+        Column("is_meta", _YES_NO, "whether it is the meta topic, in which versions are announced"),
+        Column("name", _STRING, "its name"),
+        Column("author", _STRING, "its author's peer id"),
+        Column("version", _LONG, "the number of the version, which increases"),
+        Column("parent", _STRING, "the previous version", is_nullable=True),
+        Column("created", _TIME, "when it was created, as its author states"),
         Column("subtopics", MapType(_STRING, _STRING), "content ids by name"),
-        Column("ordered", _YES_NO, "whether all events are in one line"),
-        Column("publishers", ArrayType(_STRING), "who may publish; null for anybody", True),
-        Column("takes_requests", _YES_NO, "whether others may ask those to publish"),
-        Column("requesters", ArrayType(_STRING), "who may ask; empty for anybody"),
-        Column("linking", _STRING, "who says what events link to: LAST_SEEN or CUSTOM"),
+        Column("ordered", _YES_NO, "whether the topic is ordered"),
+        Column("publishers", ArrayType(_STRING), "the peers that may publish; null for all", True),
+        Column("takes_requests", _YES_NO, "whether other peers may ask these to publish"),
+        Column("requesters", ArrayType(_STRING), "the peers that may ask; empty for all"),
+        Column("linking", _STRING, "how events are linked: LAST_SEEN or CUSTOM"),
         _BLOCK,
     ),
 )
 ARCHIVED_EVENTS = Table(
     name="archived_events",
-    about="events of topics, in the folder `events` of an archive, parted by topic and day",
+    about="events of topics, in the folder `events` of an archive, partitioned by topic and day",
     columns=(
         Column("cid", _STRING, "its content id"),
         _TOPIC,
         Column("day", _STRING, "the day of `created`, as 2026-01-31"),
         _ROOM,
         Column("version", _STRING, "the version of the topic that it was published in"),
-        Column("author", _STRING, "the peer who says it"),
-        Column("publisher", _STRING, "the peer who gave it its place"),
-        Column("start", _LONG, "which start of its author's it comes from"),
-        Column("number", _LONG, "which of its author's events it is"),
-        Column("created", _TIME, "when, as its author says"),
-        Column("height", _LONG, "one more than the highest of those it links to has"),
+        Column("author", _STRING, "the peer that wrote it"),
+        Column("publisher", _STRING, "the peer that published it"),
+        Column("start", _LONG, "the incarnation of its author"),
+        Column("number", _LONG, "its number among its author's events"),
+        Column("created", _TIME, "when it was created, as its author states"),
+        Column("height", _LONG, "one more than the greatest height of the events that it links to"),
         Column("parents", ArrayType(_STRING), "the events that it links to"),
-        Column("announces", _STRING, "the version that it tells of, in a meta topic", True),
-        Column("payload", BinaryType(), "what it carries, if it announces nothing", True),
+        Column("announces", _STRING, "the version that it announces, in a meta topic", True),
+        Column("payload", BinaryType(), "its payload, unless it announces a version", True),
         _BLOCK,
     ),
 )
 ARCHIVED_PUBLICATIONS = Table(
     name="archived_publications",
-    about="events that belong to no topic, but say by a predicate what they are about, in the"
-    " folder `publications` of an archive, parted by day",
+    about="events that belong to no topic but have a predicate, in the folder `publications` of an"
+    " archive, partitioned by day",
     columns=(
         Column("cid", _STRING, "its content id"),
         Column("day", _STRING, "the day of `created`, as 2026-01-31"),
-        Column("publisher", _STRING, "the peer who says it"),
-        Column("start", _LONG, "which start of its publisher's it comes from"),
-        Column("number", _LONG, "which of its publisher's events it is"),
-        Column("created", _TIME, "when, as its publisher says"),
-        Column("predicate", _STRING, "what it is about"),
+        Column("publisher", _STRING, "the peer that published it"),
+        Column("start", _LONG, "the incarnation of its publisher"),
+        Column("number", _LONG, "its number among its publisher's events"),
+        Column("created", _TIME, "when it was created, as its publisher states"),
+        Column("predicate", _STRING, "its predicate"),
         Column("payload", BinaryType(), "what it carries"),
         _BLOCK,
     ),
 )
 BAD_BLOCKS = Table(
     name="bad_blocks",
-    about="blocks that cannot be believed, in the folder `_bad` of an archive",
+    about="invalid blocks, in the folder `_bad` of an archive",
     columns=(
         *(column for column in BLOCKS.columns if column.name != "reason"),
         Column("reason", _STRING, "why not"),

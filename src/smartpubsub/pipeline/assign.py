@@ -1,7 +1,7 @@
-"""The stage `workload`: who publishes the events that were found, and who subscribes to what.
+"""The stage `workload`: assigns publishers to events, and subscriptions to nodes.
 
-Nodes are `n1`, `n2` and so on. First everybody subscribes, then events are published in the order
-of their time, one after the other at the same pace.
+Nodes are `n1`, `n2` and so on. First all nodes subscribe, then events are published in the order of
+their time, at a constant pace.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _SUBSCRIBING, _PUBLISHING = 0, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """What can be chosen about the nodes of a workload."""
+    """The options of the nodes of a workload."""
 
     nodes: int
     pace_us: int = PACE_US
-    """The time from one event to the next."""
+    """The interval between events."""
     subscriptions_per_node: int = SUBSCRIPTIONS_PER_NODE
-    """How many there are on average, where they are drawn."""
+    """The average number per node, where they are drawn."""
     seed: int = 1
-    """What draws depend on."""
+    """The seed of the draws."""
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
@@ -52,13 +52,13 @@ def publishable(records: DataFrame) -> DataFrame:
 
 
 def from_data(records: DataFrame, chosen: Assignment) -> Assigned:
-    """Authors are spread over the nodes, and a node subscribes to every topic it publishes in.
+    """Assign authors to nodes; a node subscribes to every topic that it publishes in.
 
     The most active authors come first, one to each node in turn.
     """
-    # Those that nobody is known to have written are spread too, as if by as many authors.
-    nobody = sf.concat(sf.lit("nobody "), sf.pmod("event_id", sf.lit(chosen.nodes)).cast("string"))
-    writer = sf.coalesce("author", nobody)
+    # Records without an author are spread too, as if by one author per node.
+    unknown = sf.concat(sf.lit("nobody "), sf.pmod("event_id", sf.lit(chosen.nodes)).cast("string"))
+    writer = sf.coalesce("author", unknown)
     by_activity = Window.orderBy(sf.desc("count"), "writer")
     turn = (sf.row_number().over(by_activity) - 1) % chosen.nodes
     written_by = records.withColumn("writer", writer)
@@ -69,7 +69,7 @@ def from_data(records: DataFrame, chosen: Assignment) -> Assigned:
 
 
 def by_power_law(records: DataFrame, chosen: Assignment) -> Assigned:
-    """Few nodes publish most and want most, and most subscriptions are to few topics.
+    """Few nodes publish and subscribe most, and most subscriptions are to few topics.
 
     Of n, the k-th has a share of log(1 + 1/k) / log(1 + n): Zipf's law, but for the first few.
     """
@@ -95,7 +95,7 @@ def by_power_law(records: DataFrame, chosen: Assignment) -> Assigned:
 def from_tables(
     records: DataFrame, publishers: DataFrame, subscriptions: DataFrame, chosen: Assignment
 ) -> Assigned:
-    """Who publishes and who subscribes is said by tables; every author has to have a node."""
+    """Take publishers and subscribers from tables; every author must have a node."""
     homes = publishers.select("author", "node").distinct()
     placed = records.join(homes, "author", "left").select(records["*"], homes["node"])
     with told_plainly():

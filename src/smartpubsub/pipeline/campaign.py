@@ -35,18 +35,18 @@ _LOCK_FILE = "_lock"
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """A campaign that is over: rows of the manifest by the run, and runs with violations."""
+    """The result of a campaign: manifest rows by run, and runs with violations."""
 
     manifest: Mapping[str, Mapping[str, Any]]
     violations: Mapping[str, str]
-    """By run, the first thing that happened and must not."""
+    """The first violation, by run."""
 
     def count(self, state: str) -> int:
-        """How many runs came to this."""
+        """The number of runs with this state."""
         return sum(row["state"] == state for row in self.manifest.values())
 
     def complaints(self) -> Iterator[str]:
-        """A line for each run that went wrong, with what repeats it."""
+        """A line for each failed run, with the command that repeats it."""
         for run, row in self.manifest.items():
             if row["state"] == FAILED:
                 yield f"run {run} failed: {row['error']}; to repeat it: {row['command']}"
@@ -54,7 +54,7 @@ class Campaign:
                 yield f"run {run}: {self.violations[run]}; to repeat it: {row['command']}"
 
     def document(self) -> dict[str, object]:
-        """What a summary says of it."""
+        """The entries of the summary."""
         return {
             "done": self.count(DONE),
             "kept": self.count(KEPT),
@@ -65,7 +65,7 @@ class Campaign:
 
 
 def run_campaign(spark: SparkSession, plan: Plan, folder: CampaignFolder) -> Campaign:
-    """Do all runs of a plan that are not done yet."""
+    """Execute all runs of a plan that are not done yet."""
     with _only_one(folder):
         folder.clear()
         about = {"title": plan.title, "about": plan.about, "paper": plan.paper}
@@ -109,7 +109,7 @@ def _worker(
 
 
 def batches(runs: Sequence[PlannedRun], count: int) -> list[list[PlannedRun]]:
-    """Share runs out so that all parts are about as much work, the heaviest part first."""
+    """Divide runs into parts of about equal work, the heaviest first."""
     parts: list[list[PlannedRun]] = [[] for _ in range(min(count, len(runs)))]
     loads = [(0.0, number) for number in range(len(parts))]
     for run in sorted(runs, key=lambda run: (-weight(run), run.id)):
@@ -121,7 +121,7 @@ def batches(runs: Sequence[PlannedRun], count: int) -> list[list[PlannedRun]]:
 
 
 def weight(run: PlannedRun) -> float:
-    """About how long a run takes, in no unit: joining, and then its events."""
+    """The approximate cost of a run, without a unit: joining, and then its events."""
     options = run.options
     nodes = options.nodes or 60
     shares = {"event-burst": 0.9, "reddit": 10.0, "power-law": 10.0}
@@ -154,7 +154,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _only_one(folder: CampaignFolder) -> Iterator[None]:
-    """Two campaigns in one folder would clear away what the other one writes."""
+    """Lock the folder: two campaigns would delete each other's files."""
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         lock = (folder.path / _LOCK_FILE).open("w")
@@ -165,6 +165,6 @@ def _only_one(folder: CampaignFolder) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PipelineError(
-                f"{folder.path}: another campaign is at work there; wait for it or choose another"
+                f"{folder.path}: another campaign is running there; wait for it or choose another"
             ) from None
         yield

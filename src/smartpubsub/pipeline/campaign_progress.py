@@ -1,4 +1,4 @@
-"""How far a campaign has got, and about how long it will still take."""
+"""The progress of a campaign, and an estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BAR_CHARACTERS = 24
 
 
 class CampaignProgress:
-    """Looks which runs are there, which says more than how many of Spark's tasks are done."""
+    """Counts finished runs, which says more than the number of finished Spark tasks."""
 
     def __init__(self, plan: Plan, folder: CampaignFolder) -> None:
         self._folder = folder
@@ -21,7 +21,7 @@ class CampaignProgress:
         self._kept = self._there()
 
     def __call__(self) -> str:
-        """What to tell now."""
+        """The current progress as text."""
         there = self._there()
         done, total = self._weight(there), self._weight(self._weights)
         share = done / total
@@ -42,7 +42,7 @@ class CampaignProgress:
 
 
 def _duration(seconds: float) -> str:
-    """A time as somebody says it who does not know it exactly.
+    """A rough duration.
 
     >>> _duration(4.4), _duration(150), _duration(9000)
     ('4 s', '3 min', '2.5 h')

@@ -23,14 +23,14 @@ WHAT = "CAR files, as smartpubsub topic export writes them"
 BATCH_BYTES = 4 << 20
 TASKS_MAX = 10_000
 
-_CHANGED = "it is not what its content id says"
-_FOREIGN = "its content id is of another kind; known are those of dag-cbor by SHA-256"
+_CHANGED = "it does not match its content id"
+_FOREIGN = "its content id is of an unsupported kind; only dag-cbor with SHA-256 is supported"
 
 Batches = Iterator[pa.RecordBatch]
 
 
 def find_cars(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
-    """The full paths of CAR files by what they are called, also of those in folders."""
+    """The full paths of CAR files by name, including those in folders."""
     found: dict[str, str] = {}
     for path in paths:
         places = matching(spark, path)
@@ -51,7 +51,7 @@ def find_cars(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
 def _cars_in(place: Folder) -> Iterator[tuple[str, str]]:
     for full in place.files():
         name = full.removeprefix(place.full_path).strip("/")
-        if not name:  # It was named, so it is meant, whatever it is called.
+        if not name:  # A file that was given explicitly counts, whatever its name.
             yield full.rsplit("/", 1)[-1], full
         elif name.endswith(ENDING) and not any(map(is_hidden, name.split("/"))):
             yield name.replace("/", ":"), full
@@ -60,8 +60,8 @@ def _cars_in(place: Folder) -> Iterator[tuple[str, str]]:
 def read_blocks(spark: SparkSession, cars: Mapping[str, str]) -> DataFrame:
     """All blocks of CAR files, each checked against its content id.
 
-    A file is read by one task, and by no more memory than a few blocks take; a file that is no CAR
-    file at all is an error.
+    One task reads a file, with the memory of a few blocks; a file that is not a CAR file is an
+    error.
     """
     names, paths = [*cars], [*cars.values()]
     numbers = spark.range(0, len(paths), 1, min(len(paths), TASKS_MAX))
@@ -95,7 +95,7 @@ def _rows(file: BinaryIO, name: str, path: str) -> Iterator[dict[str, object]]:
         for position, section in enumerate(sections):
             yield {"source": name, "position": position, **_judged(section)}
     except CarError as error:
-        # Where the next block would begin is not known, so the rest of the file is lost.
+        # The start of the next block is unknown, so the rest of the file is lost.
         yield {"source": name, "position": position + 1, "reason": str(error)}
 
 
@@ -124,7 +124,7 @@ def _batches(rows: Iterable[dict[str, object]]) -> Batches:
 def write_car_file(
     spark: SparkSession, path: str, roots: Sequence[Cid], blocks: Iterable[bytes]
 ) -> int:
-    """Write a CAR file, which is there when all of it is; how many blocks it has."""
+    """Write a CAR file, which appears only when complete; return the number of blocks."""
     with told_plainly():
         place = Folder(spark, path)
     system, inner = fs.FileSystem.from_uri(place.full_path)

@@ -1,7 +1,7 @@
-"""The stage `classify`: records that describe themselves, by their most telling words.
+"""The stage `classify`: gives records their most significant words as topics.
 
-A word is telling where it is frequent and elsewhere rare (TF-IDF). How many records have each word
-is counted in SQL; the words of a record are then weighed batch by batch.
+A word is significant where it is frequent and elsewhere rare (TF-IDF). The number of records with
+each word is counted in SQL; the words of a record are then weighed batch by batch.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
 
 Model: TypeAlias = Callable[[list[str], int], Sequence[Sequence[str]]]
-"""For each of some texts, at most so many terms, the most telling first."""
+"""Returns a number of terms for each text, the most significant first."""
 
 WORD = r"[\p{L}\p{M}\p{N}]+(?:['\u2019][\p{L}\p{M}]+)*"
 """Letters with their marks, and digits, of any script."""
 WORD_CHARACTERS = (2, 64)
 RECORDS_PER_TERM_MIN = 2
-"""A word that only one record has brings nobody together."""
+"""A word that occurs in only one record connects no records."""
 VOCABULARY_MAX = 500_000
-NO_TERM = "no telling term and no number"
+NO_TERM = "no significant term and no number"
 STOP_WORD_LANGUAGES = (
     *("danish", "dutch", "english", "finnish", "french", "german", "hungarian", "italian"),
     *("norwegian", "portuguese", "russian", "spanish", "swedish", "turkish"),
@@ -40,18 +40,18 @@ STOP_WORD_LANGUAGES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Classifying:
-    """What can be chosen about terms."""
+    """The options of terms."""
 
     terms: int = 3
-    """How many a record gets at most."""
+    """The maximum number per record."""
     languages: tuple[str, ...] = ("english",)
-    """Whose most usual words are left out."""
+    """The languages whose most common words are left out."""
     model: str | None = None
-    """A trained model as "module:function" that says the terms instead; see `Model`."""
+    """A trained model as "module:function" that gives the terms instead; see `Model`."""
 
 
 def classified(records: DataFrame, chosen: Classifying) -> DataFrame:
-    """The records with their most telling terms as topics; those without any have none."""
+    """The records with their most significant terms as topics, possibly none."""
     text = _text()
     words = _words(text, chosen.languages)
     if chosen.model is None:
@@ -63,13 +63,13 @@ def classified(records: DataFrame, chosen: Classifying) -> DataFrame:
     names = [name for name in RECORDS.names if name != "topics"]
     schema = ", ".join(f"{column.name} {column.type.simpleString()}" for column in RECORDS.columns)
     made = given.select(*names, "_words").mapInArrow(_with_terms(weigh), schema)
-    # A name is said once, and a number says more than a word.
+    # A name occurs once in a predicate, and a number says more than a word.
     terms = sf.array_except("topics", sf.col("ranges.name"))
     return made.withColumn("topics", terms).select(*RECORDS.names)
 
 
 def without_terms(records: DataFrame) -> DataFrame:
-    """The classified records that say nothing, as bad lines."""
+    """The classified records without terms and numbers, as bad lines."""
     empty = records.where(_says_nothing())
     line = sf.coalesce(_text(), sf.lit(""))
     return empty.select(line.alias("line"), sf.lit(NO_TERM).alias("reason"), "source").select(
@@ -78,15 +78,15 @@ def without_terms(records: DataFrame) -> DataFrame:
 
 
 def with_terms(records: DataFrame) -> DataFrame:
-    """The classified records that say something."""
+    """The classified records with a term or a number."""
     return records.where(~_says_nothing()).select(*RECORDS.names)
 
 
 def precision(records: DataFrame) -> DataFrame:
-    """How well terms tell labels, for each number k of terms: `k`, `precision`, `records`.
+    """How well terms predict labels, for each number k of terms: `k`, `precision`, `records`.
 
-    One half of the records says which label each term goes with, most often; of the other half it
-    is counted how many of a record's first k terms go with its label.
+    One half of the records determines the most frequent label of each term; in the other half, the
+    share of a record's first k terms with its own label is counted.
     """
     labelled = records.where(sf.col("label").isNotNull() & (sf.size("topics") > 0))
     is_first = sf.pmod(sf.xxhash64("event_id"), sf.lit(2)) == 0
@@ -119,7 +119,7 @@ def _says_nothing() -> Column:
 
 
 def _words(text: Column, languages: Sequence[str]) -> Column:
-    """The words of a text, as often as they are there, without the usual ones."""
+    """The words of a text, with repetition, without the common ones."""
     usual: list[str] = []
     for language in languages:
         if language not in STOP_WORD_LANGUAGES:
@@ -139,7 +139,7 @@ def _words(text: Column, languages: Sequence[str]) -> Column:
 
 
 def _weights(words: DataFrame) -> dict[str, float]:
-    """How telling each word is, wherever it is."""
+    """The inverse document frequency of each word."""
     with told_plainly():
         count = words.count()
         frequent = (
@@ -175,12 +175,12 @@ def _most_telling(words: list[str], weights: dict[str, float], terms: int) -> li
 
 
 def load_model(name: str) -> Model:
-    """A model by its name, "module:function"; raise PipelineError if there is none."""
+    """Import a model by its name, "module:function"; raise PipelineError if that fails."""
     module, _, function = name.partition(":")
     try:
         model: Any = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise PipelineError(f"the model {name!r} cannot be had: {error}") from None
+        raise PipelineError(f"the model {name!r} cannot be imported: {error}") from None
     if not callable(model):
         raise PipelineError(f"the model {name!r} is not a function")
     return model  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Predicates as columns of a table: written, and taken apart."""
+"""Predicates as columns of a table: as text, and as topics and ranges."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def predicate_columns(predicates: Iterable[Predicate]) -> dict[str, pa.Array]:
 
 
 def written(frame: DataFrame, table: Table) -> DataFrame:
-    """The same table with `predicate` written where it is null."""
+    """Fill in `predicate` where it is null."""
     return frame.mapInArrow(_write, table.schema).select(*table.names)
 
 

@@ -1,6 +1,6 @@
-"""The tables in docs/pipeline.md, made from their declarations.
+"""The tables in docs/pipeline.md, generated from their declarations.
 
-To write them: python -m smartpubsub.pipeline.document
+To regenerate them: python -m smartpubsub.pipeline.document
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _table_text(table: Table) -> str:
         f"{' (may be null)' if column.is_nullable else ''} |"
         for column in table.columns
     ]
-    heading = [f"### {table.name}", "", f"{table.about.capitalize()}.", ""]
+    heading = [f"### {table.name}", "", f"{table.about[0].upper()}{table.about[1:]}.", ""]
     return "\n".join([*heading, "| column | type | |", "| --- | --- | --- |", *rows])
 
 

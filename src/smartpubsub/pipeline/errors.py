@@ -1,4 +1,4 @@
-"""What goes wrong in the pipeline, in one line that a user can act on."""
+"""Errors of the pipeline, in one line that a user can act on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException, PythonException
 
 from smartpubsub.errors import SmartPubSubError
 
-# An exception's line at the end of a traceback: its class, and what it says.
+# The last line of a traceback: the class of the exception and its message.
 _RAISED = re.compile(
     r"^(?:[\w.]+\.)?(?P<kind>\w+(?:Error|Exception|Interrupt)): (?P<said>.+)$", re.M
 )
@@ -19,12 +19,12 @@ _CAUSED_BY = re.compile(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception): (?P<said>
 
 
 class PipelineError(SmartPubSubError):
-    """A stage that cannot be done, and what to do about it."""
+    """A stage has failed; the text says what to do about it."""
 
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turn what Spark raises, which is many lines, into the one that matters."""
+    """Turn an exception of Spark, which has many lines, into the one that matters."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -32,9 +32,9 @@ def told_plainly() -> Iterator[None]:
 
 
 def plain_text(error: PySparkException | Py4JError) -> str:
-    """The line that says what went wrong.
+    """The line that names the cause.
 
-    A worker's exception says it in the last line of its traceback, one of Java in its last cause.
+    For a Python worker it is the last line of the traceback, for Java the last cause.
     """
     text = _full_text(error)
     raised = [*_RAISED.finditer(text)]

@@ -1,4 +1,4 @@
-"""Folders on any file system that Spark can reach, through the Hadoop library that it brings."""
+"""Folders on any file system that Spark reaches, through its Hadoop library."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ class Folder:
             self.full_path = str(self._file_system.makeQualified(self._hadoop_path).toString())
 
     def exists(self) -> bool:
-        """Whether there is a folder or a file."""
+        """Whether a folder or a file exists."""
         with told_plainly():
             return bool(self._file_system.exists(self._hadoop_path))
 
     def names(self) -> list[str]:
-        """What lies directly in the folder."""
+        """The entries of the folder."""
         with told_plainly():
             found = self._file_system.listStatus(self._hadoop_path)
         return sorted(str(status.getPath().getName()) for status in found)
 
     def alike(self) -> list[Folder]:
-        """All that the path means if `*`, `?`, `[...]` and `{...}` in it stand for many."""
+        """Expand `*`, `?`, `[...]` and `{...}` in the path."""
         with told_plainly():
             found = self._file_system.globStatus(self._hadoop_path) or []
         return [Folder(self._spark, str(status.getPath().toString())) for status in found]
 
     def files(self) -> Iterator[str]:
-        """The full paths of all files in the folder and below it, or of the file that it is."""
+        """The full paths of all files in the folder and below it, or of the file itself."""
         with told_plainly():
             found = self._file_system.listFiles(self._hadoop_path, True)
             while found.hasNext():
                 yield str(found.next().getPath().toString())
 
     def has_files(self) -> bool:
-        """Whether there are files in it that readers of tables do not pass over."""
+        """Whether it has files that readers of tables do not ignore."""
         return self.exists() and any(
             not any(map(is_hidden, file.removeprefix(self.full_path).split("/")))
             for file in self.files()
         )
 
     def delete(self) -> None:
-        """Remove it with all that is in it, if it is there."""
+        """Remove it with its content, if it exists."""
         with told_plainly():
             self._file_system.delete(self._hadoop_path, True)
 
     def below(self, name: str) -> Folder:
-        """What has this name in the folder."""
+        """The entry with this name in the folder."""
         return Folder(self._spark, f"{self.path.rstrip('/')}/{name}")
 
     def take(self, file: Path) -> None:
-        """Make it a copy of a file of this machine."""
+        """Copy a local file to it."""
         with told_plainly():
             self._jvm.org.apache.hadoop.fs.FileUtil.copy(
                 self._jvm.java.io.File(str(file.absolute())),
@@ -78,7 +78,7 @@ class Folder:
             )
 
     def read_text(self) -> str:
-        """What a small file says."""
+        """Read a small file."""
         with told_plainly():
             stream = self._file_system.open(self._hadoop_path)
             try:
@@ -87,7 +87,7 @@ class Folder:
                 stream.close()
 
     def write_text(self, text: str) -> None:
-        """Make it a small file."""
+        """Write a small file."""
         with told_plainly():
             stream = self._file_system.create(self._hadoop_path)
             try:
@@ -97,7 +97,7 @@ class Folder:
 
 
 def matching(spark: SparkSession, path: str) -> list[Folder]:
-    """What there is at a path, in which `*` and the like stand for many."""
+    """The entries that a path with wildcards matches."""
     place = Folder(spark, path)
     if place.exists() or not has_wildcards(path):
         return [place] if place.exists() else []
@@ -105,6 +105,6 @@ def matching(spark: SparkSession, path: str) -> list[Folder]:
 
 
 def require(folder: Folder, what: str) -> None:
-    """Raise an error if there is nothing at this path."""
+    """Raise an error if nothing exists at this path."""
     if not folder.exists():
         raise PipelineError(missing_text(folder.path, what))

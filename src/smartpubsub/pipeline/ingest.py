@@ -1,4 +1,4 @@
-"""The stage `ingest`: what lines of data say, as records; and the lines that say nothing usable."""
+"""The stage `ingest`: turns lines of data into records and bad lines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TEXTS = "array<string>"
 
 
 def judged(found: DataFrame, mapping: ColumnMapping, salt: str | None) -> DataFrame:
-    """Every line of `sources.read_sources` with what it says and, if it is bad, the reason.
+    """Every line of `sources.read_sources` as a record, with a reason if it is bad.
 
-    Authors are hashed with the salt, or kept as they are without one.
+    Authors are hashed with the salt, or kept if there is none.
     """
     numbers = sf.struct(*(_number(column) for column in mapping.columns_of_numbers()))
     times = _time(mapping)
@@ -51,23 +51,23 @@ def judged(found: DataFrame, mapping: ColumnMapping, salt: str | None) -> DataFr
         _value(mapping.payload).cast("binary").alias("payload"),
         "source",
         sf.coalesce(*judgements).alias("reason"),
-        # What is not UTF-8 could be written but not read again.
+        # Text that is not UTF-8 could be written but not read again.
         sf.make_valid_utf8(sf.coalesce("line", sf.to_json("fields"))).alias("line"),
     )
 
 
 def records(found: DataFrame) -> DataFrame:
-    """The good ones among judged lines."""
+    """The good lines as records."""
     return found.where(sf.col("reason").isNull()).select(*RECORDS.names)
 
 
 def bad_lines(found: DataFrame) -> DataFrame:
-    """The bad ones among judged lines."""
+    """The bad lines."""
     return found.where(sf.col("reason").isNotNull()).select(*BAD_LINES.names)
 
 
 def _value(column: str | None) -> Column:
-    """What a mapped column says; an empty text says nothing."""
+    """The value of a mapped column; an empty text is null."""
     if column is None:
         return sf.lit(None).cast("string")
     return sf.nullif(sf.col(f"fields.`{column}`"), sf.lit(""))
@@ -79,7 +79,7 @@ def _number(column: str) -> Column:
 
 
 def _ranges(mapping: ColumnMapping) -> Column:
-    """A range for each number; where all are there, without looking for those that are not."""
+    """A range for each number; takes a shortcut where all are present."""
     numbers = {name: sf.col(f"numbers.`{column}`") for name, column in mapping.ranges.items()}
     said = [_range(name, number) for name, number in numbers.items()]
     all_said = reduce(and_, (number.isNotNull() for number in numbers.values()), sf.lit(True))
@@ -93,7 +93,7 @@ def _range(name: str, number: Column) -> Column:
 
 
 def _topics(mapping: ColumnMapping) -> Column:
-    """All topics, each once; one that is the name of a number says nothing that this does not."""
+    """All topics, each once, without names that have a number."""
     empty = sf.array().cast(_TEXTS)
     lists = []
     for column in mapping.topics:
@@ -105,7 +105,7 @@ def _topics(mapping: ColumnMapping) -> Column:
 
 
 def _has_long_topic() -> Column:
-    # All together are short, nearly always, and that is quickly seen.
+    # Nearly always all of them together are short, which is a quick check.
     return (sf.octet_length(sf.array_join("topics", "")) > NAME_BYTES_MAX) & sf.exists(
         "topics", lambda topic: sf.octet_length(topic) > NAME_BYTES_MAX
     )
@@ -130,7 +130,7 @@ def _wrong_time(mapping: ColumnMapping) -> Column:
 
 
 def _wrong_numbers(mapping: ColumnMapping) -> Column:
-    """The first column that should be a number and is something else."""
+    """The first column that should be a number and is not."""
     wrong = [
         sf.when(
             _value(column).isNotNull() & sf.col(f"numbers.`{column}`").isNull(),

@@ -1,7 +1,7 @@
-"""A folder of records, with the bad lines beside them, to which sources are added one by one.
+"""A folder of records and bad lines, to which sources are added one by one.
 
-Every source has a folder of its own in it (`source=NAME`), which ingesting that source again
-replaces, and nothing else.
+Every source has its own folder in it (`source=NAME`). Ingesting a source again replaces that folder
+and nothing else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BAD = "_bad"
 SALT = "_salt"
 SALT_BYTES = 16
 REASONS_MAX = 5
-"""How many reasons for bad lines are told; all of them are beside the lines."""
+"""How many reasons for bad lines are reported; the table has all of them."""
 
 
 class Ingested(NamedTuple):
-    """How many lines there were, how many of them were bad, and why, the most frequent first."""
+    """The number of lines and of bad lines, and the most frequent reasons."""
 
     lines: int
     bad: int
@@ -36,7 +36,7 @@ class Ingested(NamedTuple):
 
 
 def salt_of(spark: SparkSession, out: str) -> str:
-    """The salt of a folder, made when it is first asked for and kept beside the records.
+    """The salt of a folder, generated on first use and stored beside the records.
 
     So an author has the same hash in all sources of a folder, and another one elsewhere.
     """
@@ -53,9 +53,9 @@ def write_ingested(
     salt: str | None,
     out: str,
 ) -> Ingested:
-    """Write what sources say: good lines as records, the bad ones as they are beside them.
+    """Write sources: good lines as records, bad lines unchanged beside them.
 
-    The lines are read once, and once more, with care for each, if there are bad ones among them.
+    The lines are read once, and if some are bad once more as text.
     """
     found = judged(read_sources(spark, sources, mapping), mapping, salt)
     seen = Observation()
@@ -80,7 +80,7 @@ def write_ingested(
 
 
 def _reasons(bad: Folder, spark: SparkSession, sources: Sequence[Source]) -> dict[str, int]:
-    """The most frequent reasons why lines of these sources are bad."""
+    """The most frequent reasons of bad lines in these sources."""
     names = [source.name for source in sources]
     with told_plainly():
         written = spark.read.parquet(bad.path).where(sf.col("source").isin(names))

@@ -1,7 +1,7 @@
-"""Ctrl-C while Spark is at work.
+"""Ctrl-C while Spark is running.
 
-PySpark's own handler calls Spark in the middle of another call, on the same connection, and what
-both then say fills the screen. Here Spark is stopped from a thread, which has its own connection.
+PySpark's own handler calls Spark in the middle of another call on the same connection, and both
+calls print long errors. Here a thread, which has its own connection, stops Spark.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ STOPPING_S_MAX = 20.0
 
 @contextmanager
 def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
-    """Stop Spark on SIGINT and raise KeyboardInterrupt, whatever the calls that it ends raise."""
+    """Stop Spark on SIGINT and raise KeyboardInterrupt instead of the errors of interrupted
+    calls."""
     stopping = threading.Thread(target=_stop, args=(spark,), name="stopping", daemon=True)
     was_interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         nonlocal was_interrupted
         if was_interrupted:
-            # Asked again: it is being stopped, and that does not take long.
+            # A second Ctrl-C: Spark is already stopping, which does not take long.
             return
         was_interrupted = True
-        # Calls that end because Spark does are no news.
+        # Errors of calls that Spark's end interrupts are expected.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         stopping.start()
         raise KeyboardInterrupt
@@ -53,7 +54,7 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    # Whatever fails here fails because Spark is gone already.
+    # Errors here mean that Spark is already gone.
     with suppress(Py4JError, OSError):
         spark.sparkContext.setLogLevel("OFF")
         spark.stop()

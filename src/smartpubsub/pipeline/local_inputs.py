@@ -1,6 +1,6 @@
-"""Files on this machine, looked at before Spark starts: that takes seconds, and this does not.
+"""Checks of files on this machine before Spark starts, which takes seconds.
 
-Paths on other file systems are looked at when there is a session.
+Paths on other file systems are checked once there is a session.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 
 
 class InputError(SmartPubSubError):
-    """An input that is not there, or has nothing in it; or a file that cannot be written."""
+    """An input that is missing or empty, or a file that cannot be written."""
 
 
 def plain_paths_are_local(
     master: str | None, settings: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether a path without a scheme is surely one of this machine.
+    """Whether a path without a scheme is certainly on this machine.
 
     >>> plain_paths_are_local("spark://host:7077", {}, {}), plain_paths_are_local(None, {}, {})
     (False, True)
@@ -34,9 +34,9 @@ def plain_paths_are_local(
 
 
 def check_local(path: str, what: str) -> None:
-    """Raise an error if a path without a scheme has nothing in it.
+    """Raise an error if a path without a scheme is missing or empty.
 
-    `what` is what should be there.
+    `what` describes the expected content.
     """
     if is_elsewhere(path):
         return
@@ -57,17 +57,19 @@ def check_local(path: str, what: str) -> None:
 
 
 def check_new_file(place: Path) -> None:
-    """Raise an error if a file of this machine cannot be written."""
+    """Raise an error if a local file cannot be written."""
     if place.is_dir():
         raise InputError(f"{place} is a folder; give the name of a file")
     if not place.parent.is_dir():
-        raise InputError(f"{place}: there is no folder {place.parent}; make it, or choose another")
+        raise InputError(
+            f"{place}: there is no folder {place.parent}; create it, or choose another"
+        )
     if not os.access(place if place.exists() else place.parent, os.W_OK):
         raise InputError(f"{place} cannot be written; choose another place")
 
 
 def local_bytes(path: str) -> int | None:
-    """How much lies at a path of this machine; None for one that is elsewhere, or many."""
+    """The size of a local path; None for remote paths and patterns."""
     place = Path(path)
     if is_elsewhere(path) or not place.exists():
         return None
@@ -85,7 +87,7 @@ def is_elsewhere(path: str) -> bool:
 
 
 def has_wildcards(path: str) -> bool:
-    """Whether a path may stand for many.
+    """Whether a path has wildcards.
 
     >>> has_wildcards("cars/*.car"), has_wildcards("cars")
     (True, False)
@@ -94,17 +96,17 @@ def has_wildcards(path: str) -> bool:
 
 
 def missing_text(path: str, what: str) -> str:
-    """What to say of a path where there is nothing."""
+    """The error message for a missing path."""
     return f"{path}: no such file or folder; give the path of {what}"
 
 
 def empty_text(path: str, what: str) -> str:
-    """What to say of a folder or a file with nothing in it."""
+    """The error message for an empty folder or file."""
     return f"{path} is empty; give the path of {what}"
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark and other readers of tables pass a file over.
+    """Whether Spark and other readers of tables ignore a file.
 
     >>> is_hidden("_SUCCESS"), is_hidden("part-0.parquet")
     (True, False)

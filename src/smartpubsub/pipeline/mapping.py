@@ -1,14 +1,14 @@
-"""Which columns of a data set mean what, read from TOML.
+"""The meaning of the columns of a data set, read from TOML.
 
-topics = ["subreddit"]        # columns whose values are topics; a list of texts is several
+topics = ["subreddit"]        # columns whose values are topics; a list of texts gives several
 ranges = ["score", "ups"]     # columns with numbers; or a table, [ranges] score = "points"
 time = "created_utc"          # seconds since 1970, or a date and time
 author = "author"
-text = "body"                 # what the stage classify reads
-label = "subreddit"           # what the event is about, if that is known
+text = "body"                 # the input of the stage classify
+label = "subreddit"           # the label of the event, if known
 payload = "body"
-key = "id"                    # what the data itself calls the event
-format = "json"               # or "csv", "parquet"; otherwise the file's name tells
+key = "id"                    # the key of the event in the data
+format = "json"               # or "csv", "parquet"; default: by the file's name
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SINGLE = ("time", "author", "text", "label", "payload", "key")
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMapping:
-    """Which columns of a data set mean what."""
+    """The meaning of the columns of a data set."""
 
     topics: tuple[str, ...] = ()
     ranges: Mapping[str, str] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class ColumnMapping:
     payload: str | None = None
     key: str | None = None
     nobody: tuple[str, ...] = ()
-    """What stands for an author who is not known."""
+    """The values that stand for an unknown author."""
     format: Format | None = None
 
     def columns(self) -> list[str]:
-        """All columns that are needed, each once."""
+        """All required columns, each once."""
         single = [getattr(self, name) for name in _SINGLE]
         named = [*self.topics, *self.ranges.values(), *single]
         return list(dict.fromkeys(name for name in named if name is not None))
@@ -70,7 +70,7 @@ REDDIT = ColumnMapping(
 
 
 def read_mapping(path: Path) -> ColumnMapping:
-    """Read a mapping; raise PipelineError with what is wrong with it."""
+    """Read a mapping; raise PipelineError that says what is wrong."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -84,7 +84,7 @@ def read_mapping(path: Path) -> ColumnMapping:
 
 
 def mapping_of(content: Mapping[str, object]) -> ColumnMapping:
-    """A mapping of what TOML says; raise ValueError with what is wrong.
+    """Make a mapping from parsed TOML; raise ValueError that says what is wrong.
 
     >>> mapping_of({"topics": ["lang"], "ranges": {"price": "eur"}}).columns()
     ['lang', 'eur']

@@ -1,7 +1,7 @@
-"""The stage `match`: every event with every subscription that it matches.
+"""The stage `match`: pairs every event with every subscription that it matches.
 
-The driver builds one matching index of all subscriptions and saves it; Spark brings the file to
-every machine, where all tasks map it, so that it is in memory once. Events pass through as Arrow
+The driver builds one matching index of all subscriptions and saves it. Spark distributes the file
+to every machine, where all tasks map it, so that it is in memory once. Events pass through as Arrow
 batches.
 """
 
@@ -27,7 +27,7 @@ from smartpubsub.sim.kernel.collector import collector_off
 EVENT_COLUMNS = ("event_id", "predicate", "topics", "ranges")
 SUBSCRIPTION_COLUMNS = ("subscription_id", "predicate", "topics", "ranges")
 PAIRS_PER_BATCH = 1 << 16
-"""What a task hands over at once; one event may match a million subscriptions."""
+"""The size of a batch of matches; one event may match a million subscriptions."""
 SUBSCRIPTIONS_PER_PART = 100_000
 
 _PAIRS_SCHEMA = pa.schema([(name, pa.int64()) for name in MATCHES.names])
@@ -39,15 +39,15 @@ def matches(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 
 def matches_in(events: DataFrame, index_name: str) -> DataFrame:
-    """The same with an index that was shared before."""
+    """Like `matches`, with an index that was shared before."""
     found = events.select(*EVENT_COLUMNS).mapInArrow(_matcher(index_name), MATCHES.schema)
     return found.select(*MATCHES.names)
 
 
 def share_index(subscriptions: DataFrame) -> str:
-    """Build an index and have Spark bring it to every machine; the name it has there."""
+    """Build an index and distribute it to every machine; return its name there."""
     index = build_index(subscriptions)
-    # The folder of files for workers, which is gone when the session is.
+    # Spark's folder of files for workers, which is removed with the session.
     path = Path(SparkFiles.getRootDirectory(), f"subscriptions-{uuid.uuid4().hex}.index")
     index.save(path)
     with told_plainly():
@@ -68,7 +68,7 @@ def build_index(subscriptions: DataFrame) -> Index:
                     index.add(number, predicate)
                 except ValueError:
                     raise PipelineError(
-                        f"subscription_id {number} is there twice; every row has its own"
+                        f"subscription_id {number} is repeated; every row has its own"
                     ) from None
     return index
 
@@ -88,13 +88,13 @@ def _matcher(index_name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 
 def mapped_index(index_name: str) -> Index:
-    """An index that was shared, for a task."""
+    """The shared index, in a task."""
     return _mapped(SparkFiles.get(index_name))
 
 
 @lru_cache(maxsize=1)
 def _mapped(path: str) -> Index:
-    """What a worker keeps from task to task."""
+    """The index that a worker keeps between tasks."""
     return Index.load(path)
 
 
@@ -116,7 +116,7 @@ def pairs(index: Index, events: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def _apart(table: pa.Table, key: str) -> Iterator[tuple[pa.ChunkedArray, pa.Table]]:
-    """The rows that are taken apart, then those that are only written; each with their keys."""
+    """The rows with topics and ranges, then those with text only; each with their keys."""
     numbers = table.column(key).cast(pa.int64())
     if numbers.null_count:
         raise PipelineError(f"{key} is null in a row; every row has its own number")

@@ -1,7 +1,7 @@
 """Events for the stage `match`, read by the tasks themselves.
 
 Spark would unpack every list and struct of an event into rows and pack them again for Python, which
-takes as long as matching does. So where events are plain files, tasks read the Parquet themselves.
+takes as long as matching. So where events are plain files, tasks read the Parquet themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVENTS_PER_BATCH = 10_000
 
 
 class Part(NamedTuple):
-    """Some events of a file: of a row group every so manieth batch, from the first one on."""
+    """Some events of a file: every n-th batch of a row group, from a first one on."""
 
     path: str
     row_group: int
@@ -40,16 +40,16 @@ def can_read_files(spark: SparkSession, path: str) -> bool:
 def matches_in_files(spark: SparkSession, path: str, index_name: str) -> DataFrame:
     """Every (event_id, subscription_id) that matches, of a table of events in plain files."""
     parts = [*_parts(Folder(spark, path))]
-    # One task for each part, which has its number.
+    # One task per part, identified by its number.
     tasks = spark.range(len(parts), numPartitions=max(len(parts), 1))
     found = tasks.mapInArrow(_matcher(parts, index_name), MATCHES.schema)
     return found.select(*MATCHES.names)
 
 
 def _parts(folder: Folder) -> Iterator[Part]:
-    """Row groups; where there are fewer than cores, every so manieth batch of each.
+    """The row groups; where there are fewer than cores, every n-th batch of each.
 
-    Then a group is read more than once, which is far less work than matching.
+    Then several tasks read a group, which is far less work than matching.
     """
     groups = []
     for path in folder.files():
@@ -95,7 +95,7 @@ def _events(part: Part) -> Iterator[pa.Table]:
 
 
 def _completed(events: pa.Table) -> pa.Table:
-    """With all columns, those that may be missing being null."""
+    """Add missing nullable columns."""
     for name in EVENT_COLUMNS:
         if name not in events.column_names:
             assert EVENTS.column(name).is_nullable

@@ -1,7 +1,7 @@
-"""The stage `measure`: from traces to tables of metrics.
+"""The stage `measure`: computes tables of metrics from traces.
 
-What applications did and got is read out of the traces once and written as tables; everything that
-is counted is then counted from those. No step keeps a whole run in memory.
+The calls and deliveries of applications are read from the traces once and written as tables; all
+metrics are then computed from those. No step holds a whole run in memory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TABLES = {table.name: table for table in METRIC_TABLES}
 
 
 def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping[str, DataFrame]:
-    """Write all tables of metrics below a folder, and hand them back by their names."""
+    """Write all tables of metrics below a folder, and return them by name."""
     check_ends(rows)
-    # Tables of an earlier time would pass for those of this one, were it interrupted.
+    # After an interruption, tables of an earlier run would be taken for those of this one.
     for name in _TABLES:
         Folder(rows.sparkSession, f"{out}/{name}").delete()
     about = sf.broadcast(ends(rows))
@@ -61,7 +61,7 @@ def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping
 
 
 def _with_names(about: DataFrame, names: DataFrame) -> DataFrame:
-    """What kind of runs they were, with the topics that promise no order as they are called."""
+    """The options of the runs, with the names of topics that promise no order."""
     called = (
         about.select("run", sf.explode("unordered").alias("predicate"))
         .join(names, ["run", "predicate"], "left")
@@ -92,7 +92,7 @@ def _copies(rows: DataFrame) -> DataFrame:
 
 
 def _loads(rows: DataFrame, about: DataFrame, window_ms: int) -> DataFrame:
-    """Traffic counts from when the overlay stood: how nodes joined is another question."""
+    """Traffic counts from when the overlay was complete: joining is not part of a run."""
 
     def count(what: str, name: str) -> Column:
         return sf.count_if(sf.col("what") == what).alias(name)

@@ -1,4 +1,4 @@
-"""The tables that `measure` makes of traces, beside the one of runs."""
+"""The tables that `measure` computes from traces, except that of runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NODE = Column("node", _LONG, "the node's number")
 _TOPIC = Column(
     "topic", _STRING, "its topic's name, or its predicate without numbers", is_nullable=True
 )
-_WINDOW = Column("window", _LONG, "which part of the run's time, from 0")
+_WINDOW = Column("window", _LONG, "the number of the time window, from 0")
 _TRAFFIC = (
     Column("sent", _LONG, "messages sent"),
     Column("received", _LONG, "messages received"),
@@ -39,15 +39,15 @@ _TRAFFIC = (
     Column("dropped", _LONG, "messages that did not arrive"),
 )
 _COPIES = (
-    Column("copies", _LONG, "copies of events that came down to nodes, resends left out"),
-    Column("wire_duplicates", _LONG, "those that came to a node which had one"),
+    Column("copies", _LONG, "downward copies of events, retransmissions excluded"),
+    Column("wire_duplicates", _LONG, "copies that reached a node which already had one"),
 )
 _PAIRS = (
-    Column("expected", _LONG, "pairs of an event and a node that was owed it"),
-    Column("delivered", _LONG, "those that came"),
-    Column("missing", _LONG, "those that did not"),
-    Column("unexpected", _LONG, "pairs that no subscription of the node matches"),
-    Column("app_duplicates", _LONG, "events that came twice to a subscription"),
+    Column("expected", _LONG, "expected pairs of an event and a node"),
+    Column("delivered", _LONG, "expected pairs that were delivered"),
+    Column("missing", _LONG, "expected pairs that were not delivered"),
+    Column("unexpected", _LONG, "delivered pairs that no subscription of the node matches"),
+    Column("app_duplicates", _LONG, "events delivered twice to a subscription"),
 )
 _COVERAGE = (
     Column("coverage_injected", _DOUBLE, "delivered over expected, 1 if nothing is expected"),
@@ -64,7 +64,7 @@ _HOPS = (
 
 DELIVERIES = Table(
     name="deliveries",
-    about="every event with every node that wanted it or got it",
+    about="every pair of an event and a node that wanted it or got it",
     columns=(
         RUN,
         Column("event", _STRING, "the event's id"),
@@ -73,13 +73,15 @@ DELIVERIES = Table(
         Column("publisher", _LONG, "the node that published it", is_nullable=True),
         Column("called_us", _LONG, "when publish was called", is_nullable=True),
         Column("is_published", _YES_NO, "whether the event was acknowledged"),
-        Column("is_expected", _YES_NO, "whether the node was owed it"),
-        Column("is_unexpected", _YES_NO, "whether it came and no subscription matches it"),
-        Column("delivered_us", _LONG, "when it first came", is_nullable=True),
-        Column("latency_us", _LONG, "how long that took", is_nullable=True),
-        Column("hops", _LONG, "how many links that were", is_nullable=True),
-        Column("app_duplicates", _LONG, "how often it came to a subscription that had it"),
-        Column("got", _GOT, "every time it came, and the subscriptions", is_nullable=True),
+        Column("is_expected", _YES_NO, "whether the delivery was expected"),
+        Column(
+            "is_unexpected", _YES_NO, "whether it was delivered without a matching subscription"
+        ),
+        Column("delivered_us", _LONG, "when it was first delivered", is_nullable=True),
+        Column("latency_us", _LONG, "the time until then", is_nullable=True),
+        Column("hops", _LONG, "the number of links that it passed", is_nullable=True),
+        Column("app_duplicates", _LONG, "repeated deliveries to the same subscription"),
+        Column("got", _GOT, "every delivery, with its subscriptions", is_nullable=True),
     ),
 )
 SUBSCRIBED = Table(
@@ -89,17 +91,17 @@ SUBSCRIBED = Table(
         RUN,
         _NODE,
         Column("subscription", _LONG, "its number on the node"),
-        Column("predicate", _STRING, "what was wanted"),
+        Column("predicate", _STRING, "its predicate"),
         Column("topic", _STRING, "the topic's name, or the predicate without numbers"),
         Column("called_us", _LONG, "when subscribe was called"),
         Column("in_force_us", _LONG, "when it was first in force", is_nullable=True),
-        Column("latency_us", _LONG, "how long that took", is_nullable=True),
-        Column("place", _LONG, "which of the node's subscriptions it is, from 1"),
+        Column("latency_us", _LONG, "the time until then", is_nullable=True),
+        Column("place", _LONG, "its number among the node's subscriptions, from 1"),
     ),
 )
 PUBLISHED = Table(
     name="by_event",
-    about="every event of a run, and what became of it",
+    about="every event of a run, with its outcome",
     columns=(
         RUN,
         Column("event", _STRING, "the event's id"),
@@ -110,7 +112,7 @@ PUBLISHED = Table(
         Column("acknowledged_us", _LONG, "when it was acknowledged", is_nullable=True),
         Column("is_refused", _YES_NO, "whether it was refused"),
         Column("payload_bytes", _LONG, "the size of its payload", is_nullable=True),
-        Column("subscriptions", _LONG, "how many subscriptions there were by then"),
+        Column("subscriptions", _LONG, "the number of subscriptions at that time"),
         *_COPIES,
         *_PAIRS,
         *_LATENCY,
@@ -119,42 +121,42 @@ PUBLISHED = Table(
 )
 COPIES = Table(
     name="copies",
-    about="every event with every node that it came down to, wanted or not",
+    about="every pair of an event and a node that received a downward copy, wanted or not",
     columns=(
         RUN,
         Column("event", _STRING, "the event's id"),
         _NODE,
-        Column("copies", _LONG, "how often it came"),
+        Column("copies", _LONG, "the number of copies"),
     ),
 )
 LOADS = Table(
     name="loads",
-    about="what each node sent and received in each part of a run's time",
+    about="what each node sent and received in each time window",
     columns=(RUN, _NODE, _WINDOW, *_TRAFFIC),
 )
 NODES = Table(
     name="by_node",
-    about="every node of a run; what it sent and received since the overlay stood",
+    about="every node of a run; traffic counts from when the overlay was complete",
     columns=(
         RUN,
         _NODE,
         *_TRAFFIC,
         *_COPIES,
         Column("injected", _LONG, "events that it published"),
-        Column("subscriptions", _LONG, "subscriptions that it made"),
+        Column("subscriptions", _LONG, "its subscriptions"),
         *_PAIRS,
         *_LATENCY,
     ),
 )
 TOPICS = Table(
     name="by_topic",
-    about="every topic of a run: what events are about, or subscriptions",
+    about="every topic of a run, of events or subscriptions",
     columns=(
         RUN,
         Column("topic", _STRING, "its name, or a predicate without its numbers"),
         Column("injected", _LONG, "events that were published"),
-        Column("subscriptions", _LONG, "subscriptions that say the same"),
-        Column("subscribers", _LONG, "nodes that made them"),
+        Column("subscriptions", _LONG, "subscriptions to exactly this"),
+        Column("subscribers", _LONG, "nodes with such subscriptions"),
         *_COPIES,
         *_PAIRS,
         *_COVERAGE,
@@ -163,14 +165,15 @@ TOPICS = Table(
 )
 WINDOWS = Table(
     name="by_window",
-    about="every part of a run's time since the overlay stood; events count when published",
+    about="every time window of a run from when the overlay was complete; events count when"
+    " published",
     columns=(
         RUN,
         _WINDOW,
         Column("start_ms", _LONG, "when it begins"),
         *_TRAFFIC,
         Column("injected", _LONG, "events that were published"),
-        Column("arrived", _LONG, "first deliveries to nodes in this time"),
+        Column("arrived", _LONG, "first deliveries to nodes in this window"),
         *_PAIRS,
         *_COVERAGE,
         *_LATENCY,

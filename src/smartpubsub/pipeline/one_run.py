@@ -1,7 +1,7 @@
-"""One run of a campaign, as a worker does it: wholly, or not at all.
+"""One run of a campaign in a worker: complete, or not at all.
 
-What is there under its own name is complete, whatever was killed when: files are written under
-another name and then renamed. So a campaign that is started again does nothing twice.
+A file under its final name is complete, whatever was killed when: files are written under another
+name and then renamed. So a restarted campaign repeats nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ERROR_CHARACTERS_MAX = 500
 
 @dataclass(frozen=True)
 class CampaignFolder:
-    """Where a campaign keeps what; all workers have to see it under the same path."""
+    """The folders of a campaign; all workers must see them under the same path."""
 
     path: Path
 
@@ -54,11 +54,11 @@ class CampaignFolder:
         return self.traces / f"run={id}"
 
     def has(self, run: PlannedRun) -> bool:
-        """Whether a run is done, with all that was asked for."""
+        """Whether a run is done, including its trace if requested."""
         return self.result(run.id).exists() and (not run.has_trace or self.trace(run.id).exists())
 
     def clear(self) -> None:
-        """Remove what was begun and never finished."""
+        """Remove unfinished files."""
         for folder in (self.results, self.traces):
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob(".run=*"):
@@ -69,13 +69,13 @@ class CampaignFolder:
 
 
 def carry_out(run: PlannedRun, folder: CampaignFolder) -> dict[str, object]:
-    """Do a run unless it is done, and say in a row of the manifest what became of it."""
+    """Execute a run unless it is done, and return its row of the manifest."""
     began, state, problem = time.perf_counter(), KEPT, None
     if not folder.has(run):
         try:
             _carry_out(run, folder)
             state = DONE
-        except Exception as error:  # Whatever a run fails with, the others go on.
+        except Exception as error:  # Any failure of a run must not stop the others.
             state, problem = FAILED, _told(error)[:ERROR_CHARACTERS_MAX]
     return {
         "run": run.id,
@@ -88,7 +88,7 @@ def carry_out(run: PlannedRun, folder: CampaignFolder) -> dict[str, object]:
 
 
 def _told(error: Exception) -> str:
-    """What an error says; of one that was not made to be shown also its kind."""
+    """The text of an error, with its class unless it is one of ours."""
     is_ours = isinstance(error, SmartPubSubError)
     return str(error) if is_ours else f"{type(error).__name__}: {error}"
 
@@ -100,11 +100,11 @@ def _carry_out(run: PlannedRun, folder: CampaignFolder) -> None:
     try:
         result = _run(run, new_trace if run.has_trace else None)
         row = pa.Table.from_pylist([result_row(run, result)], to_arrow_schema(RESULTS.schema))
-        # For one row, dictionaries would only take time.
+        # For one row, dictionary encoding would only take time.
         pq.write_table(row, new_result, compression="zstd", use_dictionary=False)
         if run.has_trace:
             _put_in_place(new_trace, folder.trace(run.id))
-        new_result.replace(folder.result(run.id))  # The last thing: now it is done.
+        new_result.replace(folder.result(run.id))  # The last step: now the run is done.
     finally:
         shutil.rmtree(new_trace, ignore_errors=True)
         new_result.unlink(missing_ok=True)
@@ -125,7 +125,7 @@ def _run(run: PlannedRun, trace_folder: Path | None) -> Result:
 
 
 def _put_in_place(new: Path, place: Path) -> None:
-    """Rename a folder; one that is there is of the same run, and so as good."""
+    """Rename a folder; an existing one is of the same run, and equivalent."""
     try:
         new.replace(place)
     except OSError:

@@ -1,4 +1,4 @@
-"""In which order events came to subscriptions."""
+"""The order of deliveries to subscriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartpubsub.sim.judging.checkers.order import inversions
 
 
 def order_violations(deliveries: DataFrame, about: DataFrame) -> DataFrame:
-    """By run, how many pairs of a publisher's events came to a subscription in the other order.
+    """By run, the number of pairs of a publisher's events delivered in the wrong order.
 
     Topics that promise no order are left out.
     """
@@ -32,7 +32,7 @@ def order_violations(deliveries: DataFrame, about: DataFrame) -> DataFrame:
         .groupBy("run", "event", "node", "subscription")
         .agg(sf.min("at").alias("at"))
     )
-    # An id is who published it, in which start of its, and as which of its events.
+    # An id consists of the publisher, its incarnation and the number of the event.
     part = sf.split("event", "-")
     number = sf.struct(
         part[1].cast("bigint").alias("start"), part[2].cast("bigint").alias("number")
@@ -42,7 +42,7 @@ def order_violations(deliveries: DataFrame, about: DataFrame) -> DataFrame:
         .agg(sf.array_sort(sf.collect_list(sf.struct("at", number.alias("id")))).alias("came"))
         .select("run", sf.col("came.id").alias("ids"))
     )
-    # Nearly all are in order, which Spark sees by itself.
+    # Nearly all are in order, which Spark can check without Python.
     wrong = sequences.where(sf.array_sort("ids") != sf.col("ids"))
     return (
         wrong.mapInArrow(_counted, "run string, inversions bigint")

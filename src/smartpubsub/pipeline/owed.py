@@ -1,4 +1,4 @@
-"""Which events nodes were owed, got, and should not have got."""
+"""Expected, actual and unexpected deliveries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartpubsub.sim.judging.oracle import UNDER_WAY_US
 
 
 def meetings(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Every predicate of an event with every one of a subscription that wants it.
+    """Every pair of an event's predicate and a subscription's predicate that matches it.
 
     Runs repeat their predicates many times; each pair is found once.
     """
@@ -44,11 +44,12 @@ def pairs(
     fault: DataFrame,
     about: DataFrame,
 ) -> DataFrame:
-    """By run, event and node: whether the event was owed, when it came, whether it was wanted.
+    """By run, event and node: whether the delivery was expected, when it happened, if it matched.
 
-    A node is owed an event if a subscription of it was in force when publish was called and the
-    network answers for the event, unless it crashed for good. Who unsubscribes soon after gives up
-    what is under way, and what is published on one side of a split is owed on that side.
+    A delivery is expected if a subscription of the node was in force when publish was called and
+    the event was acknowledged or its publisher stayed up, unless the node crashed for good. A node
+    that unsubscribes soon after gives up events in flight, and an event published on one side of a
+    partition is expected on that side.
     """
     wishes = _wishes(events, subscriptions)
     got = sf.col("got").isNotNull()
@@ -96,7 +97,7 @@ def pairs(
 
 
 def _wishes(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """By run, event and node: the subscriptions that want the event, and if any was in force."""
+    """By run, event and node: the matching subscriptions, and whether any was in force."""
     met = meetings(events, subscriptions)
     at = sf.col("published_us")
     in_force = sf.exists(
@@ -124,9 +125,9 @@ def _wishes(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 
 def _together() -> Column:
-    """Whether the event's publisher and the node were on the same side of every split.
+    """Whether the event's publisher and the node were on the same side of every partition.
 
-    A split is felt until those on the other side have renewed what they want.
+    A partition has effects until the nodes on the other side have renewed their subscriptions.
     """
 
     def felt(cuts: str) -> Column:
@@ -139,7 +140,7 @@ def _together() -> Column:
 
 
 def _repeated() -> Column:
-    """How often an event came to a subscription that had got it since its node last started."""
+    """How often an event was repeated to a subscription since its node last started."""
     told = sf.expr(
         "flatten(transform(got, one -> transform(split(one.subscriptions, ','), number ->"
         " concat(number, ' ', size(filter(restarts, back -> back <= one.at_us))))))"

@@ -1,8 +1,7 @@
 """Plans: many experiments in one file, and the runs that they stand for.
 
-A plan is TOML. Its blocks `[[experiment]]` say what to run, in the words of `sim run`; where there
-is a list, every value of it is run with every value of the other lists. `[defaults]` holds for all
-blocks.
+A plan is TOML. Its blocks `[[experiment]]` have the options of `sim run` as keys; lists stand for
+several values, and every combination is run. `[defaults]` apply to all blocks.
 """
 
 from __future__ import annotations
@@ -25,47 +24,47 @@ from smartpubsub.sim.experiments.options import SimOptions
 
 RUNS_MAX = 1_000_000
 PAPERS = ("smartpubsub-2021", "pulsarcast-2021")
-"""What a report can draw beside the results."""
+"""The papers that a report can show beside the results."""
 
 _TOP = ("title", "about", "paper", "defaults", "experiment")
 _NO_VARIANT = "redirect-reliable"
 """What the ids of runs without a variant have always been made with; another would change them."""
 _BLOCK = ("name", "traces")
-"""What a block has beside what its runs are."""
+"""The keys of a block that are not options of its runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """One run: what it is called, what it is for, and all that its result depends on."""
+    """One run: its name, its experiment, and everything that its result depends on."""
 
     experiment: str
-    """The block that asks for it."""
+    """The experiment that it belongs to."""
     protocol: str
     variant: str
     """Empty if the protocol has no variants."""
     options: SimOptions
     has_trace: bool = False
-    """Whether to keep all that happens in it, for `measure`."""
+    """Whether to keep its trace, for `measure`."""
 
     @property
     def command(self) -> str:
-        """What to type to repeat it."""
+        """The command that repeats it."""
         return self.options.command(self.protocol, self.variant)
 
     @cached_property
     def id(self) -> str:
-        """A name that is the same wherever and whenever the same run is planned.
+        """A name that depends only on the parameters of the run.
 
-        It begins with a letter, so that nobody who reads it from a path takes it for a number.
+        It begins with a letter, so that Spark does not read it from a path as a number.
         """
         words = {"protocol": self.protocol, "variant": self.variant or _NO_VARIANT}
-        # What is as usual is left out, so that an option to come changes the names of no runs.
+        # Defaults are left out, so that a new option does not change existing names.
         for field in fields(self.options):
             value = getattr(self.options, field.name)
             if value != field.default:
                 words[field.name] = str(value)
         if self.options.workload is not None:
-            # Where a file lies does not matter, what is in it does.
+            # The content of a file matters, not its path.
             words["workload"] = hashlib.sha256(self.options.workload.read_bytes()).hexdigest()
         written = json.dumps(words, sort_keys=True)
         return "r" + hashlib.sha256(written.encode()).hexdigest()[:15]
@@ -78,13 +77,13 @@ class Plan:
     title: str
     about: str
     paper: str | None
-    """Whose figures are to stand beside the results."""
+    """The paper whose figures are shown beside the results."""
     runs: Mapping[str, PlannedRun]
     """By their ids."""
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan; raise PlanError with the key and the remedy if something is wrong with it."""
+    """Read a plan; raise PlanError with the key and the remedy if it is invalid."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

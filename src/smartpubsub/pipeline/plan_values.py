@@ -1,4 +1,4 @@
-"""What can stand behind each key of a plan's experiments."""
+"""The allowed values of each key of a plan's experiments."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from smartpubsub.sim.experiments.options import Churning, Cutting
 from smartpubsub.workloads import SCENARIOS
 
 VALUES_MAX = 100_000
-"""How many values a list may have."""
+"""The maximum length of a list."""
 
 
 class PlanError(SmartPubSubError, ValueError):
-    """A plan that cannot be carried out: which key of it is wrong, and what would be right."""
+    """An invalid plan: the wrong key, and what is allowed."""
 
 
 def listed(key: str, value: Any, place: str) -> list[Any]:
@@ -50,7 +50,7 @@ def _numbers(value: dict[str, Any]) -> list[int]:
 def _protocol(value: Any) -> str:
     names = protocol_names()
     if not isinstance(value, str) or value not in names:
-        raise PlanError(f"{shown(value)} is no protocol; there are {', '.join(names)}")
+        raise PlanError(f"{shown(value)} is not a protocol; there are {', '.join(names)}")
     return value
 
 
@@ -146,4 +146,4 @@ KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "regions": _whole(0, 1_000),
     }
 )
-"""By key, what makes a value of it or raises PlanError; the keys are the options of `sim run`."""
+"""The parser of each key, which raises PlanError; the keys are the options of `sim run`."""

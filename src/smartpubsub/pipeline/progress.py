@@ -1,4 +1,4 @@
-"""How far Spark has got, told on standard error while a stage runs."""
+"""The progress of Spark, on standard error while a stage runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 SHOW_EVERY_S = 0.5
 TELL_EVERY_S = 30.0
-"""Where nobody watches, a log gets a line now and then."""
+"""Without a terminal, a log gets a line at this interval."""
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -35,7 +35,7 @@ class StageProgress:
         self._tracker = spark.sparkContext.statusTracker()
         self._title = title
         self._told = told
-        """Says how far a stage has got that knows it better than by Spark's tasks."""
+        """The progress of a stage that knows it better than by Spark's tasks."""
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._over = threading.Event()
@@ -62,12 +62,12 @@ class StageProgress:
             try:
                 line = self.line()
             except Py4JError:
-                # Spark was stopped meanwhile; whoever did so says why.
+                # Spark was stopped in the meantime; the code that stopped it reports why.
                 return
             self._write(f"{_CLEAR_LINE}{line}" if self._is_terminal else f"{line}\n")
 
     def line(self) -> str:
-        """What is going on now."""
+        """The current progress as text."""
         seconds = time.monotonic() - self._began_at
         return f"{self._title}: {self._told() if self._told else self._tasks()}, {seconds:,.0f} s"
 

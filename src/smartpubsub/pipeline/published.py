@@ -1,4 +1,4 @@
-"""Workloads whose distributions were published, made again by their names."""
+"""Workloads generated from published distributions, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Published(NamedTuple):
 
 PUBLISHED: Mapping[str, _Published] = MappingProxyType(
     {
-        # A year of comments, of which the numbers for each topic are known.
+        # A year of comments with known numbers for each topic.
         "reddit-2007": _Published("reddit", 100),
         # Six groups of subscribers and one event from each publisher.
         "smartpubsub-60": _Published("normal", 60),

@@ -1,4 +1,4 @@
-"""What a report is drawn from: figures of many runs, gathered by Spark into small tables."""
+"""The data of a report: figures of many runs, aggregated by Spark into small tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from smartpubsub.pipeline.tables import read_table
 Rows: TypeAlias = list[dict[str, Any]]
 
 GROUP = ("protocol", "variant", "scenario", "nodes")
-"""Runs that differ in nothing else but chance are drawn as one."""
+"""Runs with equal keys differ only in their seed, and are drawn as one."""
 WINDOWS_MAX = 200
 
 _NAMES = StructType([RUNS.schema[name] for name in ("run", *GROUP, "backups")])
@@ -38,27 +38,27 @@ _NAMES = StructType([RUNS.schema[name] for name in ("run", *GROUP, "backups")])
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """All that a report shows; each row of the small tables begins with the keys of a group."""
+    """Everything that a report shows; each row of a small table begins with the keys of a group."""
 
     title: str
     about: str
     paper: str | None
     runs: Rows
     latencies: Rows = field(default_factory=list)
-    """How many deliveries took how many milliseconds."""
+    """The number of deliveries by milliseconds."""
     loads: Rows = field(default_factory=list)
-    """How many messages nodes send: the least busy, ..., the busiest, in hundredths of them."""
+    """Messages per node in percentiles, from the least busy to the busiest."""
     topics: Rows = field(default_factory=list)
     progress: Rows = field(default_factory=list)
-    """How many messages and deliveries there were by when."""
+    """Cumulative messages and deliveries over time."""
     stages: Rows = field(default_factory=list)
-    """Latencies by the number of backups and of subscriptions that a node has."""
+    """Latencies by the number of backups and of subscriptions per node."""
     missing: tuple[str, ...] = ()
-    """Tables of metrics that are not there though others are: `measure` was interrupted."""
+    """Missing tables of metrics, although others exist: `measure` was interrupted."""
 
 
 def report_data(spark: SparkSession, path: str) -> ReportData:
-    """Gather what a campaign, or `measure`, has left in a folder."""
+    """Read the folder of a campaign, or of `measure`."""
     path = path.rstrip("/")
     require(Folder(spark, path), "a campaign, or of tables of metrics")
     about = _about(spark, path)
@@ -77,7 +77,7 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
     runs = read_table(spark, f"{path}/{table.name}", table)
     rows = named_apart(_plain(runs.orderBy(*GROUP, "backups", "seed", "run")))
     if not rows:
-        raise PipelineError(f"{path} has no runs in it; run a campaign first")
+        raise PipelineError(f"{path} has no runs; run a campaign first")
     if missing or not there:
         return ReportData(**about, runs=rows, missing=missing)
     names = [tuple(row[key] for key in ("run", *GROUP, "backups")) for row in rows]
@@ -99,7 +99,7 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
 
 
 def _measured(spark: SparkSession, metrics: str) -> set[str]:
-    """The tables of metrics that are there, and whole."""
+    """The complete tables of metrics."""
     return {
         table.name
         for table in METRIC_TABLES
@@ -142,7 +142,7 @@ def _topics(topics: DataFrame) -> Rows:
 
 
 def _progress(windows: DataFrame) -> Rows:
-    """By group, what had been sent and delivered by each part of the time; a mean over its runs."""
+    """By group, cumulative messages and deliveries per time window; means over its runs."""
     sums = windows.where(sf.col("window") < WINDOWS_MAX).groupBy(*GROUP, "start_ms")
     return _plain(
         sums.agg(sf.sum("sent").alias("sent"), sf.sum("arrived").alias("arrived")).orderBy(
@@ -152,7 +152,7 @@ def _progress(windows: DataFrame) -> Rows:
 
 
 def _stages(subscribed: DataFrame, deliveries: DataFrame, published: DataFrame) -> Rows:
-    """In the scenario of ever more subscriptions: latencies by how many a subscriber has."""
+    """In the scenario replication: latencies by the number of subscriptions per subscriber."""
     only = sf.col("scenario") == "replication"
     wanted = (
         subscribed.where(only)

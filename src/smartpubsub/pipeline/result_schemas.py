@@ -1,4 +1,4 @@
-"""The tables of results: what a campaign writes, and what is measured from traces."""
+"""The tables of results: of a campaign, and of `measure`."""
 
 from __future__ import annotations
 
@@ -21,80 +21,85 @@ def _figures(name: str, about: str, figures: tuple[str, ...]) -> tuple[Column, .
 RUN = Column("run", _STRING, "the run's name")
 _ABOUT = (
     RUN,
-    Column("protocol", _STRING, "what the nodes ran"),
-    Column("variant", _STRING, "which variant of it", is_nullable=True),
-    Column("scenario", _STRING, "what happened"),
-    Column("nodes", _LONG, "how many nodes there were"),
+    Column("protocol", _STRING, "the protocol of the nodes"),
+    Column("variant", _STRING, "its variant", is_nullable=True),
+    Column("scenario", _STRING, "the scenario"),
+    Column("nodes", _LONG, "the number of nodes"),
     Column("seed", _LONG, "the seed of the world"),
-    Column("backups", _LONG, "how many nodes keep a copy of what another knows"),
+    Column("backups", _LONG, "the number of backups, f"),
 )
 _COUNTED = (
-    Column("injected", _LONG, "calls of publish that were taken"),
-    Column("published", _LONG, "those that were acknowledged"),
-    Column("expected", _LONG, "pairs of an event and a node that was owed it"),
-    Column("delivered", _LONG, "those that came"),
-    Column("missing", _LONG, "those that did not"),
-    Column("unexpected", _LONG, "pairs that no subscription of the node matches"),
-    Column("app_duplicates", _LONG, "events that came twice to a subscription"),
-    Column("wire_duplicates", _LONG, "copies that came to a node which had one"),
+    Column("injected", _LONG, "publish calls that were accepted"),
+    Column("published", _LONG, "publish calls that were acknowledged"),
+    Column("expected", _LONG, "expected pairs of an event and a node"),
+    Column("delivered", _LONG, "expected pairs that were delivered"),
+    Column("missing", _LONG, "expected pairs that were not delivered"),
+    Column("unexpected", _LONG, "delivered pairs that no subscription of the node matches"),
+    Column("app_duplicates", _LONG, "events delivered twice to a subscription"),
+    Column("wire_duplicates", _LONG, "copies that reached a node which already had one"),
     Column("coverage_injected", _DOUBLE, "delivered over expected"),
     Column("coverage_published", _DOUBLE, "the same, of acknowledged events"),
-    Column("order_violations", _LONG, "pairs of events in the other order", is_nullable=True),
+    Column("order_violations", _LONG, "pairs of events in the wrong order", is_nullable=True),
 )
 _LATENCIES = (
     *_figures("latency_ms", "from publish to the first delivery to a node", LATENCY_FIGURES),
     *_figures("subscription_latency_ms", "from subscribe to in force", LATENCY_FIGURES),
-    Column("path_floor_ms_mean", _DOUBLE, "what links alone would take", is_nullable=True),
+    Column(
+        "path_floor_ms_mean",
+        _DOUBLE,
+        "the part of the latency that the links account for",
+        is_nullable=True,
+    ),
     *_figures("hops", "links from the publisher to a node", ("mean", "max")),
 )
 _TRAFFIC = (
-    Column("messages", _LONG, "messages sent once the overlay stood"),
+    Column("messages", _LONG, "messages sent since the overlay was complete"),
     Column("bytes", _LONG, "bytes of them"),
     *_figures("rpc_sent_per_node", "messages that a node sent", LOAD_FIGURES),
     *_figures("rpc_received_per_node", "messages that a node received", LOAD_FIGURES),
 )
 _PER_EVENT = ("mean", "max")
-_SIMULATED = Column("simulated_s", _DOUBLE, "how much time passed in the run")
+_SIMULATED = Column("simulated_s", _DOUBLE, "the simulated time of the run")
 
 RUNS = Table(
     name="runs",
-    about="what `measure` counts of each run, in the words of the run's own result",
+    about="the metrics of each run, with the names of the run's own result",
     columns=(*_ABOUT, *_COUNTED, *_LATENCIES, *_TRAFFIC, _SIMULATED),
 )
 RESULTS = Table(
     name="results",
-    about="what a campaign's runs came to; one file for each run",
+    about="the results of a campaign; one file per run",
     columns=(
         *RUNS.columns,
-        Column("experiment", _STRING, "the part of the plan that asked for it"),
-        Column("link_latency_ms", _DOUBLE, "how long a message travels"),
-        Column("link_jitter_ms", _DOUBLE, "the most that chance adds"),
-        Column("link_loss", _DOUBLE, "the share of messages that get lost"),
-        Column("link_bandwidth_bytes", _LONG, "what a node can send in a second"),
-        Column("ordered", BooleanType(), "whether topics keep the order of their events"),
-        Column("faults", _LONG, "how many nodes crashed for good"),
-        Column("pace_ms", _DOUBLE, "the time between events, if it was chosen for the network"),
-        *_figures("publisher_sends_per_event", "copies from its publisher itself", _PER_EVENT),
+        Column("experiment", _STRING, "the experiment of the plan"),
+        Column("link_latency_ms", _DOUBLE, "the latency of a link"),
+        Column("link_jitter_ms", _DOUBLE, "the maximum random addition to the latency"),
+        Column("link_loss", _DOUBLE, "the share of lost messages"),
+        Column("link_bandwidth_bytes", _LONG, "the bytes that a node can send per second"),
+        Column("ordered", BooleanType(), "whether topics are ordered"),
+        Column("faults", _LONG, "the number of nodes that crashed and did not return"),
+        Column("pace_ms", _DOUBLE, "the interval between events, if chosen to fit the network"),
+        *_figures("publisher_sends_per_event", "copies sent by the publisher", _PER_EVENT),
         *_figures("region_crossings_per_event", "copies from another region", _PER_EVENT),
-        Column("violations", _LONG, "how often something happened that must not"),
-        Column("first_violation", _STRING, "the first of them", is_nullable=True),
-        Column("trace_digest", _STRING, "the digest of all that happened"),
-        Column("wall_s", _DOUBLE, "how long the run took"),
-        Column("cpu_s", _DOUBLE, "how much of a processor it took"),
-        Column("peak_rss_mb", _DOUBLE, "the most memory that its process has had"),
-        Column("command", _STRING, "what repeats it"),
+        Column("violations", _LONG, "the number of violations"),
+        Column("first_violation", _STRING, "the first violation", is_nullable=True),
+        Column("trace_digest", _STRING, "the digest of the trace"),
+        Column("wall_s", _DOUBLE, "the real time of the run"),
+        Column("cpu_s", _DOUBLE, "the processor time of the run"),
+        Column("peak_rss_mb", _DOUBLE, "the peak memory of its process"),
+        Column("command", _STRING, "the command that repeats it"),
     ),
 )
 MANIFEST = Table(
     name="manifest",
-    about="what became of every run of a plan",
+    about="the state of every run of a plan",
     columns=(
         RUN,
-        Column("experiment", _STRING, "the part of the plan that asked for it"),
+        Column("experiment", _STRING, "the experiment of the plan"),
         Column("state", _STRING, "done, kept from an earlier start, or failed"),
         Column("error", _STRING, "why it failed", is_nullable=True),
-        Column("seconds", _DOUBLE, "how long it took this time"),
-        Column("command", _STRING, "what repeats it"),
+        Column("seconds", _DOUBLE, "the duration of this execution"),
+        Column("command", _STRING, "the command that repeats it"),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What runs are drawn under: those that differ in nothing but chance go by one name."""
+"""The names of runs in figures: runs that differ only in their seed share one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LINKS = ("link_latency_ms", "link_jitter_ms", "link_loss")
 
 
 def named_apart(rows: Rows) -> Rows:
-    """Rows of results, of which those of other links are another scenario, and of order a variant.
+    """Rename rows: slower links make another scenario, ordered topics another variant.
 
-    The quickest links of a scenario are not told; those of a run that says nothing count as such.
+    The fastest links of a scenario are not named; runs without link data count as such.
     """
     quickest: dict[str, tuple[float, ...]] = {}
     for row in rows:

@@ -1,6 +1,6 @@
-"""The tables of the pipeline: what each is for, and its columns.
+"""The tables of the pipeline: their purpose and columns.
 
-docs/pipeline.md shows them, and a test holds the two equal.
+docs/pipeline.md shows them, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Table:
 
     @property
     def schema(self) -> StructType:
-        """The table's columns as Spark has them."""
+        """The table's schema in Spark."""
         return StructType([StructField(c.name, c.type, c.is_nullable) for c in self.columns])
 
     @property
@@ -69,65 +69,68 @@ _PREDICATE = (
     Column(
         "topics",
         ArrayType(StringType()),
-        "its topics; null if a number of the predicate is one that no float stands for",
+        "its topics; null if the predicate has a number that no float stands for",
         is_nullable=True,
     ),
     Column(
         "ranges",
         _RANGES,
-        "its ranges, a missing bound being open; null where `topics` is",
+        "its ranges, with null for an open bound; null where `topics` is",
         is_nullable=True,
     ),
 )
 _WHEN = (
-    Column("place", LongType(), "its place among all that happens in the workload"),
+    Column("place", LongType(), "its position among all actions of the workload"),
     Column("phase", IntegerType(), "the phase of the workload, from 0"),
-    Column("at_us", LongType(), "when, in microseconds from the beginning of the phase"),
+    Column("at_us", LongType(), "the time, in microseconds from the beginning of the phase"),
 )
 
 RECORDS = Table(
     name="records",
-    about="events as they were found in data, before anybody publishes them",
+    about="events as found in data, before they are assigned to publishers",
     columns=(
-        Column("event_id", LongType(), "a hash of the file's name and the place in it, 63 bits"),
+        Column("event_id", LongType(), "a hash of the file's name and the position in it, 63 bits"),
         Column("time", TimestampType(), "when it happened", is_nullable=True),
         Column(
-            "author", StringType(), "whose it is, hashed unless asked otherwise", is_nullable=True
+            "author",
+            StringType(),
+            "its author, hashed unless `--keep-authors` was given",
+            is_nullable=True,
         ),
         Column("topics", ArrayType(StringType()), "its topics"),
-        Column("ranges", _RANGES, "its numbers, as ranges of which both ends are the number"),
-        Column("text", StringType(), "what it says, for `classify`", is_nullable=True),
-        Column("label", StringType(), "what it is about, if that is known", is_nullable=True),
-        Column("key", StringType(), "what the data itself calls it", is_nullable=True),
-        Column("payload", BinaryType(), "what it carries", is_nullable=True),
+        Column("ranges", _RANGES, "its numbers, as ranges with equal bounds"),
+        Column("text", StringType(), "its text, for `classify`", is_nullable=True),
+        Column("label", StringType(), "its label, if known", is_nullable=True),
+        Column("key", StringType(), "its key in the data", is_nullable=True),
+        Column("payload", BinaryType(), "its payload", is_nullable=True),
         Column("source", StringType(), "the file that it comes from"),
     ),
 )
 BAD_LINES = Table(
     name="bad_lines",
-    about="lines of data that could not be used, in the folder `_bad` beside the records",
+    about="bad lines, in the folder `_bad` beside the records",
     columns=(
         Column(
-            "line", StringType(), "the line as it is there; of Parquet the mapped columns, as JSON"
+            "line", StringType(), "the line as in the file; for Parquet the mapped columns, as JSON"
         ),
-        Column("reason", StringType(), "why it could not be used"),
+        Column("reason", StringType(), "why it is bad"),
         Column("source", StringType(), "the file that it comes from"),
     ),
 )
 EVENTS = Table(
     name="events",
-    about="what is published; one row for each publication, equal or not",
+    about="published events; one row per publication, even if equal",
     columns=(
         Column("event_id", LongType(), "a number that no other event has"),
         Column("node", StringType(), "the node that publishes it"),
         *_PREDICATE,
-        Column("payload", BinaryType(), "what the event carries", is_nullable=True),
+        Column("payload", BinaryType(), "its payload", is_nullable=True),
         *_WHEN,
     ),
 )
 SUBSCRIPTIONS = Table(
     name="subscriptions",
-    about="who wants what; one row for each subscription, equal or not",
+    about="subscriptions; one row per subscription, even if equal",
     columns=(
         Column("subscription_id", LongType(), "a number that no other subscription has"),
         Column("node", StringType(), "the node that subscribes"),
@@ -145,18 +148,18 @@ NODES = Table(
 )
 ACTIONS = Table(
     name="actions",
-    about="what else happens in a workload: crashes, restarts, topics, ends of subscriptions",
+    about="the other actions of a workload: crashes, restarts, topics, ends of subscriptions",
     columns=(
-        Column("action", StringType(), "what happens, as workload files call it"),
-        Column("node", StringType(), "the node to which it happens"),
-        Column("text", StringType(), "the predicate or topic that it is about", is_nullable=True),
-        Column("ordered", BooleanType(), "whether a topic keeps its order", is_nullable=True),
+        Column("action", StringType(), "the action, as in workload files"),
+        Column("node", StringType(), "the node that it concerns"),
+        Column("text", StringType(), "its predicate or topic", is_nullable=True),
+        Column("ordered", BooleanType(), "whether a topic is ordered", is_nullable=True),
         *_WHEN,
     ),
 )
 PUBLISHERS = Table(
     name="publishers",
-    about="which node publishes what an author writes",
+    about="the node that publishes the events of each author",
     columns=(
         Column("author", StringType(), "the author, as in `records`"),
         Column("node", StringType(), "the node"),
@@ -164,7 +167,7 @@ PUBLISHERS = Table(
 )
 MATCHES = Table(
     name="matches",
-    about="every event with every subscription that it matches",
+    about="every pair of an event and a subscription that it matches",
     columns=(
         Column("event_id", LongType(), "the event"),
         Column("subscription_id", LongType(), "the subscription"),

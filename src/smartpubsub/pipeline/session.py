@@ -20,8 +20,8 @@ MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
 MEMORY_SHARE = 1 / 4
 TASK_TRIES = 3
 FILE_PARTS = 8
-"""Into how many parts a file is shared out, if they have neither much less than 4 MiB nor more than
-128. Every part of a table that is written is a file, which costs as much as some thousand rows."""
+"""Into how many parts a file is divided, if these are between about 4 and 128 MiB. Every part of a
+written table is a file, which costs as much as some thousand rows."""
 CONF_FOLDER = Path(__file__).parent / "conf"
 
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
@@ -30,15 +30,15 @@ _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)(:.*)?")
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
-    """What can be chosen about a session."""
+    """The options of a session."""
 
     master: str | None = None
-    """Where Spark runs: any Spark master; None stands for all cores of this machine."""
+    """The Spark master; None stands for all cores of this machine."""
     memory_mb: int | None = None
     """The memory of the driver, in which local tasks run too; None for a quarter of the machine's
     within limits."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Further settings of Spark, which win over ours."""
+    """Further Spark settings, which override ours."""
 
     def __post_init__(self) -> None:
         if self.memory_mb is not None and self.memory_mb < MEMORY_MB_MIN:
@@ -47,7 +47,7 @@ class SessionOptions:
 
 @contextmanager
 def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSession]:
-    """A session that is stopped in the end; one that is there already is used, and left as it is.
+    """A session that is stopped at the end; an existing one is reused and left running.
 
     A process can have only one at a time.
     """
@@ -60,7 +60,7 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
         with stopping_when_interrupted(spark):
             yield spark
     except KeyboardInterrupt:
-        # It is stopped already, and calls from this thread would get answers to earlier ones.
+        # It is already stopped, and calls from this thread would get the answers to earlier calls.
         raise
     except BaseException:
         spark.stop()
@@ -69,7 +69,7 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
 
 
 def start_session(options: SessionOptions) -> SparkSession:
-    """Start Spark; raise an error of one line if that cannot be done."""
+    """Start Spark; raise a one-line error if that fails."""
     master = options.master or f"local[{core_count()},{TASK_TRIES}]"
     use_java(find_java())
     _set_environment(master)
@@ -81,20 +81,20 @@ def start_session(options: SessionOptions) -> SparkSession:
 
 
 def settings_for(options: SessionOptions) -> dict[str, str]:
-    """Our settings of Spark."""
+    """Our Spark settings."""
     cores = core_count()
     return {
         # The driver builds indexes and, on one machine, runs the tasks too.
         "spark.driver.memory": f"{options.memory_mb or default_memory_mb()}m",
         # Subscriptions are collected to build an index; memory is the limit, not a setting.
         "spark.driver.maxResultSize": "0",
-        # Nobody asked for a web server, and its port may be taken.
+        # The web UI is not needed, and its port may be taken.
         "spark.ui.enabled": "false",
         # Progress is ours, see progress.py.
         "spark.ui.showConsoleProgress": "false",
         # 200 partitions, the default, are for clusters: on two cores most of them would be empty.
         "spark.sql.shuffle.partitions": str(max(2 * cores, 4)),
-        # How a file is shared out among tasks depends on the file, not on how many cores there are:
+        # How a file is divided among tasks depends on the file, not on the number of cores, because
         # events are numbered by it.
         "spark.sql.files.minPartitionNum": str(FILE_PARTS),
         # Times mean the same on every machine.
@@ -103,7 +103,7 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         # The folder `source=2007` is for the source called 2007, not for a number.
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-        # As everybody else writes times; the default is a type that is on its way out.
+        # As other tools write times; the default is a deprecated type.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Half the size of snappy, the default, at the same speed.
         "spark.sql.parquet.compression.codec": "zstd",
@@ -111,7 +111,7 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
-        # Python processes that are not needed any more say nothing about it.
+        # Idle Python processes end silently.
         "spark.python.daemon.module": "smartpubsub.pipeline.worker_daemon",
         # A task that runs Python costs 8 ms instead of 25.
         "spark.python.unix.domain.socket.enabled": "true",
@@ -119,19 +119,19 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         # DataFrames from and to Arrow without a row at a time in between.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Tables are Parquet only: no checksums of our own beside what Parquet has, no markers but
-        # those that begin with an underscore.
+        # Tables are Parquet only: no checksum files, and no markers except those that begin with an
+        # underscore.
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     }
 
 
 def core_count() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_memory_mb() -> int:
-    """A quarter of the machine's memory, but neither very little nor very much."""
+    """A quarter of the machine's memory, within limits."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     return int(min(max(total * MEMORY_SHARE, MEMORY_MB_MIN), MEMORY_MB_MAX))
 
@@ -139,12 +139,12 @@ def default_memory_mb() -> int:
 def _set_environment(master: str) -> None:
     is_local = _ON_THIS_MACHINE.fullmatch(master) is not None
     if is_local or _LOOPBACK.fullmatch(master):
-        # Spark would look for a name of this machine, which it may not be able to reach.
+        # Otherwise Spark uses a name of this machine that it may be unable to reach.
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        # Workers would take whatever python3 is on the path.
+        # Otherwise workers use the first python3 on the path.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
-        # On other machines it is for whoever set them up to say.
+        # On other machines, their administrator chooses it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_FOLDER))

@@ -1,6 +1,6 @@
-"""Files of data as DataFrames that look alike, whatever their format.
+"""Files of data as DataFrames with the same columns, whatever their format.
 
-The columns are `source` (the file), `position` (the place in it), `line` (as it is there, if it is
+The columns are `source` (the file), `position` (the place in it), `line` (the original line, if
 known), `fields` (the mapped columns as texts), and `problem` (why they could not be read).
 """
 
@@ -40,7 +40,7 @@ class Source(NamedTuple):
     """A file to read."""
 
     name: str
-    """What it is called in the table: its name, or its path within the folder that was given."""
+    """Its name in the table: the file name, or the path within the given folder."""
     path: str
     format: Format
 
@@ -48,7 +48,7 @@ class Source(NamedTuple):
 def find_sources(
     spark: SparkSession, paths: Sequence[str], mapping: ColumnMapping | None
 ) -> list[Source]:
-    """The files that are meant, also those in folders; raise PipelineError if there are none."""
+    """The files at paths, including those in folders; raise PipelineError if there are none."""
     found: dict[str, Source] = {}
     for path in paths:
         folder = Folder(spark, path)
@@ -90,7 +90,8 @@ def read_sources(
     *,
     with_lines: bool = False,
 ) -> DataFrame:
-    """All sources together; with lines as they are, of which the quick readers keep only some."""
+    """All sources together; optionally with original lines, of which the fast readers keep only
+    some."""
     readers = {"json": _json, "csv": _csv, "parquet": _parquet}
     with told_plainly():
         frames = [
@@ -110,7 +111,7 @@ def _json(
     if with_lines or source.path.endswith(".zst"):
         objects = _lines(spark, source, _BLANKS_OF_JSON, _objects)
         rows = _taken_apart(objects, sf.from_json("line", schema, options), mapping)
-        # Text that is not UTF-8 would be mended without a word.
+        # Text that is not UTF-8 would be silently repaired.
         is_valid = sf.is_valid_utf8("line")
         rows = rows.withColumn(
             "corrupt", sf.when(is_valid, sf.col("corrupt")).otherwise(sf.col("line"))
@@ -124,9 +125,9 @@ def _json(
 
 
 def _objects(line: Column) -> Column:
-    """The texts of the objects in a line: itself, or many if it is a list of objects.
+    """The texts of the objects in a line: itself, or several if it is a list of objects.
 
-    Spark's reader of JSON lines takes such a list apart, and passes over a byte order mark.
+    Spark's JSON reader does the same with such a list, and ignores a byte order mark.
     """
     is_marked = line.startswith(f"{_MARK}{{") | line.startswith(f"{_MARK}[")
     line = sf.when(is_marked, sf.substr(line, sf.lit(2))).otherwise(line)
@@ -158,7 +159,7 @@ def _csv(
 
 
 def _as_read(rows: DataFrame, mapping: ColumnMapping) -> DataFrame:
-    """What a reader of Spark's gives, with the line where it is corrupt."""
+    """The output of a Spark reader, with the original line where it is corrupt."""
     corrupt = sf.col(_CORRUPT)
     return rows.select(
         _place(sf.col(_BEGINS)), corrupt.alias("line"), corrupt.alias("corrupt"), _fields(mapping)
@@ -168,7 +169,7 @@ def _as_read(rows: DataFrame, mapping: ColumnMapping) -> DataFrame:
 def _lines(
     spark: SparkSession, source: Source, blanks: str, parts: Callable[[Column], Column]
 ) -> DataFrame:
-    """The parts of all lines that have more than blanks, as lines, and their positions."""
+    """All lines that are not blank, with their positions."""
     if source.path.endswith(".zst"):
         rows, begins = zst_lines(spark, source.path), sf.lit(0)
     else:
@@ -180,8 +181,8 @@ def _lines(
 
 
 def _taken_apart(lines: DataFrame, parsed: Column, mapping: ColumnMapping) -> DataFrame:
-    """What a parser says of lines."""
-    # A list of one to unfold, or Spark would read the line again for every field.
+    """The output of a parser for lines."""
+    # Exploding a list of one keeps Spark from parsing the line again for every field.
     rows = lines.select("position", "line", sf.explode(sf.array(parsed)).alias("row"))
     corrupt = sf.col(f"row.{_CORRUPT}").alias("corrupt")
     return rows.select("position", "line", corrupt, _fields(mapping, "row."))
@@ -206,9 +207,9 @@ def _parquet(
 
 
 def _place(begins: Column, number: Column | None = None) -> Column:
-    """Where a row lies: where the part begins in which it was read, and its number in that.
+    """The position of a row: the beginning of the part in which it was read, and its number there.
 
-    Parts depend on nothing but the file, see `session.FILE_PARTS`, and each is a task's own.
+    Parts depend only on the file, see `session.FILE_PARTS`, and each has its own task.
     """
     if number is None:
         number = sf.monotonically_increasing_id().bitwiseAND(_NUMBER_IN_TASK)

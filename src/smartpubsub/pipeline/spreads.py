@@ -1,6 +1,6 @@
-"""How figures are spread, exactly and in bounded memory.
+"""Distributions of figures, exact and in bounded memory.
 
-Equal values are counted first, so that what has to be sorted is small: a network has few different
+Equal values are counted first, so that little has to be sorted: a network has few different
 latencies. `smartpubsub.sim.judging.spread` defines the figures.
 """
 
@@ -50,7 +50,7 @@ def _figure(name: str, divisor: int) -> Column:
         case "max":
             return sf.max(value) / divisor
         case "sd":
-            # Integers, so that nothing gets lost between two large sums.
+            # Integers, so that large sums stay exact.
             squares = sf.sum((value * value * count).cast("decimal(38,0)")).cast("double")
             plain = sf.sum(value * count).cast("double")
             variance = (squares * total - plain * plain) / (total * total)

@@ -1,4 +1,4 @@
-"""What a stage has done, for people and for programs."""
+"""The summary of a stage, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How much went into a stage, what came out, and how long it took."""
+    """The input, the output and the duration of a stage."""
 
     stage: str
     rows_in: Mapping[str, int]
     rows_out: Mapping[str, int]
     seconds: float
     bad: int = 0
-    """Rows that could not be used, which are kept aside."""
+    """Bad rows, which are set aside."""
     more: Mapping[str, object] = field(default_factory=dict)
-    """What else this stage found out."""
+    """Further results of this stage."""
 
     def document(self) -> dict[str, object]:
-        """The summary as JSON has it."""
+        """The summary for JSON."""
         return {
             "stage": self.stage,
             "rows_in": dict(self.rows_in),
@@ -31,7 +31,7 @@ class Summary:
         }
 
     def text(self) -> str:
-        """The summary for people."""
+        """The summary as text."""
         rows = [
             *((f"{name} in", f"{count:,}") for name, count in self.rows_in.items()),
             *((f"{name} out", f"{count:,}") for name, count in self.rows_out.items()),
@@ -44,7 +44,7 @@ class Summary:
 
 
 def _shown(value: object) -> str:
-    """A value in words.
+    """A value as text.
 
     >>> _shown({"1": 0.5, "2": 0.25}), _shown(1000)
     ('0.5 at 1, 0.25 at 2', '1,000')

@@ -1,4 +1,4 @@
-"""What is counted from the tables of deliveries, copies and loads: by run, node, topic, ..."""
+"""Metrics from the tables of deliveries, copies and loads: by run, node, topic, ..."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def published_metrics(events: DataFrame, made: Tables) -> DataFrame:
 
 
 def node_metrics(about: DataFrame, made: Tables) -> DataFrame:
-    """Every node, whether or not it did anything."""
+    """Every node, even if idle."""
     keys = ["run", "node"]
     nodes = about.select("run", sf.explode(sf.expr("sequence(0L, nodes - 1)")).alias("node"))
     injected = made["by_event"].where("not is_refused")
@@ -53,7 +53,7 @@ def node_metrics(about: DataFrame, made: Tables) -> DataFrame:
 
 
 def topic_metrics(made: Tables) -> DataFrame:
-    """Every topic that was published in or subscribed to."""
+    """Every topic with events or subscriptions."""
     keys = ["run", "topic"]
     injected = made["by_event"].where("not is_refused")
     subscribed = (
@@ -78,7 +78,7 @@ def topic_metrics(made: Tables) -> DataFrame:
 
 
 def window_metrics(about: DataFrame, made: Tables, window_ms: int) -> DataFrame:
-    """Every part of the time in which something happened."""
+    """Every time window in which something happened."""
     keys = ["run", "window"]
 
     def placed(frame: DataFrame, at: str) -> DataFrame:
@@ -103,7 +103,7 @@ def window_metrics(about: DataFrame, made: Tables, window_ms: int) -> DataFrame:
 
 
 def run_metrics(about: DataFrame, made: Tables) -> DataFrame:
-    """Every run, in the words of its own result."""
+    """Every run, with the names of its own result."""
     keys = ["run"]
     known = made["deliveries"].where("called_us is not null")
     subscribed, nodes = made["subscribed"], made["by_node"]
@@ -190,7 +190,7 @@ def _number_of(frame: DataFrame, keys: Sequence[str], name: str) -> DataFrame:
 
 
 def _subscriptions_by_then(events: DataFrame, subscribed: DataFrame) -> DataFrame:
-    """By event, how many subscriptions had been made when it was published."""
+    """By event, the number of subscriptions when it was published."""
     at = sf.col("called_us").alias("at_us")
     both = events.select("run", "event", at).union(
         subscribed.select("run", sf.lit(None).cast("string"), at)
@@ -207,7 +207,7 @@ def _joined(frame: DataFrame, keys: Sequence[str], *others: DataFrame) -> DataFr
 
 
 def _conforming(frame: DataFrame, table: Table) -> DataFrame:
-    """The table's columns; where nothing was counted stands zero, or all of nothing."""
+    """The table's columns; missing counts are zero, and coverage without expectations is 1."""
 
     def column(name: str) -> Column:
         if table.column(name).is_nullable:

@@ -1,4 +1,4 @@
-"""Tables in folders of Parquet, read with what is expected of them and written whole."""
+"""Tables in folders of Parquet: read with a check of their columns, and written whole."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _WIDENED = {
 def read_table(
     spark: SparkSession, path: str, table: Table, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """The columns that a stage needs of a table, all of them if it does not say.
+    """Read the columns that a stage needs of a table, by default all.
 
-    Other columns may be there as well. A column that may be null may be missing.
+    Other columns may exist as well. A nullable column may be absent.
     """
     require_table(spark, path, table)
     with told_plainly():
@@ -42,7 +42,7 @@ def read_table(
 
 
 def require_table(spark: SparkSession, path: str, table: Table) -> None:
-    """Raise an error if there is no folder with Parquet and nothing else."""
+    """Raise an error unless there is a folder with Parquet and nothing else."""
     folder = Folder(spark, path)
     require(folder, f"a table of {table.name}")
     files = [f for f in folder.files() if not _is_passed_over(f.removeprefix(folder.full_path))]
@@ -57,24 +57,24 @@ def require_table(spark: SparkSession, path: str, table: Table) -> None:
 
 
 def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place: str) -> DataFrame:
-    """The declared columns of a table, in their declared types; raise PipelineError if not there.
+    """The declared columns of a table, in their declared types; raise PipelineError if missing.
 
-    `place` is where the table comes from, for the error.
+    `place` is the origin of the table, for the error.
     """
     selected = []
     for column in map(table.column, columns):
         if column.name not in frame.columns:
             if not column.is_nullable:
                 raise PipelineError(
-                    f"{place} is no table of {table.name}: it has no column {column.name!r}, only"
-                    f" {', '.join(frame.columns) or 'none at all'}"
+                    f"{place} is not a table of {table.name}: it has no column {column.name!r},"
+                    f" only {', '.join(frame.columns) or 'none at all'}"
                 )
             selected.append(sf.lit(None).cast(column.type).alias(column.name))
             continue
         found = frame.schema[column.name].dataType
         if not _fits(found, column.type):
             raise PipelineError(
-                f"{place} is no table of {table.name}: its column {column.name!r} is"
+                f"{place} is not a table of {table.name}: its column {column.name!r} is"
                 f" {found.simpleString()}, not {column.type.simpleString()}"
             )
         selected.append(sf.col(column.name).cast(column.type))
@@ -82,7 +82,7 @@ def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place:
 
 
 def write_table(frame: DataFrame, path: str, table: Table, *, is_more: bool = False) -> None:
-    """Write a table whole, in place of the one that is there; or more of it."""
+    """Write a table, replacing an existing one; or append to it."""
     with told_plainly():
         frame.select(*table.names).write.mode("append" if is_more else "overwrite").parquet(path)
 
@@ -99,7 +99,7 @@ def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> 
     for name in folder.names():
         if not (is_hidden(name) or name.endswith(".parquet") or "=" in name):
             raise PipelineError(
-                f"{path} has something in it that is not a table, {name!r}; choose a new folder"
+                f"{path} contains {name!r}, which is not part of a table; choose a new folder"
             )
 
 

@@ -1,7 +1,7 @@
-"""What the applications of a run did and were told, read out of its trace.
+"""The calls and deliveries of a run's applications, read from its trace.
 
-It follows `smartpubsub.sim.judging.journal` and `smartpubsub.sim.judging.oracle`, which say the
-same of a run while it goes on; a test holds both equal.
+It follows `smartpubsub.sim.judging.journal` and `smartpubsub.sim.judging.oracle`, which compute the
+same during a run; a test compares both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 
 def faults(rows: DataFrame) -> DataFrame:
-    """By run and node: when it crashed and was back, and was cut off and was not any more."""
+    """By run and node: the times of crashes, restarts, cuts and their ends."""
 
     def times(kind: str) -> Column:
         return sf.sort_array(sf.collect_list(sf.when(sf.col("kind") == kind, sf.col("at_us"))))
@@ -30,7 +30,7 @@ def faults(rows: DataFrame) -> DataFrame:
 
 
 def subscriptions(rows: DataFrame, fault: DataFrame) -> DataFrame:
-    """Every subscription, and the times in which it was in force.
+    """Every subscription, with the intervals in which it was in force.
 
     It is in force from an acknowledgement until the node crashes or unsubscribes.
     """
@@ -83,7 +83,7 @@ def subscriptions(rows: DataFrame, fault: DataFrame) -> DataFrame:
 
 
 def orphans(rows: DataFrame, fault: DataFrame, about: DataFrame) -> DataFrame:
-    """By run, the ordered topics in which nobody can publish: their only author is gone."""
+    """By run, the ordered topics that have no publisher left: their only author is gone."""
     authors = (
         rows.where("what = 'create'")
         .groupBy("run", sf.col("text").alias("predicate"))
@@ -98,7 +98,7 @@ def orphans(rows: DataFrame, fault: DataFrame, about: DataFrame) -> DataFrame:
 
 
 def topic_names(rows: DataFrame) -> DataFrame:
-    """By run and predicate, what topics are called that are known by their content ids."""
+    """By run and predicate, the names of topics that are known by their content ids."""
     return (
         rows.where("what = 'create' and kind is not null")
         .groupBy("run", sf.col("text").alias("predicate"))
@@ -107,7 +107,7 @@ def topic_names(rows: DataFrame) -> DataFrame:
 
 
 def events(rows: DataFrame, fault: DataFrame, orphan: DataFrame, names: DataFrame) -> DataFrame:
-    """Every event that was published, whether it was acknowledged, and whether it is owed."""
+    """Every published event: whether it was acknowledged, and whether deliveries are expected."""
 
     def is_(what: str, kind: str | None = None) -> Column:
         found = sf.col("what") == what
@@ -155,7 +155,7 @@ def events(rows: DataFrame, fault: DataFrame, orphan: DataFrame, names: DataFram
 
 
 def deliveries(rows: DataFrame) -> DataFrame:
-    """By run, event and node: every time that the node's application got it, in order."""
+    """By run, event and node: all deliveries to the node's application, in order."""
     one = sf.struct("at_us", "row", "hops", sf.col("text").alias("subscriptions"))
     return (
         rows.where("what = 'deliver' and event is not null")
@@ -165,8 +165,8 @@ def deliveries(rows: DataFrame) -> DataFrame:
 
 
 def topic_of(predicate: str, called: str) -> Column:
-    """What a predicate is about, without its numbers: `surf/price=3` is about `surf/price`.
+    """A predicate without its numbers: `surf/price` for `surf/price=3`.
 
-    A topic that has a name of its own is called so.
+    For a topic with a name, the name.
     """
     return sf.coalesce(called, sf.regexp_replace(predicate, r"(\[[^\]]*\]|=[^/]*)", ""))

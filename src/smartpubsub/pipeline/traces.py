@@ -1,4 +1,4 @@
-"""Traces as tables: who happened what to, in which order, in which run."""
+"""Traces as tables: what happened to which node, in order, by run."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _LONG, _STRING = LongType(), StringType()
 
 TRACES = Table(
     name="traces",
-    about="all that happens in runs, as `sim run --trace` and campaigns write it",
+    about="everything that happens in runs, as written by `sim run --trace` and campaigns",
     columns=(
         Column("at_us", _LONG, "when, in microseconds"),
         Column("what", _STRING, "what happened"),
-        Column("node", _LONG, "to which node, or -1"),
+        Column("node", _LONG, "the node, or -1"),
         Column("peer", _LONG, "the other node", is_nullable=True),
         Column(
             "kind",
             _STRING,
-            "the type of a message, what is acknowledged, what a new topic is called",
+            "the type of a message, what is acknowledged, or the name of a new topic",
             is_nullable=True,
         ),
         Column("size", _LONG, "bytes", is_nullable=True),
         Column("event", _STRING, "the id of an event", is_nullable=True),
-        Column("hops", _LONG, "links that it has passed", is_nullable=True),
+        Column("hops", _LONG, "the number of links that it has passed", is_nullable=True),
         Column("text", _STRING, "a predicate, or subscriptions", is_nullable=True),
         Column("subscription", _LONG, "the number of a subscription", is_nullable=True),
     ),
@@ -60,14 +60,14 @@ _END = StructType(
         StructField("interrupted", BooleanType()),
     ]
 )
-"""What the last row of a trace says about its run."""
+"""The last row of a trace, which describes its run."""
 
 
 def read_traces(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """The rows of traces, with the name of their run and their place in its order.
+    """The rows of traces, with the name of their run and their position in it.
 
-    A path is the folder of a trace, one with many, or that of a campaign. A run is called as its
-    folder is, `run=NAME` or NAME.
+    A path is the folder of a trace, a folder of several, or that of a campaign. The name of a run
+    is that of its folder, `run=NAME` or NAME.
     """
     frames = [_read(spark, _traces_in(spark, path)) for path in paths]
     rows = frames[0]
@@ -91,7 +91,7 @@ def _read(spark: SparkSession, path: str) -> DataFrame:
         frame.select(
             *known,
             sf.regexp_replace(folder, "^run(=|%3D)", "").alias("run"),
-            # Things that happen at the same time have an order all the same.
+            # Rows of the same time have an order too.
             sf.col("_metadata.row_index").alias("row"),
         ),
         _ORDERED,
@@ -112,7 +112,7 @@ _ORDERED = Table(
 
 
 def ends(rows: DataFrame) -> DataFrame:
-    """One row for each run that came to its end: what kind of run it was."""
+    """One row for each complete run: its options."""
     said = sf.from_json("text", _END).alias("said")
     return (
         rows.where("what = 'end'")
@@ -123,7 +123,7 @@ def ends(rows: DataFrame) -> DataFrame:
 
 
 def check_ends(rows: DataFrame) -> None:
-    """Raise an error if a run was cut short: its figures would be wrong without a word."""
+    """Raise an error if a run was cut short: its figures would be silently wrong."""
     ended = sf.count_if(sf.col("what") == "end").alias("ended")
     odd = rows.groupBy("run").agg(ended).where("ended <> 1").orderBy("run").head()
     if odd is None:
@@ -133,6 +133,6 @@ def check_ends(rows: DataFrame) -> None:
             f"there are several traces of a run {odd.run!r}; give folders of different names"
         )
     raise PipelineError(
-        f"the trace of run {odd.run!r} has no end, so its run was cut short; run it again, or"
+        f"the trace of run {odd.run!r} has no end row, so the run was cut short; run it again, or"
         " remove its folder"
     )

@@ -1,10 +1,10 @@
-"""Values of TOML files in words, for messages about them."""
+"""Values of TOML files as text, for error messages."""
 
 from __future__ import annotations
 
 
 def shown(value: object) -> str:
-    """What was found where something else should be.
+    """Describe a value that was found instead of another.
 
     >>> shown("x"), shown(True), shown({"a": 1, "b": 2}), shown([]), shown(1.5)
     ("'x'", 'true', 'a table of a, b', 'a list', '1.5')

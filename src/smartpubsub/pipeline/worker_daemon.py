@@ -1,7 +1,7 @@
-"""Starts the processes that run Python for Spark, as Spark does, but lets them go in silence.
+"""Starts Spark's Python worker processes, as Spark does, but ends them silently.
 
-Spark ends a process that has had nothing to do for a minute, and that process then tells the user
-about a broken pipe at length.
+Spark ends a process that has been idle for a minute, and that process then prints a long error
+about a broken pipe.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from smartpubsub.pipeline.workload_tables import tables_of, workload_of
 from smartpubsub.workloads.actions import Workload
 
 ROWS_AT_ONCE = 500_000
-"""How much is handed to Spark in one piece."""
+"""The number of rows handed to Spark at once."""
 ALWAYS_THERE = (EVENTS, SUBSCRIPTIONS)
 MAYBE_THERE = (NODES, ACTIONS)
 
 
 def folder_of(folder: str, table: Table) -> str:
-    """Where a table of a workload lies."""
+    """The folder of a table of a workload."""
     return f"{folder.rstrip('/')}/{table.name}"
 
 
@@ -30,7 +30,7 @@ def check_workload_output(spark: SparkSession, folder: str) -> None:
 
 
 def write_workload_folder(spark: SparkSession, workload: Workload, folder: str) -> dict[str, int]:
-    """Write a workload's tables; how many rows each has."""
+    """Write a workload's tables; return the number of rows of each."""
     tables = tables_of(workload)
     for table in (*ALWAYS_THERE, *MAYBE_THERE):
         _write_in_pieces(spark, tables[table.name], folder_of(folder, table), table)

@@ -1,4 +1,4 @@
-"""A workload as tables, from which the same workload can be made again."""
+"""Conversion between workloads and tables, without loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Tables = dict[str, pa.Table]
 
 
 class _Placed(NamedTuple):
-    """An action, and where it stands in its workload."""
+    """An action and its position in the workload."""
 
     place: int
     phase: int
@@ -79,7 +79,7 @@ def workload_of(tables: Mapping[str, pa.Table]) -> Workload:
         payloads = table.column("payload").to_pylist() if kind is Publish else None
         for number, (row, predicate) in enumerate(zip(rows, predicates_of(table), strict=True)):
             more = () if payloads is None else (payloads[number] or b"",)
-            # Nodes get their numbers when all names are known.
+            # Nodes are numbered once all names are known.
             action = kind(row["at_us"], 0, predicate, *more)
             happened.append((row["place"], row["phase"], row["node"], action))
     if ACTIONS.name in tables:
@@ -97,7 +97,7 @@ def workload_of(tables: Mapping[str, pa.Table]) -> Workload:
 
 
 def predicates_of(table: pa.Table) -> Iterator[Predicate]:
-    """The predicates of a table: as they are written, or else put together from their parts."""
+    """The predicates of a table: from the text, or else from topics and ranges."""
     written = table.column("predicate")
     if written.null_count == 0:
         read: dict[str, Predicate] = {}

@@ -1,4 +1,4 @@
-"""Lines of files that zstd has compressed with a window longer than Spark's reader allows."""
+"""Lines of zstd files with a window longer than Spark's reader allows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 WINDOW_BYTES_MAX = 1 << 31
-"""What large public dumps use."""
+"""The window of large public dumps."""
 CHUNK_BYTES = 1 << 22
 LINES_PER_BATCH = 10_000
 LINE_BYTES_MAX = 64 << 20
-"""A longer line is cut into pieces, of which none can be read: all are told as bad lines."""
+"""A longer line is cut into pieces, which all count as bad lines."""
 
 _SCHEMA = pa.schema([("value", pa.binary())])
 

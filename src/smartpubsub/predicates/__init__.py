@@ -1,4 +1,4 @@
-"""Predicates: what subscribers want and what events say, exactly."""
+"""Predicates: the language of subscriptions and events, with exact numbers."""
 
 from smartpubsub.predicates.attributes import ATTRIBUTES_MAX, Interval
 from smartpubsub.predicates.errors import PredicateError

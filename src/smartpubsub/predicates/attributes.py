@@ -1,4 +1,4 @@
-"""What a predicate is made of: names, each bare or with a closed interval."""
+"""The attributes of a predicate: names, each bare or with a closed interval."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Attributes: TypeAlias = dict[str, Interval | None]
 def checked_interval(lo: Number, hi: Number) -> Interval:
     """The interval between two bounds; raise ValueError if there is none."""
     if lo == math.inf or hi == -math.inf:
-        raise ValueError("an interval contains at least one number, infinity is none")
+        raise ValueError("an interval contains at least one finite number")
     if lo > hi:
         raise ValueError(
             f"the lower bound {format_number(lo)} is above the upper bound {format_number(hi)}"

@@ -1,4 +1,4 @@
-"""What is raised when a predicate cannot be read."""
+"""The error for a predicate that cannot be parsed."""
 
 from smartpubsub.errors import SmartPubSubError
 
@@ -7,7 +7,7 @@ POINTER_CHARACTERS_MAX = 70
 
 
 def shown(found: str) -> str:
-    """What was found at a place, short enough for a line.
+    """The text found at a place, shortened to fit in a line.
 
     >>> shown("nan"), shown("")
     ("'nan'", 'the end')
@@ -19,7 +19,7 @@ def shown(found: str) -> str:
 
 
 class PredicateError(SmartPubSubError, ValueError):
-    """A predicate that cannot be read: where, and what was expected there."""
+    """A predicate that cannot be parsed: the column, and what was expected there."""
 
     def __init__(self, problem: str, *, text: str | None = None, column: int | None = None) -> None:
         super().__init__(problem if column is None else f"column {column}: {problem}")
@@ -31,7 +31,8 @@ class PredicateError(SmartPubSubError, ValueError):
         """The place with a caret below it, for a terminal; empty if there is no column."""
         if self.text is None or self.column is None:
             return ""
-        # Only what is near, and nothing that would move the caret or the terminal.
+        # Only the surroundings, without characters that would move the caret or control the
+        # terminal.
         start = max(0, self.column - 1 - POINTER_CHARACTERS_MAX // 2)
         near = self.text[start : start + POINTER_CHARACTERS_MAX]
         shown_text = "".join(c if c.isprintable() else "?" for c in near)

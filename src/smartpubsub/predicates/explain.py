@@ -9,7 +9,7 @@ from smartpubsub.predicates.predicate import Predicate
 
 
 class Verdict(NamedTuple):
-    """One attribute of a filter: what it wants, what the event has, whether that is enough."""
+    """One attribute of a filter: what it wants, what the event has, and whether that meets it."""
 
     name: str
     wanted: str

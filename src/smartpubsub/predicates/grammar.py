@@ -1,4 +1,4 @@
-"""The written form of predicates: reading both notations, printing the current one."""
+"""The written form of predicates: parse both notations, print the current one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _TOKEN = re.compile(r"[^ ]+")
 
 
 def parse_attributes(text: str, attributes_max: int) -> Attributes:
-    """Read `surf/price[10,20]`, or `surf T/price R 10 20` as the first implementation wrote it."""
+    """Parse `surf/price[10,20]`, or `surf T/price R 10 20`, the notation of the first
+    implementation."""
     attributes: Attributes = {}
     start = 0
     for segment in text.split("/"):
@@ -39,7 +40,7 @@ def parse_attributes(text: str, attributes_max: int) -> Attributes:
 
 
 def format_attributes(attributes: Mapping[str, Interval | None]) -> str:
-    """Print attributes so that reading them gives the same attributes."""
+    """Print attributes so that parsing them gives the same attributes."""
     return "/".join(format_attribute(name, interval) for name, interval in attributes.items())
 
 
@@ -56,7 +57,7 @@ def format_attribute(name: str, interval: Interval | None) -> str:
 
 
 class _Segment:
-    """One attribute of a text, and the columns to complain about."""
+    """One attribute of a text, with its columns for error messages."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text = text
@@ -108,7 +109,7 @@ class _Segment:
     def _first_notation(self, name_end: int) -> Interval | None:
         tokens = list(_TOKEN.finditer(self._text, name_end, self._end))
         if not tokens or tokens[0][0] not in ("T", "R"):
-            self._fail("a space cannot stand here; in a name it is written %20", name_end)
+            self._fail("a space is not allowed here; in a name, write it as %20", name_end)
         wanted = 1 if tokens[0][0] == "T" else 3
         if len(tokens) > wanted:
             self._expected("'/' or the end", tokens[wanted].start())

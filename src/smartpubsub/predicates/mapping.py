@@ -12,7 +12,7 @@ from smartpubsub.predicates.numbers import Number, number_from
 
 
 def attributes_of(mapping: Mapping[str, object], attributes_max: int) -> Attributes:
-    """Read a mapping from names to True, a number or a pair of bounds (None for an open one)."""
+    """Read a mapping from names to True, a number, or a pair of bounds (None for an open one)."""
     if not mapping:
         raise PredicateError("a predicate has at least one attribute; this mapping is empty")
     if len(mapping) > attributes_max:
@@ -25,7 +25,9 @@ def attributes_of(mapping: Mapping[str, object], attributes_max: int) -> Attribu
             if not isinstance(name, str):
                 raise ValueError("a name is a string")
             check_name(name)
-            plain = str.__str__(name)  # The keys of an enumeration print as something else.
+            plain = str.__str__(
+                name
+            )  # The members of a string enumeration print as something else.
             if plain in attributes:
                 raise ValueError("the name is repeated; give each attribute once")
             attributes[plain] = _interval(value)
@@ -39,7 +41,7 @@ def _interval(value: object) -> Interval | None:
         case True:
             return None
         case bool() | None:
-            raise ValueError(f"{value} cannot be said; a topic is True, or left out")
+            raise ValueError(f"{value} cannot be expressed; a topic is True, or left out")
         case tuple((lo, hi)) | list((lo, hi)):
             return checked_interval(_bound(lo, -math.inf), _bound(hi, math.inf))
         case tuple() | list():

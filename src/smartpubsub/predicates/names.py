@@ -21,7 +21,7 @@ def is_name_character(character: str) -> bool:
 
 
 def encode_name(name: str) -> str:
-    """Write a name so that it can stand in a predicate.
+    """Encode a name for use in a predicate.
 
     >>> encode_name("são paulo/sp")
     'são%20paulo%2Fsp'
@@ -36,7 +36,7 @@ def _escaped(character: str) -> str:
 
 
 def written_length(text: str, start: int) -> int:
-    """How many characters from `start` on belong to a written name."""
+    """Count the characters from `start` on that belong to a written name."""
     plain = _PLAIN.match(text, start)
     position = plain.end() if plain else start
     while position < len(text):
@@ -50,7 +50,7 @@ def written_length(text: str, start: int) -> int:
 
 
 def decode_name(written: str) -> str:
-    """Read a written name back; raise ValueError if its bytes are not UTF-8."""
+    """Decode a written name; raise ValueError if its bytes are not UTF-8."""
     if "%" not in written:
         return written
     try:
@@ -60,7 +60,7 @@ def decode_name(written: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError if a name cannot be used at all."""
+    """Raise ValueError if a name is not allowed."""
     if not name:
         raise ValueError("a name is empty")
     try:

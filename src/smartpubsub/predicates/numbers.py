@@ -29,7 +29,7 @@ _INSTANT = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Any decimal of at most 15 digits survives the way to a float and back, subnormals excepted.
+# Any decimal of at most 15 digits survives the conversion to a float and back, except subnormals.
 _SAFE_DIGITS = 15
 _SAFE_INTEGER = 2**53
 _SAFE_MAGNITUDE = (1e-290, 1e290)
@@ -97,7 +97,7 @@ def from_decimal(value: Decimal) -> Number:
 
 
 def parse_number(text: str) -> Number:
-    """Read an integer, a decimal or an ISO 8601 date; raise ValueError with what is wrong.
+    """Parse an integer, a decimal or an ISO 8601 date; raise ValueError that says what is wrong.
 
     >>> parse_number("1970-01-02")
     86400.0
@@ -188,7 +188,7 @@ def _number_from_integer(value: object) -> Number:
 
 
 def format_number(number: Number) -> str:
-    """The shortest usual numeral that reads back as the same number.
+    """The shortest common numeral that reads back as the same number.
 
     >>> format_number(20.0), format_number(1e-300)
     ('20', '1e-300')

@@ -1,4 +1,4 @@
-"""The predicate: what a subscriber wants, and what an event says of itself."""
+"""The predicate: what a subscriber wants, and what an event contains."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Predicate:
     _hash: int | None
 
     def __init__(self) -> None:
-        raise TypeError("a predicate is made by Predicate.parse, Predicate.where or Predicate.of")
+        raise TypeError("use Predicate.parse, Predicate.where or Predicate.of to make a predicate")
 
     @classmethod
     def unchecked(cls, attributes: Attributes) -> Predicate:
-        """A predicate of attributes that are known to be right and will not change."""
+        """Make a predicate of attributes that are known to be valid and will not change."""
         predicate = object.__new__(cls)
         predicate._attributes = attributes
         predicate._hash = None
@@ -39,7 +39,7 @@ class Predicate:
 
     @classmethod
     def parse(cls, text: str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
-        """Read `surf/price[10,20]`; raise PredicateError with the column of what is wrong.
+        """Parse `surf/price[10,20]`; raise PredicateError with the column of the mistake.
 
         >>> str(Predicate.parse("surf T/price R 1000 1500"))
         'surf/price[1000,1500]'
@@ -48,7 +48,7 @@ class Predicate:
 
     @classmethod
     def where(cls, text: str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
-        """Read a condition as SQL writes it, limited to what a predicate can say.
+        """Parse an SQL-like condition, limited to what a predicate can express.
 
         >>> str(Predicate.where("portugal and temp between 20 and 30"))
         'portugal/temp[20,30]'
@@ -59,7 +59,7 @@ class Predicate:
     def of(
         cls, attributes: Mapping[str, object], attributes_max: int = ATTRIBUTES_MAX
     ) -> Predicate:
-        """Make a predicate of a mapping: True for a topic, a number, or a pair of bounds.
+        """Make a predicate from a mapping: True for a topic, a number, or a pair of bounds.
 
         >>> str(Predicate.of({"portugal": True, "temp": (20, None)}))
         'portugal/temp[20,]'
@@ -68,11 +68,11 @@ class Predicate:
 
     @property
     def attributes(self) -> Mapping[str, Interval | None]:
-        """The interval wanted of each name, None for a topic."""
+        """The interval of each name, None for a topic."""
         return MappingProxyType(self._attributes)
 
     def matches(self, event: Predicate | str) -> bool:
-        """Whether an event has all that this filter wants.
+        """Whether an event has every attribute that this filter wants.
 
         >>> Predicate.parse("price[10,]").matches("price=9.99")
         False
@@ -88,16 +88,16 @@ class Predicate:
         return True
 
     def covers(self, other: Predicate | str) -> bool:
-        """Whether every event that `other` matches is matched by this filter too.
+        """Whether this filter matches every event that `other` matches.
 
         >>> Predicate.parse("price").covers("surf/price[10,20]")
         True
         """
-        # A filter read as an event says of itself the least that its events say.
+        # A filter, read as an event, states the least that its events state.
         return self.matches(other)
 
     def merge(self, other: Predicate | str) -> Predicate | None:
-        """The one filter that wants what the two want and nothing more, if there is one.
+        """The single filter that matches exactly the union of both, or None.
 
         >>> Predicate.parse("surf/price[10,20]").merge("surf/price[20,30]")
         Predicate('surf/price[10,30]')
@@ -120,7 +120,7 @@ class Predicate:
         return Predicate.unchecked({**self._attributes, differing[0]: mine.hull(theirs)})
 
     def canonical(self) -> Predicate:
-        """The equal predicate whose attributes stand in the order of their names.
+        """The equal predicate with its attributes in the order of their names.
 
         >>> str(Predicate.parse("surf/price=15.0").canonical())
         'price=15/surf'
@@ -151,7 +151,7 @@ class Predicate:
 
 
 def as_predicate(value: Predicate | str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:
-    """A predicate, read first if it is still a text."""
+    """Return a predicate, parsing it if it is text."""
     if isinstance(value, Predicate):
         return value
     if isinstance(value, str):

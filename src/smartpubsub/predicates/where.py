@@ -1,7 +1,7 @@
 """An SQL-like front end: `portugal and temp between 20 and 30`.
 
-Only what a predicate can say: names and closed comparisons, joined by AND. Everything else that
-SQL knows is refused with the reason and what to write instead.
+It accepts what a predicate can express: names and closed comparisons, joined by AND. Other SQL is
+refused, with the reason and what to write instead.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _TOKEN = re.compile(
 _KEYWORDS = frozenset(["and", "between", "or", "not", "in", "is", "like", "null"])
 _BOUNDED = {">=": (True, False), "<=": (False, True), "=": (True, True)}
 _UNSAYABLE = {
-    "<": "predicates have closed ranges, so '<' cannot be said; write '<='",
-    ">": "predicates have closed ranges, so '>' cannot be said; write '>='",
+    "<": "predicates have closed ranges, without '<'; write '<='",
+    ">": "predicates have closed ranges, without '>'; write '>='",
     "<>": "a predicate cannot exclude a value; leave it out and check at the receiver",
     "!=": "a predicate cannot exclude a value; leave it out and check at the receiver",
     "in": "a predicate has no alternatives; subscribe once for each value",
     "like": "a predicate has no patterns; use a topic for each word",
-    "is": "a predicate knows no NULL; the bare name asks for an attribute of any value",
+    "is": "a predicate has no NULL; the bare name asks for an attribute of any value",
     "or": "a predicate has no alternatives; subscribe once for each side of OR",
     "not": "a predicate cannot exclude anything; leave it out and check at the receiver",
     "(": "a predicate is a flat list joined by AND; leave the parentheses out",
@@ -52,7 +52,7 @@ class _Token(NamedTuple):
 
 
 def parse_where(text: str, attributes_max: int) -> Attributes:
-    """Read a condition; raise PredicateError with the column of what cannot be said."""
+    """Parse a condition; raise PredicateError with the column of what cannot be expressed."""
     return _Where(text, attributes_max).parse()
 
 
@@ -96,7 +96,7 @@ class _Where:
             for offset, character in enumerate(name):
                 if not is_name_character(character):
                     self._fail(
-                        f"{character!r} cannot stand in a bare name; put the name in double quotes",
+                        f"{character!r} cannot be in a bare name; put the name in double quotes",
                         token._replace(column=token.column + offset),
                     )
         else:

@@ -1,4 +1,4 @@
-"""What all charts have in common: the same figures give the same file."""
+"""The common part of all charts: equal figures give equal files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 @contextmanager
 def chart(path: Path, *, width: float, height: float) -> Iterator[Figure]:
     """A figure to draw on, which is then written."""
-    # Text stays text in SVG, and neither chance nor the date gets in.
+    # Text stays text in SVG, and the file contains neither random ids nor the date.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "smartpubsub"}):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure

@@ -1,4 +1,4 @@
-"""Figures of how many: events and subscriptions of topics, messages, hops, duplicates."""
+"""Figures of counts: events and subscriptions of topics, messages, hops, duplicates."""
 
 from __future__ import annotations
 
@@ -107,9 +107,11 @@ def hops(runs: Rows) -> tuple[Any, float, float]:
             "_",
             color=QUIET,
             markersize=12,
-            label="the longest way in a run",
+            label="the longest path in a run",
         )
-        panel.plot(list(points), list(points.values()), "o", color=colour, label="mean of all ways")
+        panel.plot(
+            list(points), list(points.values()), "o", color=colour, label="mean of all paths"
+        )
         sizes = [min(points), MILLION]
         panel.plot(
             sizes,
@@ -155,7 +157,7 @@ def hop_means(runs: Rows) -> dict[int, float]:
 
 
 def duplicates(runs: Rows, paper: Paper) -> tuple[Any, float, float]:
-    """Copies that came to nodes which had one, beside the paper's duplicates."""
+    """Copies to nodes that already had one, beside the paper's duplicates."""
     scenarios = [name for name in scenarios_in(runs) if any(s == name for s, _ in paper.duplicates)]
     labels = [label for label in labels_in(runs) if any(k == label for _, k in paper.duplicates)]
 

@@ -43,7 +43,7 @@ def scenarios_in(rows: Rows) -> list[str]:
     """The scenarios there are, those of the papers first."""
     known = ["normal", "sub-burst", "event-burst", "fault", "replication", "reddit", "power-law"]
     found = {row["scenario"]: None for row in rows}
-    # The same over other links stands beside it.
+    # The same scenario over other links is shown beside it.
     return sorted(found, key=lambda name: (_place(name.partition(",")[0], known), name))
 
 
@@ -176,7 +176,7 @@ def against_paper(runs: Rows, paper: Paper) -> tuple[Any, float, float]:
 
 
 def replication(stages: Rows) -> tuple[Any, float, float]:
-    """What more copies cost, while subscribers subscribe to more and more."""
+    """The cost of more backups, while subscriptions increase."""
     backups = sorted({row["backups"] for row in stages})
 
     def paint(figure: Figure) -> None:

@@ -1,7 +1,7 @@
-"""How all figures of a report look, on a page that may be light or dark.
+"""The look of all figures of a report, on a light or a dark page.
 
-Figures are drawn in the colours of the light page. In the page itself every colour is replaced by a
-name, which the page's style gives another value in the dark.
+Figures are drawn in the colours of the light page. In the page itself, every colour is replaced by
+a variable that has another value in the dark scheme.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def colour_of(protocol: str, variant: str | None) -> str:
 
 
 def name_of(protocol: str, variant: str | None) -> str:
-    """What a protocol is called in a figure.
+    """The name of a protocol in a figure.
 
     >>> name_of("scoutsubs", "base-reliable"), name_of("pulsarcast", "ordered")
     ('Base, reliable', 'Pulsarcast, ordered')
@@ -124,9 +124,9 @@ def draw(
 
 
 def for_page(svg: str, name: str, width: float) -> str:
-    """A figure as a part of a page: colours by name, ids that no other figure has.
+    """A figure as part of a page: with named colours and unique ids.
 
-    It fills the page, unless its letters would become larger than those around it.
+    It fills the page, unless its letters would become larger than the text around it.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'(width|height)="[\d.]+pt"', "", svg, count=2)

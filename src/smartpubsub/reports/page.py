@@ -1,4 +1,4 @@
-"""A report's page: one HTML file with everything in it, for light and dark screens and paper."""
+"""A report's page: one self-contained HTML file, for light and dark screens and paper."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from smartpubsub.reports.looks import variables
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A figure for those who read no further."""
+    """A key figure at the top of the page."""
 
     value: str
     what: str
     beside: str = ""
-    """What it is to be compared with."""
+    """The value to compare it with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A figure or a table, with what it shows in words."""
+    """A figure or a table, with an explanation."""
 
     name: str
     title: str

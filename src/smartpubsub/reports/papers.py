@@ -1,4 +1,4 @@
-"""What the papers measured, to stand beside what is measured here."""
+"""The papers' measurements, to show beside ours."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Latency(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a node took in the mean."""
+    """The mean resource use of a node."""
 
     memory_mb: float
     cpu_s: float
 
 
 class Coverage(NamedTuple):
-    """Shares of the owed deliveries that came, the network's traffic, and a node's memory."""
+    """Coverage, the network's traffic, and a node's memory."""
 
     label: Label
     is_slow: bool
@@ -35,7 +35,7 @@ class Coverage(NamedTuple):
     published: float
     network_mib: float
     memory_gib: float
-    """Of a node, in the mean."""
+    """The mean of a node."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +47,14 @@ class Paper:
     latency: Mapping[tuple[str, Label], Latency] = field(default_factory=dict)
     """By scenario and label."""
     duplicates: Mapping[tuple[str, Label], float] = field(default_factory=dict)
-    """Copies too many as a share of deliveries, at the application."""
+    """Duplicates at the application, as a share of deliveries."""
     usage: Mapping[tuple[str, Label], Usage] = field(default_factory=dict)
     delivered: Mapping[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
-    """By scenario and number of nodes, between which shares the papers' lay."""
+    """The range of the papers' shares, by scenario and number of nodes."""
     coverage: tuple[Coverage, ...] = ()
 
     def coverage_of(self, label: Label, is_slow: bool) -> Coverage | None:
-        """What came in a run, if it was measured."""
+        """The coverage of a run, if it was measured."""
         found = (c for c in self.coverage if (c.label, c.is_slow) == (label, is_slow))
         return next(found, None)
 
@@ -152,4 +152,4 @@ PULSARCAST = Paper(
 PAPERS: Mapping[str, Paper] = MappingProxyType(
     {"smartpubsub-2021": SMARTPUBSUB, "pulsarcast-2021": PULSARCAST}
 )
-"""By the names that plans call them by."""
+"""The papers, by their names in plans."""

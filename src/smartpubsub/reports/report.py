@@ -50,13 +50,13 @@ def _cards(data: ReportData, paper: Paper | None) -> Iterator[Card]:
     delivered = sum(row["delivered"] for row in reliable)
     yield Card(
         value=percent(delivered, expected),
-        what=f"of {expected:,} owed deliveries came, {first}"
+        what=f"of {expected:,} expected deliveries made, {first}"
         + (", reliable" if reliable is not main else ""),
         beside=_shares(paper),
     )
     yield Card(
         value=f"{sum(row['app_duplicates'] for row in main):,}",
-        what="events came to an application twice",
+        what="events delivered to an application twice",
         beside="papers: 5 to 17 % of all" if paper and paper.duplicates else "",
     )
     calm = [r for r in main if counts.is_default(r) and r["nodes"] <= 100] or [
@@ -73,7 +73,7 @@ def _cards(data: ReportData, paper: Paper | None) -> Iterator[Card]:
     if "violations" in runs[0]:
         yield Card(
             value=f"{sum(row['violations'] for row in runs):,}",
-            what="violations of what must always hold",
+            what="violations of invariants",
         )
 
 
@@ -87,7 +87,7 @@ def _main(runs: Rows) -> tuple[str, Rows]:
 
 
 def _shares(paper: Paper | None) -> str:
-    """Between which shares the papers' lay."""
+    """The range of the papers' shares."""
     if paper is None:
         return ""
     shares = [share for both in paper.delivered.values() for share in both]
@@ -110,7 +110,7 @@ def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Se
 
 
 def _figures_beside(data: ReportData, paper: Paper, section: Drawing) -> Iterator[Section]:
-    """What the paper has figures of, beside ours."""
+    """The sections with the paper's figures beside ours."""
     if paper.latency:
         yield section(
             "latency-means",
@@ -125,23 +125,23 @@ def _figures_beside(data: ReportData, paper: Paper, section: Drawing) -> Iterato
         yield section(
             "coverage-means",
             "Coverage beside the paper",
-            "The share of all deliveries that nodes were owed, whether or not the event was"
-            " acknowledged, that came. Orange is the paper's, where it has any.",
+            "The share of the expected deliveries that were made, whether or not the event was"
+            " acknowledged. Orange is the paper's, where it has any.",
             topics.coverage_beside(data.runs, paper),
         )
     if paper.duplicates:
         yield section(
             "duplicates",
-            "Copies too many",
-            "Copies of an event that came to a node which had it, as a share of deliveries. In the"
-            " paper they reached applications; here they are counted on the wire, and how many"
-            " reached an application stands at the top.",
+            "Duplicate copies",
+            "Copies of an event that reached a node which already had it, as a share of"
+            " deliveries. In the paper they reached applications; here they are counted on the"
+            " wire, and the number that reached an application is at the top.",
             counts.duplicates(data.runs, paper),
         )
 
 
 def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iterator[Section]:
-    """What happened in the runs themselves."""
+    """The sections about the runs themselves."""
     beside = " Orange is what the paper measured." if paper and paper.latency else ""
     if data.latencies:
         yield section(
@@ -154,10 +154,10 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
     if data.stages:
         yield section(
             "replication",
-            "What copies cost",
-            "Every rendezvous keeps copies of what it knows on f other nodes. In each of four"
-            " stages every subscriber subscribes to one thing more. In the paper more copies made"
-            " subscribing slower, by up to 80 ms, and events by up to 40 ms.",
+            "The cost of backups",
+            "Every rendezvous has replicas of its state on f other nodes. In each of four stages"
+            " every subscriber adds one subscription. In the paper, more backups made subscribing"
+            " slower by up to 80 ms, and events by up to 40 ms.",
             times.replication(data.stages),
         )
     if data.topics:
@@ -171,8 +171,8 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
         )
         yield section(
             "coverage",
-            "What came, topic by topic",
-            "How many deliveries a topic's subscribers were owed, and the share of them that came."
+            "Coverage by topic",
+            "The number of expected deliveries of a topic, and the share of them that was made."
             " A dot at the right edge means that nothing is missing.",
             topics.coverage(data.topics),
         )
@@ -180,7 +180,7 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
         yield section(
             "messages",
             "Messages against deliveries",
-            "How many messages all nodes have sent by the time that so many deliveries were made. A"
+            "The number of messages that all nodes have sent by each number of deliveries. A"
             " straight line means that every delivery costs the same; a low one that it costs"
             " little.",
             counts.messages(data.progress),
@@ -188,10 +188,10 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
     if data.loads:
         yield section(
             "loads",
-            "Who carries the load",
+            "Load by node",
             "Messages that a node sends in a run, from the busiest node at the left to the"
             " least busy"
-            " at the right. A flat line means that all nodes carry alike.",
+            " at the right. A flat line means that all nodes carry the same load.",
             counts.loads(data.loads),
         )
     if len(counts.hop_means(data.runs)) > 1:
@@ -200,13 +200,13 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
             "How far events travel",
             "Links from the publisher to a subscriber, against the number of nodes. The dashed"
             " line is"
-            " fitted to the means and drawn on to a million nodes, where nothing was measured.",
+            " fitted to the means and extrapolated to a million nodes, where nothing was measured.",
             counts.hops(data.runs),
         )
 
 
 def _notes(data: ReportData, paper: Paper | None) -> str:
-    lines = ["Made by <code>smartpubsub pipeline report</code>; the figures lie beside this page."]
+    lines = ["Made by <code>smartpubsub pipeline report</code>; the figures are beside this page."]
     if paper:
         lines.append(f"Papers' values: {escape(paper.name)}.")
     if not data.latencies:
@@ -216,5 +216,5 @@ def _notes(data: ReportData, paper: Paper | None) -> str:
         )
     command = data.runs[0].get("command")
     if command:
-        lines.append(f"One of the runs again: <code>{escape(command)}</code>")
+        lines.append(f"To repeat one of the runs: <code>{escape(command)}</code>")
     return "".join(f"<p>{line}</p>" for line in lines)

@@ -1,4 +1,4 @@
-"""The tables of a report: all results, what came, what nodes sent, and what they took."""
+"""The tables of a report: all results, coverage, messages, and resource use."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def result_tables(data: ReportData, paper: Paper | None) -> Iterator[Section]:
     yield Section(
         name="results",
         title="All results",
-        text="Every scenario with every protocol. Delivered is the share of deliveries that nodes"
-        " were owed and got. Milliseconds are from the call of publish to the delivery to a node."
-        + (f" What {paper.name} measured stands beside it." if paper else ""),
+        text="Every scenario with every protocol. Delivered is the share of expected deliveries"
+        " that were made. Milliseconds are from the publish call to the delivery to a node."
+        + (f" The values of {paper.name} are beside it." if paper else ""),
         body=table(*_without_empty(head, rows), paper="paper"),
     )
     if paper and paper.coverage:
@@ -82,7 +82,7 @@ def result_tables(data: ReportData, paper: Paper | None) -> Iterator[Section]:
 def _without_empty(
     head: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """The columns that have something in a row."""
+    """The columns that are not empty in all rows."""
     kept = [n for n in range(len(head)) if any(row[n] != "-" for row in rows)]
     return [head[n] for n in kept], [[row[n] for n in kept] for row in rows]
 
@@ -119,15 +119,15 @@ def _coverage_table(data: ReportData, paper: Paper) -> Section:
     head = (
         *("links", "protocol", "runs", "paper: of injected", "paper: of published"),
         *("paper: MiB", "paper: GiB per node", "of injected", "of published"),
-        *("came twice", "MiB"),
+        *("duplicates", "MiB"),
     )
     return Section(
         name="coverage-table",
-        title="What came of all that was owed",
+        title="Coverage",
         text=f"Coverage in the runs of {paper.name}, and in the same runs here: of all events that"
-        " were injected, and of those that were acknowledged as published. What all nodes sent is"
-        " in MiB. The paper's nodes were containers, whose memory it measured; here all are"
-        " simulated in one process.",
+        " were injected, and of those that were acknowledged as published. The traffic of"
+        " all nodes is in MiB. The paper's nodes were containers, whose memory it measured;"
+        " here all are simulated in one process.",
         body=table(head, rows, paper="paper"),
     )
 
@@ -151,9 +151,10 @@ def _loads_table(data: ReportData) -> Section:
     return Section(
         name="loads-table",
         title="Messages of a node",
-        text="How many messages a node sends and receives in a run, once the overlay stands: the"
-        " mean of all nodes, the standard deviation, and what 95 and 99 of a hundred nodes stay"
-        " below. The last column tells how much more than the mean the busiest send.",
+        text="How many messages a node sends and receives in a run, once the overlay is complete:"
+        " the mean of all nodes, the standard deviation, and the values that 95 and 99 of a"
+        " hundred nodes stay below. The last column shows how much more than the mean the"
+        " busiest nodes send.",
         body=table(head, rows, paper="paper"),
     )
 
@@ -175,9 +176,9 @@ def _usage_table(data: ReportData, paper: Paper) -> Section:
     head = ("scenario", "protocol", "paper: memory per node", "paper: CPU per node", "CPU per node")
     return Section(
         name="usage",
-        title="What a node takes",
+        title="Resource use of a node",
         text="The paper measured containers on a machine of 16 cores. Here all nodes of a run are"
-        " simulated in one process, so a node's share of its processor time is shown; memory of its"
-        " own it has only in a testbed.",
+        " simulated in one process, so a node's share of its processor time is shown; memory per"
+        " node is known only in a testbed.",
         body=table(head, list(_usage_rows(data, paper)), paper="paper"),
     )

@@ -1,4 +1,4 @@
-"""The tree of an attribute, with the way of one subscription through it."""
+"""The tree of an attribute, with the path of one subscription through it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from smartpubsub.reports.charts import chart
 from smartpubsub.sim.experiments.route import Route
 
 Places: TypeAlias = Mapping[str, tuple[float, float]]
-"""Where each node is drawn: how far across, and how many hops below the rendezvous."""
+"""The position of each node: horizontally, and in hops below the rendezvous."""
 
 NODES_NAMED_MAX = 80
-"""In a larger tree only the way has names."""
+"""In a larger tree only the path has names."""
 WIDTH_MAX = 20.0
 
 _ORANGE, _BLUE, _GREEN, _GREY = "#d1762a", "#1b6ca8", "#5a9e4b", "#888888"
 
 
 def places_in(rendezvous: str, parents: Mapping[str, str]) -> dict[str, tuple[float, float]]:
-    """Leaves side by side, and everybody else in the middle above those below.
+    """Place leaves side by side, and every other node above the middle of its children.
 
     >>> places_in("top", {"left": "top", "right": "top"})
     {'left': (0.0, 1), 'right': (1.0, 1), 'top': (0.5, 0)}
@@ -53,7 +53,7 @@ def plot_route(route: Route, path: Path) -> None:
     """Draw the tree of the attribute that the predicate is kept under."""
     tree = route.tree
     way = [stop.node for stop in route.stops]
-    # Somebody who has not subscribed is not in the tree, but has a way into it.
+    # A node that has not subscribed is not in the tree, but has a path into it.
     parents = {**dict(pairwise(way)), **tree.parents}
     parents.pop(tree.rendezvous, None)
     places = places_in(tree.rendezvous, parents)
@@ -103,7 +103,7 @@ def _write_names(panel: Axes, places: Places, parents: Mapping[str, str], way: l
     for node, place in places.items():
         if node in way or len(places) <= NODES_NAMED_MAX:
             weight = "bold" if node in way else "normal"
-            if node in inner:  # Lines come out below.
+            if node in inner:  # Lines are drawn below.
                 style: dict[str, Any] = {"xytext": (0, 9), "va": "bottom", "ha": "center"}
             else:
                 style = {"xytext": (0, -7), "va": "top", "ha": "center", "rotation": 90}

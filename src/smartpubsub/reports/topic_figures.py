@@ -1,4 +1,4 @@
-"""Figures topic by topic, and of all that was owed."""
+"""Figures by topic, and of coverage."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
 def is_slow(row: dict[str, Any]) -> bool:
-    """Whether a run is one over slow links, as the papers call them."""
+    """Whether a run is over slow links, as the papers define them."""
     return bool(row.get("link_jitter_ms"))
 
 
 def busiest(rows: Rows) -> list[dict[str, Any]]:
-    """The rows of the scenario, and number of nodes, that most is told about."""
+    """The rows of the scenario and number of nodes with the most rows."""
     amounts: dict[tuple[str, int], int] = {}
     for row in rows:
         key = row["scenario"], row["nodes"]
@@ -41,7 +41,7 @@ def topics(rows: Rows) -> tuple[Any, float, float]:
     kinds = {
         "injected": "Events of a topic",
         "subscriptions": "Subscriptions to it",
-        "copies": "Copies that nodes got",
+        "copies": "Copies that nodes received",
     }
 
     def paint(figure: Figure) -> None:
@@ -73,7 +73,7 @@ def topics(rows: Rows) -> tuple[Any, float, float]:
 
 
 def coverage(rows: Rows) -> tuple[Any, float, float]:
-    """How much each topic's nodes were owed, and the share that came, for every protocol."""
+    """The expected deliveries of each topic, and the share that was made, for every protocol."""
     size = busiest(rows)[0]["nodes"]
     mine = [row for row in rows if row["nodes"] == size]
     scenarios = scenarios_in(mine)[:SCENARIOS_MAX]
@@ -107,7 +107,7 @@ def coverage(rows: Rows) -> tuple[Any, float, float]:
                     color=colour_of(*label),
                     label=name_of(*label),
                 )
-            panel.set(title=scenario, xlim=(-0.03, 1.05), xlabel="delivered, of what was owed")
+            panel.set(title=scenario, xlim=(-0.03, 1.05), xlabel="delivered, of the expected")
             panel.xaxis.set_major_formatter(PercentFormatter(1.0))
         legend_below(figure, panels)
 
@@ -119,9 +119,9 @@ def _share(row: dict[str, Any] | None) -> float:
 
 
 def coverage_beside(runs: Rows, paper: Paper) -> tuple[Any, float, float]:
-    """The share of all that was owed that came, beside the paper's."""
+    """Coverage beside the paper's."""
     labels = labels_in(runs)
-    kinds = {False: "Quick links", True: "Slow links"}
+    kinds = {False: "Fast links", True: "Slow links"}
 
     def paint(figure: Figure) -> None:
         panels = figure.subplots(1, len(kinds), sharey=True)

@@ -1,18 +1,18 @@
 """The seam between protocols and the world: events in, effects out.
 
-A core does no I/O. It is told what happened and what time it is, and returns what it wants done:
+A core does no I/O. It takes an input and the time, and returns effects:
 
     effects = core.handle(event, now)
 
 It has no clock and no randomness of its own (a seeded `random.Random` is handed to it), and it
-iterates no sets, so that the same events give the same effects in any process. Whoever runs it
-carries the effects out: the simulator with a heap of events, a live node with libp2p. Times are
-integers, microseconds on the node's own clock, which need not be anybody else's.
+iterates no sets, so that the same events give the same effects in any process. The host performs
+the effects: the simulator with a heap of events, a live node with libp2p. Times are integers:
+microseconds on the node's own clock, which differs from other nodes' clocks.
 
-Cores compose by owning each other: an owner hands on the events that concern the owned core, passes
-its effects on, and takes what it delivers for itself, or tells it to another core that it owns. A
-core's timers are tuples that begin with its name, its storage keys likewise, and its messages are
-types of its own: so an owner knows whom an event concerns.
+Cores compose by ownership: an owner forwards the events that concern the core below it, passes that
+core's effects on, and takes its deliveries for itself or hands them to another core that it owns. A
+core's timers are tuples that begin with its name, its storage keys begin with that name too, and
+its messages have types of their own; so an owner knows which core an event concerns.
 
 `docs/seam.md` has a complete core, and `smartpubsub.protocols.node` composes some.
 """
@@ -51,10 +51,10 @@ from smartpubsub.seam.states import drawing
 
 
 class Core(Protocol):
-    """Whatever can be run on the seam."""
+    """What the simulator and a live node can run."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """What to do about an event."""
+        """Return the effects of an event."""
         ...
 
 

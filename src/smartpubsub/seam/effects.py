@@ -1,7 +1,6 @@
-"""What a core asks of whoever runs it.
+"""What a core asks of its host.
 
-Effects are plain values. A core returns them in the order in which they are to be carried out, and
-never learns how.
+Effects are plain values. The host performs them in the order in which the core returns them.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ Peer: TypeAlias = bytes
 """A libp2p peer id, as bytes."""
 
 Timer: TypeAlias = Hashable
-"""What a core calls one of its timers; setting a timer that is set moves it."""
+"""The name of a timer; setting a timer again moves it."""
 
 
 class Send(NamedTuple):
-    """Send a message, to arrive once, later, or never."""
+    """Send a one-way message; it may arrive late, or never."""
 
     peer: Peer
     message: object
 
 
 class Ask(NamedTuple):
-    """Send a message that wants an answer. What comes is `Answered`, or nothing.
+    """Send a request. What follows is `Answered`, or nothing.
 
-    The addresses are where the peer is said to be, for a host that has no connection to it yet.
+    The addresses of the peer, as far as known, are for a host that has no connection to it yet.
     """
 
     peer: Peer
@@ -36,7 +35,7 @@ class Ask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer what was asked under this number."""
+    """Respond to the request with this number."""
 
     peer: Peer
     message: object
@@ -44,14 +43,14 @@ class Answer(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Have `TimerFired` come at a time, in microseconds on the node's own clock."""
+    """Request `TimerFired` at a time, in microseconds on the node's own clock."""
 
     timer: Timer
     at: int
 
 
 class CancelTimer(NamedTuple):
-    """Forget a timer; if it is not set nothing happens."""
+    """Cancel a timer; without effect if it is not set."""
 
     timer: Timer
 
@@ -63,20 +62,20 @@ class Deliver(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Keep a value through crashes; None removes it. Nothing later is done before it is kept."""
+    """Store a value durably; None removes it. Later effects wait until it is on disk."""
 
     key: bytes
     value: bytes | None
 
 
 class Load(NamedTuple):
-    """Have every stored value whose key begins with a prefix come as `Loaded`."""
+    """Request all stored values whose keys begin with a prefix, as `Loaded`."""
 
     prefix: bytes
 
 
 class Connect(NamedTuple):
-    """Try to have a connection; what comes is `Connected` or `Disconnected`."""
+    """Try to connect; what follows is `Connected` or `Disconnected`."""
 
     peer: Peer
     addresses: tuple[bytes, ...]

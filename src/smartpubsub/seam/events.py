@@ -1,4 +1,4 @@
-"""What happens to a core."""
+"""The inputs of a core."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from smartpubsub.seam.effects import Peer, Timer
 class Started(NamedTuple):
     """The node is up, for the first time or again. Memory is empty, storage is not.
 
-    The incarnation is larger than at any earlier start of this peer, also if its storage was lost.
+    The incarnation is larger than at any earlier start of this peer, even if its storage was lost.
     """
 
     incarnation: int = 0
 
 
 class Received(NamedTuple):
-    """A message that wants no answer, and where its sender can be reached, if that is known."""
+    """A one-way message, with the addresses of its sender if known."""
 
     peer: Peer
     message: object
@@ -25,7 +25,7 @@ class Received(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A message that wants an answer, to be given under the same number."""
+    """A request, to be answered under the same number."""
 
     peer: Peer
     message: object
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer to what this core asked under a number."""
+    """The response to this core's request with that number."""
 
     peer: Peer
     message: object
@@ -42,13 +42,13 @@ class Answered(NamedTuple):
 
 
 class TimerFired(NamedTuple):
-    """The time that a timer was set to has come."""
+    """The time of a timer has come."""
 
     timer: Timer
 
 
 class Loaded(NamedTuple):
-    """What was stored under keys with a prefix, in the order of the keys."""
+    """The stored values under keys with a prefix, in the order of the keys."""
 
     prefix: bytes
     values: tuple[tuple[bytes, bytes], ...]
@@ -61,13 +61,13 @@ class Told(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """There is a connection now."""
+    """A connection to the peer exists."""
 
     peer: Peer
 
 
 class Disconnected(NamedTuple):
-    """There is no connection any more, or none could be made."""
+    """The connection has ended, or could not be made."""
 
     peer: Peer
 
@@ -79,7 +79,7 @@ class Departed(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Something is to be sent to a peer, and nobody has said where it can be reached."""
+    """A message is waiting for a peer whose address the host does not know."""
 
     peer: Peer
 

@@ -1,4 +1,4 @@
-"""State tables, drawn from the very tables that the code runs on."""
+"""State diagrams, drawn from the transition tables that the code uses."""
 
 from __future__ import annotations
 

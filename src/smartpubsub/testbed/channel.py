@@ -1,6 +1,6 @@
-"""Values from one process of a testbed to another: pickled, each after its length.
+"""Values between processes of a testbed: pickled, each preceded by its length.
 
-The sockets are pairs that only the processes of one testbed hold, so what comes is theirs.
+The sockets are pairs that only the processes of one testbed hold, so the data can be trusted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 _HEAD = struct.Struct("!Q")
 _READ_BYTES = 1 << 20
 _BUFFER_BYTES = 4 << 20
-"""So that a worker which tells something does not have to wait until it is read."""
+"""Large enough that a worker need not wait until its report is read."""
 
 
 class ClosedError(Exception):
@@ -44,7 +44,7 @@ def receive(end: socket.socket) -> Any:
 
 
 def send_now(end: socket.socket, value: object) -> None:
-    """Send a value before anything else happens, also where the socket is one of trio's."""
+    """Send a value synchronously, even on a socket of trio's."""
     rest = memoryview(packed(value))
     while rest:
         try:
@@ -76,7 +76,7 @@ class Channel:
         self._buffer = bytearray()
 
     async def send(self, value: object) -> None:
-        """Send a value; what comes from several tasks does not get mixed up."""
+        """Send a value; values from several tasks are not interleaved."""
         content = packed(value)
         async with self._sending:
             try:
@@ -103,5 +103,5 @@ class Channel:
         return taken
 
     def close(self) -> None:
-        """Let the other end know that nothing more comes."""
+        """Close this end."""
         self._stream.socket.close()

@@ -1,4 +1,4 @@
-"""Real nodes in several processes, started, told what to do, crashed and restarted."""
+"""Real nodes in several processes: start, command, crash and restart them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from smartpubsub.testbed.timeline import Timeline
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A worker, and what is known of it."""
+    """A worker and its state."""
 
     process: Process
     nodes: tuple[int, ...]
     before: Usage | None = None
-    """What it had used before it had nodes."""
+    """Its resource use before it had nodes."""
     cpu_s: float = 0.0
     rss_mb_max: float = 0.0
     killed_us: int | None = None
     has_ended: trio.Event = field(default_factory=trio.Event)
-    """Whether it has told everything."""
+    """Whether its last report has arrived."""
 
     def take(self, usage: Usage) -> None:
-        """The process has told what it has used by now."""
+        """Take a report of resource use."""
         if self.before is None:
             self.before = usage
         self.cpu_s = usage.cpu_s
@@ -58,29 +58,30 @@ class Cluster:
         nursery: trio.Nursery,
     ) -> None:
         self.members: list[Member] = []
-        """All that there have ever been."""
+        """All workers, including those that have ended."""
         self._launcher = launcher
         self._setup = setup
         self._nursery = nursery
         self._listen = listen
         self._timeline = Timeline(self._on_note)
         self._member_of: dict[int, Member] = {}
-        """Where nodes run that are up, or about to be."""
+        """The workers of nodes that are up or starting."""
         self._starts: dict[int, int] = {}
         self._ports: dict[int, int] = {}
         self._is_ending = False
         self._changing = trio.Lock()
-        """Starting a process takes a while on a busy machine, and nobody starts two for a node."""
+        """One per node: starting a process is slow on a busy machine, and a node must not get
+        two."""
 
-    # --- what can be done ---
+    # --- commands ---
 
     async def start(self, places: Iterable[Sequence[int]]) -> None:
-        """Start nodes, those of each place in one process."""
+        """Start nodes, one process for each group of nodes."""
         for nodes in places:
             await self._start(tuple(nodes), is_shared=len(nodes) > 1)
 
     async def crash(self, node: int, *, with_storage: bool = False) -> None:
-        """Kill the process of a node that has one for itself, if it is up."""
+        """Kill the process of a node, which is its own, if it is up."""
         async with self._changing:
             member = self._member_of.pop(node, None)
             if member is None:
@@ -92,38 +93,38 @@ class Cluster:
                 shutil.rmtree(self._setup.folder_of(node), ignore_errors=True)
 
     async def restart(self, node: int) -> None:
-        """Start a node that has crashed again, with what it has kept and where it was."""
+        """Restart a crashed node, with its data folder and its port."""
         async with self._changing:
             if not self.is_up(node):
                 await self._start((node,), is_shared=False)
 
     def is_up(self, node: int) -> bool:
-        """Whether a node runs, or is about to."""
+        """Whether a node is up or starting."""
         return node in self._member_of
 
     async def tell(self, command: Join | Act) -> None:
-        """Have a node do something."""
+        """Send a command to the worker of a node."""
         node = command.node if isinstance(command, Join) else command.action.node
         await self._member_of[node].process.send(command)
 
     async def tell_all(self, command: Command) -> None:
-        """Have all processes do something."""
+        """Send a command to all workers."""
         for member in dict.fromkeys(self._member_of.values()):
             await member.process.send(command)
 
     async def tell_ports(self) -> None:
-        """Have all processes know who listens where."""
+        """Tell all workers the addresses of the nodes."""
         await self.tell_all(Know({port: node for node, port in self._ports.items()}))
 
     async def end(self) -> None:
-        """Have all processes tell what is left to tell, and end."""
+        """Have all workers send their last reports, and end."""
         self._is_ending = True
         await self.tell_all(End())
         for member in self.members:
             await member.has_ended.wait()
 
     def close(self) -> None:
-        """Let go of all processes, which then end."""
+        """Close the channels to all workers, which ends them."""
         self._is_ending = True
         for member in self.members:
             member.process.close()
@@ -151,7 +152,7 @@ class Cluster:
             member.take(report.usage)
             notes, until_us = report.notes, report.until_us
             if member.killed_us is not None:
-                # It was killed and did not know it yet; all that it did was before.
+                # A report from before it was killed.
                 notes = [n._replace(at_us=min(n.at_us, member.killed_us)) for n in notes]
                 until_us = min(until_us, member.killed_us)
             self._timeline.add(member, until_us, notes)
@@ -160,7 +161,7 @@ class Cluster:
             self._timeline.put(Note(member.killed_us, member.nodes[0], Struck("crash")))
         elif not self._is_ending:
             raise ProcessError(
-                f"the process of {_named(member.nodes)} has ended; look above for what it said"
+                f"the process of {_named(member.nodes)} has ended; its output is above"
             )
         self._timeline.close(member)
         self._timeline.advance(self._setup.now_us())

@@ -1,4 +1,4 @@
-"""What is made to go wrong with real nodes, and when."""
+"""The faults of a run on real nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smartpubsub.workloads.actions import CrashNode, RestartNode, Workload
 
 
 class Disasters:
-    """Has faults happen to a cluster in their time."""
+    """Applies faults to a cluster at their times."""
 
     def __init__(self, cluster: Cluster, observer: Observer, now: Callable[[], int]) -> None:
         self._cluster = cluster
@@ -25,7 +25,7 @@ class Disasters:
         self._now = now
 
     def plan(self, fault: Fault, nursery: trio.Nursery) -> None:
-        """Have a fault happen."""
+        """Apply a fault."""
         for crash in _crashes_in(fault):
             nursery.start_soon(self._crash, crash)
         if isinstance(fault, Partition):
@@ -51,7 +51,7 @@ class Disasters:
 
 
 def nodes_that_crash(workload: Workload, faults: Iterable[Fault]) -> list[int]:
-    """Those that need a process that can be killed."""
+    """The nodes that need a process of their own, because it will be killed."""
     crashing = [a.node for a in workload.actions() if isinstance(a, CrashNode | RestartNode)]
     return crashing + [crash.node for fault in faults for crash in _crashes_in(fault)]
 
@@ -66,5 +66,5 @@ def _crashes_in(fault: Fault) -> Iterator[Crash]:
             pass
         case _:
             raise SmartPubSubError(
-                f"{type(fault).__name__} is a fault that only the simulator can bring about"
+                f"{type(fault).__name__} is a fault that only the simulator supports"
             )

@@ -1,7 +1,7 @@
-"""How many nodes join at a time: as many as the machine can bear.
+"""How many nodes join at a time: as many as the machine can handle.
 
-Whoever joins connects to many others, which is most of the work of a testbed's start. If too many
-do so at once they wait for each other until they give each other up, and start all over.
+A joining node connects to many others, which is most of the work of a testbed's start. If too many
+join at once, they time out waiting for each other, and start over.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from smartpubsub.kademlia.settings import SECOND
 
 AT_ONCE_MAX = 8
 QUICK_US = 2 * SECOND
-"""Who joins within this time shows that the machine can bear one more at a time."""
+"""If a node joins within this time, the machine can handle one more at a time."""
 SLOW_US = 6 * SECOND
-"""Who takes longer shows that there are too many."""
+"""If a node takes longer, there are too many."""
 
 
 class Joiners:
-    """The nodes that are joining, and how many they may be."""
+    """The joining nodes, and their current maximum."""
 
     def __init__(self) -> None:
         self.at_once = 1
         self._since_us: dict[int, int] = {}
 
     def start(self, node: int, now_us: int) -> None:
-        """A node begins to join."""
+        """Record that a node begins to join."""
         self._since_us[node] = now_us
 
     def look(self, joined: Container[int], now_us: int) -> None:
-        """See who has joined, and how long it took."""
+        """Record which nodes have joined, and how long they took."""
         for node in [node for node in self._since_us if node in joined]:
             took_us = now_us - self._since_us.pop(node)
             if took_us < QUICK_US:

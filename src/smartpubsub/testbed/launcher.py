@@ -1,9 +1,9 @@
 """The process that starts and ends the workers of a testbed.
 
-It has everything imported that a worker needs, so that another worker is a fork away and shares
-that memory. It ends when the coordinator does, however that ends: then it kills all workers and
-removes what their nodes have kept. It is a session of its own, so Ctrl-C on a terminal reaches only
-the coordinator, which then ends everything in order.
+It has imported everything that a worker needs, so a new worker is a fork that shares this memory.
+It ends when the coordinator ends, for whatever reason: it then kills all workers and removes the
+data of their nodes. It has its own session, so Ctrl-C on a terminal reaches only the coordinator,
+which then ends everything in order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Launcher:
     workers: dict[int, None]
 
     def serve(self) -> None:
-        """Until the coordinator is gone."""
+        """Serve until the coordinator is gone."""
         while True:
             mark, descriptors, _, _ = socket.recv_fds(self.end, 1, 1)
             if not mark:
@@ -57,14 +57,14 @@ class _Launcher:
             os._exit(1)
 
     def _kill(self, process: int) -> None:
-        """Nobody else waits for it, so the number is still its own."""
+        """Only this process waits for it, so its process id cannot have been reused."""
         if process in self.workers:
             del self.workers[process]
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
 
     def kill_all(self) -> None:
-        """End all workers that are left."""
+        """Kill all remaining workers."""
         for process in list(self.workers):
             self._kill(process)
 
@@ -73,7 +73,7 @@ def main(descriptor: int, folder: Path) -> None:
     """Serve the coordinator at the other end of a socket, and clean up after it."""
     _allow_many_connections()
     gc.collect()
-    gc.freeze()  # What workers share is not to be touched, or each would get its own copy.
+    gc.freeze()  # Shared memory must not be written, or each worker would get its own copy.
     launcher = _Launcher(socket.socket(fileno=descriptor), {})
     try:
         with suppress(ClosedError):

@@ -1,4 +1,4 @@
-"""Takes the notes of all nodes, in the order of time, and makes of them what runs are judged by."""
+"""Feeds the notes of all nodes, in the order of time, to the observer and the trace of a run."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from smartpubsub.testbed.messages import (
 
 
 class Ledger:
-    """What is known of a run so far."""
+    """The state of a run so far."""
 
     def __init__(self, observer: Observer, nodes: int) -> None:
         self.contacts: dict[int, Contact] = {}
-        """The nodes that listen, and where."""
+        """The nodes that listen, with their addresses."""
         self.joined: dict[int, None] = {}
         self.to_do: dict[int, None] = {}
-        """Numbers of what nodes have been told to do and have not done yet."""
+        """The numbers of commands that nodes have not finished yet."""
         self.inspections: list[tuple[int, int, Inspection]] = []
         self.sent_count = 0
         self.counts_since_us: int | None = None
-        """From when on traffic counts, if that is known yet."""
+        """The time from which traffic counts, once it is known."""
         self.traffic = [Traffic(0, 0, 0)] * nodes
         self._observer = observer
         self._trace = observer.trace
@@ -55,7 +55,7 @@ class Ledger:
         }
 
     def enter(self, note: Note) -> None:
-        """Take a note."""
+        """Process a note."""
         at, node, value = note
         self._enter[type(value)](at, node, value)
 

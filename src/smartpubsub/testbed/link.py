@@ -1,11 +1,11 @@
-"""The conditions of a network, applied to a node's real connections.
+"""Link conditions, applied to a node's real connections.
 
-What a node writes leaves by one link at a fixed rate, whichever connection it is for, and comes out
-of the connection's other end a latency and some jitter later. Both ends have to know who the other
-is, so whoever connects says its number before anything else. A connection keeps its order, as TCP
-does, and nothing is lost on it for good: what the network loses is sent again after TCP's usual
-pause, and all that was written after it waits. Nothing passes a cut while it lasts; a connection
-that is cut for longer than a host is patient with silence breaks.
+Everything that a node writes leaves through one link at a fixed rate, on whichever connection, and
+arrives at the other end after the latency and some jitter. Both ends must know each other, so the
+connecting node sends its number first. A connection keeps its order, as TCP does, and loses
+nothing: a lost segment is sent again after TCP's usual pause, and all later bytes wait. Nothing
+passes a cut while it lasts; a connection that is cut for longer than a host tolerates silence
+breaks.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.testbed.messages import Cut
 
 RESEND_S_MIN = 0.2
-"""The least time after which TCP sends again what was lost, here as in Linux."""
+"""The minimum retransmission timeout of TCP, as in Linux."""
 SEGMENT_BYTES = 1_460
-"""What gets lost at a time."""
+"""The size of a segment, the unit of loss."""
 BUFFER_BYTES = 256 << 10
-"""What a connection takes before its writer has to wait, as a socket's buffer does."""
+"""The buffer of a connection; a writer waits when it is full, as with a socket."""
 NUMBER_BYTES = 4
 TICKS_PER_S = 1_000
-"""What arrives within one of these arrives together."""
+"""Bytes that arrive within one tick are passed on together."""
 CLOSE_S = 1.0
-"""How long what was written before a connection is closed is waited for."""
+"""How long closing waits for written bytes to arrive."""
 
 
 class Cuts:
-    """Between which nodes nothing passes at the moment; one of these for all nodes of a process."""
+    """The current cuts between nodes; one object for all nodes of a process."""
 
     def __init__(self) -> None:
         self.nodes_by_port: Mapping[int, int] = {}
-        """Who listens where."""
+        """The nodes by address."""
         self._cut = Cut(frozenset())
         self._changed = trio.Event()
 
     def set(self, cut: Cut) -> None:
-        """Let nothing pass between a group and the rest."""
+        """Cut a group of nodes off from the rest."""
         self._cut = cut
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
     def is_cut(self, sender: int, receiver: int) -> bool:
-        """Whether what a node sends does not reach another."""
+        """Whether the path from one node to another is cut."""
         leaves = sender in self._cut.group
         enters = receiver in self._cut.group
         return leaves != enters and (leaves or not self._cut.one_way)
 
     async def wait_for_passage(self, sender: int, receiver: int) -> None:
-        """Until what a node sends reaches another."""
+        """Wait until the path from one node to another is open."""
         while self.is_cut(sender, receiver):
             await self._changed.wait()
 
 
 class Link:
-    """A node's way out, which all its connections share."""
+    """A node's outgoing link, which all its connections share."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class Link:
         self.node = node
         self.cuts = cuts
         self.spawn = spawn
-        """Has an async function run beside all else."""
+        """Starts an async function in the background."""
         self._latency_us = latency_us
-        """To which node."""
+        """The node at the other end."""
         self._latencies_s: dict[int, float] = {}
         self._jitter_s = options.jitter_us / SECOND
         self._loss = options.loss
@@ -101,26 +101,26 @@ class Link:
         self._rng = rng
         self._free_at = 0.0
         self._due: list[tuple[float, int, ShapedStream]] = []
-        """The connections on which something is under way, and when the first of it arrives."""
+        """The connections with bytes in transit, and when the first of these arrive."""
         self._numbers = count()
         self._has_sooner = trio.Event()
         spawn(self._carry)
 
     def latency_s(self, peer: int) -> float:
-        """How long the way to a node is."""
+        """The latency to a node."""
         latency_s = self._latencies_s.get(peer)
         if latency_s is None:
             latency_s = self._latencies_s[peer] = self._latency_us(peer) / SECOND
         return latency_s
 
     def call_at(self, at: float, stream: ShapedStream) -> None:
-        """Have a connection told at a time that something is to arrive."""
+        """Schedule a call to a connection when its next bytes arrive."""
         heappush(self._due, (at, next(self._numbers), stream))
         if self._due[0][2] is stream:
             self._has_sooner.set()
 
     async def _carry(self) -> None:
-        """Let what is under way arrive, on all connections: a task for each would cost more."""
+        """Deliver bytes in transit on all connections; one task per connection would cost more."""
         while True:
             at = self._tick_after(self._due[0][0]) if self._due else math.inf
             self._has_sooner = trio.Event()
@@ -134,7 +134,7 @@ class Link:
         return math.ceil(round(at * TICKS_PER_S, 3)) / TICKS_PER_S
 
     def arrival(self, peer: int, size: int, silence_s: float) -> float:
-        """When something that is sent now is there, on trio's clock."""
+        """The arrival time of bytes that are sent now, on trio's clock."""
         latency_s = self.latency_s(peer)
         self._free_at = max(self._free_at, trio.current_time()) + size / self._bytes_per_s
         jitter_s = self._rng.uniform(0, self._jitter_s) if self._jitter_s else 0.0
@@ -142,7 +142,8 @@ class Link:
         return self._free_at + latency_s + jitter_s + lost_s
 
     def _resending_s(self, size: int, round_trip_s: float, silence_s: float) -> float:
-        """What the segment that gets lost most often adds; at most when the connection breaks."""
+        """The delay of the segment that is lost most often, up to the time when the connection
+        breaks."""
         longest_s = 0.0
         for _ in range(-(-size // SEGMENT_BYTES)):
             waited_s, pause_s = 0.0, max(RESEND_S_MIN, 2 * round_trip_s)
@@ -154,7 +155,7 @@ class Link:
 
 
 class ShapedTcp(WatchedTcp):
-    """TCP whose connections have the conditions of a network."""
+    """A TCP transport whose connections have link conditions."""
 
     def __init__(
         self, link: Link, silence_s: float, connection_count_max: int, counts: Counts
@@ -177,7 +178,7 @@ class ShapedTcp(WatchedTcp):
         return connection  # type: ignore[no-any-return]
 
     def create_listener(self, handler_function: THandler) -> TCPListener:
-        """Something that listens and has each connection handled."""
+        """A listener that hands each connection to a handler."""
 
         async def shape_and_handle(stream: Any) -> None:
             peer = int.from_bytes(await read_exactly(stream, NUMBER_BYTES), "big")
@@ -195,11 +196,11 @@ class ShapedStream(ReadWriteCloser):
         self._peer = peer
         self._silence_s = silence_s
         self._under_way: deque[tuple[float, bytes]] = deque()
-        """What was written, and when it arrives."""
+        """Written bytes with their arrival times."""
         self._under_way_bytes = 0
         self._last_at = 0.0
         self._is_carried = False
-        """Whether the link will call, or what has arrived is being passed on."""
+        """Whether a call is scheduled, or arrived bytes are being passed on."""
         self._is_closing = False
         self._is_over = False
         self._has_room = trio.Event()
@@ -218,11 +219,11 @@ class ShapedStream(ReadWriteCloser):
             self._go_on()
 
     async def read(self, n: int | None = None) -> bytes:
-        """Some bytes, as soon as there are any."""
+        """Read some bytes, as soon as there are any."""
         return await self._stream.read(n)
 
     async def close(self) -> None:
-        """End, when what was written has arrived or does not for too long."""
+        """Close, after written bytes have arrived or a time limit has passed."""
         self._is_closing = True
         with trio.move_on_after(CLOSE_S):
             while self._is_carried and not self._is_over:
@@ -230,11 +231,11 @@ class ShapedStream(ReadWriteCloser):
         await self._end()
 
     def get_remote_address(self) -> tuple[str, int] | None:
-        """Where the other end is."""
+        """The address of the other end."""
         return self._stream.get_remote_address()
 
     def _go_on(self) -> None:
-        """Have the link call when the next is to arrive, if there is any."""
+        """Schedule a call for the next arrival, if there is any."""
         self._is_carried = bool(self._under_way) and not self._is_over
         if self._is_carried:
             self._link.call_at(self._under_way[0][0], self)
@@ -242,7 +243,8 @@ class ShapedStream(ReadWriteCloser):
             self._link.spawn(self._end)
 
     def arrive(self) -> None:
-        """Pass on what is there by now: at once if the system takes it, otherwise when it does."""
+        """Pass on bytes that have arrived: at once if the socket has room, otherwise when it
+        has."""
         if self._is_over:
             return
         if self._link.cuts.is_cut(self._link.node, self._peer):
@@ -256,7 +258,8 @@ class ShapedStream(ReadWriteCloser):
             self._go_on()
 
     def _sent_now(self, data: bytes) -> int:
-        """How much the system takes without waiting; whatever is wrong shows when one waits."""
+        """Write without waiting, and return the number of bytes; errors show in the waiting
+        write."""
         stream: Any = self._stream
         if not isinstance(stream, TrioTCPStream):
             return 0
@@ -266,7 +269,7 @@ class ShapedStream(ReadWriteCloser):
             return 0
 
     async def _pass_on(self, data: bytes) -> None:
-        """Wait until it can be passed on, and go on with what comes after."""
+        """Wait until the socket has room, and continue with the next bytes."""
         try:
             with trio.fail_after(self._silence_s):
                 await self._link.cuts.wait_for_passage(self._link.node, self._peer)
@@ -278,7 +281,7 @@ class ShapedStream(ReadWriteCloser):
             self._go_on()
 
     def _arrived(self) -> bytes:
-        """All that is there by now."""
+        """Take all bytes that have arrived."""
         pieces: list[bytes] = []
         now = trio.current_time()
         while self._under_way and (not pieces or self._under_way[0][0] <= now):

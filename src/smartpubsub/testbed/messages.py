@@ -1,4 +1,4 @@
-"""What the coordinator of a testbed and its workers tell each other."""
+"""The messages between the coordinator of a testbed and its workers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class StartNode(NamedTuple):
 
     node: int
     start: int
-    """How often it has been started before."""
+    """The number of earlier starts."""
     port: int
-    """Where to listen; 0 for any."""
+    """The port to listen on; 0 for any."""
 
 
 class Join(NamedTuple):
-    """Have a node find its place by way of others."""
+    """Have a node join through others."""
 
     node: int
     bootstrap: tuple[Contact, ...]
@@ -42,29 +42,29 @@ class Act(NamedTuple):
 
 
 class Know(NamedTuple):
-    """Who listens where, so that it is known who a connection goes to."""
+    """The addresses of nodes, which identify the other end of a connection."""
 
     nodes_by_port: dict[int, int]
 
 
 class Cut(NamedTuple):
-    """Let nothing pass between these nodes and all others from now on; nobody for a whole net."""
+    """Cut these nodes off from all others from now on; no nodes to heal the network."""
 
     group: frozenset[int]
     one_way: bool = False
-    """Whether what comes from the others still passes."""
+    """Whether messages from the others still pass."""
 
 
 class Settle(NamedTuple):
-    """Everything that lasts has been made: from now on the memory's collector can leave it out."""
+    """All long-lived objects exist; the garbage collector can ignore them from now on."""
 
 
 class Inspect(NamedTuple):
-    """Look into all nodes."""
+    """Inspect all nodes."""
 
 
 class End(NamedTuple):
-    """Tell what is left to tell, and end."""
+    """Send the last report, and end."""
 
 
 Command: TypeAlias = StartNode | Join | Act | Know | Cut | Settle | Inspect | End
@@ -81,7 +81,7 @@ class Up(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """A message or a timer, as a row of a trace has it."""
+    """A message or a timer, as in a row of a trace."""
 
     what: str
     peer: int
@@ -90,39 +90,39 @@ class Passed(NamedTuple):
 
 
 class Came(NamedTuple):
-    """Copies of events have come down to a node, from another."""
+    """Downward copies of events have reached a node."""
 
     sender: int
     ids: tuple[EventId, ...]
 
 
 class Told(NamedTuple):
-    """An application was told something."""
+    """A core has delivered something to the application."""
 
     start: int
     item: object
 
 
 class Done(NamedTuple):
-    """What a node's application was to do is done."""
+    """A node's application has finished a command."""
 
     number: int
 
 
 class Seen(NamedTuple):
-    """What a look into a node has shown."""
+    """The result of inspecting a node."""
 
     inspection: Inspection
 
 
 class Failed(NamedTuple):
-    """A node that must not has stopped."""
+    """A node has stopped unexpectedly."""
 
     reason: str
 
 
 class Struck(NamedTuple):
-    """Something was done to a node by whoever runs the testbed."""
+    """The testbed did something to a node."""
 
     kind: str
 
@@ -139,41 +139,41 @@ class Note(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a process has used, by its own accounting."""
+    """The resource use of a process, as it measures it."""
 
     cpu_s: float
     rss_mb: float
 
 
 class Report(NamedTuple):
-    """All that has happened in a process up to a time, since its last report."""
+    """Everything that happened in a process up to a time, since its last report."""
 
     until_us: int
     notes: list[Note]
     usage: Usage
 
 
-# --- what workers are made with ---
+# --- the set-up of workers ---
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What all processes of a testbed know."""
+    """The common settings of all processes of a testbed."""
 
     options: RunOptions
     folder: Path
-    """Where nodes keep their data, each in a folder of its own."""
+    """The folder of the nodes' data folders."""
     base_ns: int
-    """When the run's time began, on the clock that all processes of a machine share."""
+    """The start of the run, on the clock that all processes of a machine share."""
     is_shared: bool = True
-    """Whether a process is for many nodes."""
+    """Whether the process runs many nodes."""
 
     def now_us(self) -> int:
-        """What time it is in the run."""
+        """The time since the start of the run."""
         return (time.monotonic_ns() - self.base_ns) // 1_000
 
     def folder_of(self, node: int) -> Path:
-        """Where a node keeps its data."""
+        """The data folder of a node."""
         return self.folder / f"node-{node}"
 
 
@@ -181,7 +181,7 @@ class Setup:
 
 
 class Launch(NamedTuple):
-    """Start a worker; the socket to speak with it comes along. The answer is its process id."""
+    """Start a worker; its socket is passed along. The answer is its process id."""
 
     setup: Setup
 

@@ -1,4 +1,4 @@
-"""What has happened in a worker and is not told yet."""
+"""The notes of a worker that are not reported yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAGE_MB = resource.getpagesize() / (1 << 20)
 
 
 class Notebook:
-    """Takes notes in the order of time, and tells them many at once."""
+    """Takes notes in the order of time, and reports them in batches."""
 
     def __init__(self, setup: Setup, end: socket.socket) -> None:
         self._setup = setup
@@ -24,25 +24,24 @@ class Notebook:
         self._notes: list[Note] = []
 
     def add(self, node: int, value: Value) -> None:
-        """Note something that has just happened."""
+        """Add a note about something that has just happened."""
         self._notes.append(Note(self._setup.now_us(), node, value))
 
     def tell(self) -> None:
-        """Tell everything up to now.
+        """Report everything up to now.
 
-        It is written at once and not when somebody has time: what has happened before a process is
-        killed is known then.
+        The report is written synchronously, so that everything before a kill is known.
         """
         notes, self._notes = self._notes, []
         report = Report(self._setup.now_us(), notes, usage())
-        with suppress(ClosedError):  # Whoever reads commands will notice that nobody is there.
+        with suppress(ClosedError):  # The task that reads commands will notice it.
             send_now(self._end, report)
 
 
 def usage() -> Usage:
-    """What this process has used."""
+    """The resource use of this process."""
     try:
         rss_mb = int(_STATM.read_text().split()[1]) * _PAGE_MB
-    except OSError:  # Elsewhere than on Linux only the most that it ever was is known.
+    except OSError:  # Without /proc, only the peak is known.
         rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Usage(time.process_time(), rss_mb)

@@ -1,4 +1,4 @@
-"""A real node in a worker: host, storage and core, and notes of what they do."""
+"""A real node in a worker: host, storage and core, with notes about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DROPPED = tuple(field.name for field in fields(Counts) if field.name.startswith
 
 
 def identity_of(seed: int, node: int) -> Identity:
-    """Who a node is: somebody else for every seed, and the same for the same."""
+    """The identity of a node, determined by the seed and its number."""
     return Identity.of(hashlib.sha256(b"testbed/%d/%d" % (seed, node)).digest())
 
 
@@ -103,7 +103,7 @@ class PlacedNode:
         core = make_core(options, own, Ed25519Signing(self._identity), self._start)
         spec = spec_of(options.protocol)
         self._core = TracedCore(core, self.number, self._notebook, self._nodes_by_peer, spec)
-        # Noted before the core does anything, since all that it does comes after it.
+        # Noted before the core handles it, because its effects come later.
         self._notebook.add(self.number, Up(self._start, own))
         return self._core
 
@@ -112,10 +112,10 @@ class PlacedNode:
         if not self._setup.is_shared:  # It may be killed the next moment.
             self._notebook.tell()
 
-    # --- what it is to do ---
+    # --- commands ---
 
     def do(self, command: Join | Act) -> None:
-        """Have something done, after what was to be done before."""
+        """Execute a command, after earlier ones."""
         self._to_do.append(command)
         self._has_to_do.set()
 
@@ -138,15 +138,15 @@ class PlacedNode:
         self._notebook.add(self.number, Done(command.number))
         return self._core.noted(effects)
 
-    # --- what is seen of it ---
+    # --- inspection ---
 
     def inspect(self) -> None:
-        """Note what a look into the node shows."""
+        """Note the result of inspecting the node."""
         if self._is_ready:
             self._notebook.add(self.number, Seen(self._core.core.pubsub.inspect()))
 
     def note_drops(self) -> None:
-        """Note what the host could not send since this was last asked for."""
+        """Note the messages that the host has dropped since the last call."""
         if not self._is_ready:
             return
         for reason in _DROPPED:

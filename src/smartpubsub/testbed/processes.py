@@ -22,7 +22,7 @@ END_S_MAX = 30.0
 
 
 class ProcessError(SmartPubSubError):
-    """A process that has ended and should not have."""
+    """A process has ended unexpectedly."""
 
 
 class Process:
@@ -34,7 +34,7 @@ class Process:
         self._channel = Channel(end)
 
     async def send(self, command: Command) -> None:
-        """Have the worker do something; one that is gone does nothing."""
+        """Send a command to the worker; without effect if it is gone."""
         with suppress(ClosedError):
             await self._channel.send(command)
 
@@ -47,7 +47,7 @@ class Process:
         return report
 
     def close(self) -> None:
-        """Let go of the worker, which ends it if it has not ended."""
+        """Close the channel to the worker, which ends it."""
         self._channel.close()
 
 
@@ -56,7 +56,7 @@ class Launcher:
 
     def __init__(self, end: socket.socket, folder: Path) -> None:
         self.folder = folder
-        """Where nodes keep their data."""
+        """The folder of the nodes' data."""
         self._end = end
         self._asking = trio.Lock()
 
@@ -83,13 +83,13 @@ class Launcher:
                 return await trio.to_thread.run_sync(asked)
             except (ClosedError, OSError):
                 raise ProcessError(
-                    "the process that starts the nodes has ended; look above for what it said"
+                    "the process that starts the nodes has ended; its output is above"
                 ) from None
 
 
 @contextmanager
 def launcher() -> Iterator[Launcher]:
-    """A launcher; at the end all workers are gone, and what their nodes have kept."""
+    """A launcher; at the end, all workers and their nodes' data are removed."""
     folder = Path(tempfile.mkdtemp(prefix="smartpubsub-testbed-"))
     own, other = pair()
     with other:
@@ -106,7 +106,7 @@ def launcher() -> Iterator[Launcher]:
 
 
 class _Ending:
-    """Waits for a process that is about to end."""
+    """Wait for a process that is about to end."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""What came of a run on real nodes: the same document as of a simulated one, and what it took."""
+"""The result of a run on real nodes: the document of a simulated one, and resource use."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COMPARED = (
     "messages",
     "bytes",
 )
-"""What is told of the same run in the simulated world."""
+"""The keys of the same run in the simulated world."""
 
 
 def run(real: RealRun, scenario: str, twin: Experiment | None) -> Result:
-    """Let a run happen on real nodes, and judge it; then let it happen in the simulated world."""
+    """Run an experiment on real nodes, and judge it; then run it in the simulated world."""
     began = time.perf_counter()
     real.run()
     wall_s = time.perf_counter() - began
@@ -53,7 +53,7 @@ def run(real: RealRun, scenario: str, twin: Experiment | None) -> Result:
 
 
 def cpu_s_per_node(members: Iterable[Member]) -> float:
-    """What nodes have used beyond what their processes had before, in the mean."""
+    """The mean resource use of a node, beyond that of its process before."""
     nodes: dict[int, None] = {}
     cpu_s = 0.0
     for member in members:
@@ -63,7 +63,7 @@ def cpu_s_per_node(members: Iterable[Member]) -> float:
 
 
 def memory_mb_per_node(members: Iterable[Member]) -> float:
-    """What a node adds to the process that it shares with others, or to its own if none shares."""
+    """The memory that a node adds to a shared process, or to its own if none is shared."""
     used = [member for member in members if member.before is not None]
     counted = [member for member in used if len(member.nodes) > 1] or used
     added = [m.rss_mb_max - m.before.rss_mb for m in counted if m.before]

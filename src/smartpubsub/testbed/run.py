@@ -46,20 +46,20 @@ from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Worklo
 JOIN_US_MAX = 15 * MINUTE
 POLL_S = 0.02
 END_S_MAX = 30.0
-"""How long the last reports are waited for."""
+"""How long to wait for the last reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which processes there are."""
+    """How nodes are spread over processes."""
 
     workers: int = 2
-    """How many share the nodes that do not crash."""
+    """The number of processes for nodes that do not crash."""
     isolate: bool = False
-    """Whether each node has a process for itself."""
+    """Whether each node has its own process."""
 
     def places(self, nodes: int, alone: Iterable[int]) -> list[list[int]]:
-        """The nodes of each process, of which some are to be alone."""
+        """The nodes of each process; some need their own."""
         apart = range(nodes) if self.isolate else sorted(set(alone))
         together = [node for node in range(nodes) if node not in apart]
         shared = [together[start :: self.workers] for start in range(self.workers)]
@@ -87,7 +87,7 @@ class RealRun:
         self._ledger = Ledger(self.observer, options.nodes)
         self.inspections = self._ledger.inspections
         self.members: Sequence[Member] = ()
-        """The processes that there were, and what they used."""
+        """All workers of the run, with their resource use."""
         self.began_us = 0
         self.was_interrupted = False
         self._fault_plan = faults
@@ -99,44 +99,44 @@ class RealRun:
         self._cluster: Cluster
         self._disasters: Disasters
 
-    # --- what is to be known of it ---
+    # --- properties ---
 
     @property
     def now(self) -> int:
-        """How much time has passed since the run began, in microseconds."""
+        """The time since the run began, in microseconds."""
         return (time.monotonic_ns() - self._base_ns) // 1_000
 
     @property
     def node_count(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return self.options.nodes
 
     @property
     def sent_count(self) -> int:
-        """How many messages they have sent."""
+        """The number of messages that they have sent."""
         return self._ledger.sent_count
 
     @property
     def has_faults(self) -> bool:
-        """Whether anything was made to fail, messages that the network loses included."""
+        """Whether there were faults, including lost messages."""
         return self._has_faults or bool(self.observer.journal.downs)
 
     @property
     def peers(self) -> Sequence[Peer]:
-        """Who the nodes are, in the order of their numbers."""
+        """The peers, in the order of the nodes' numbers."""
         return self.options.peers
 
     def _region(self, node: int) -> int:
         return region_of(self.peers[node], self.options.network.regions)
 
     def traffic(self) -> list[Traffic]:
-        """What each node has sent and received since the workload began."""
+        """The messages that each node has sent and received since the workload began."""
         return self._ledger.traffic
 
     # --- the course of a run ---
 
     def run(self) -> None:
-        """Let everything happen; Ctrl-C ends it early."""
+        """Run the experiment; Ctrl-C ends it early."""
         with launcher() as launching, lone_errors():
             setup = Setup(options=self.options, folder=launching.folder, base_ns=self._base_ns)
 
@@ -195,7 +195,7 @@ class RealRun:
         started = 1
         deadline = self.now + JOIN_US_MAX
         while len(joined) < wanted:
-            # Nobody joins through somebody who is not in the network.
+            # Nodes join only through nodes that have joined.
             may_have_started = min(wanted, len(joined) + min(len(joined), self._joiners.at_once))
             for node in range(started, may_have_started):
                 through = rng.choice(list(joined))
@@ -208,7 +208,7 @@ class RealRun:
             if self.now > deadline:
                 raise SmartPubSubError(
                     f"only {len(joined)} of {wanted} nodes have joined after"
-                    f" {JOIN_US_MAX // MINUTE} minutes; is the network bad, or the machine busy?"
+                    f" {JOIN_US_MAX // MINUTE} minutes; use fewer nodes, or better link conditions"
                 )
 
     async def _run_phase(self, phase: Iterable[Action]) -> None:
@@ -227,7 +227,7 @@ class RealRun:
         while True:
             await self._wait(lambda: not self._is_something_owed(), deadline - self.now)
             await self._sleep(LINGER_US)
-            # Meanwhile somebody who is owed something may have come back.
+            # In the meantime a node with expected deliveries may have returned.
             if not self._is_something_owed() or self.now >= deadline:
                 return
 
@@ -235,7 +235,7 @@ class RealRun:
         return self.observer.owes(self._cluster.is_up)
 
     async def _end(self) -> None:
-        """Have the nodes looked into, and the processes tell what is left to tell."""
+        """Inspect the nodes, and collect the last reports."""
         with trio.move_on_after(END_S_MAX):
             up = sum(map(self._cluster.is_up, range(self.options.nodes)))
             await self._cluster.tell_all(Inspect())
@@ -247,7 +247,7 @@ class RealRun:
         await self._wait(lambda: False, us)
 
     async def _wait(self, condition: Callable[[], bool], us_max: int) -> bool:
-        """Until a condition holds, but not for ever; whether it holds."""
+        """Wait for a condition up to a time limit; return whether it holds."""
         deadline = self.now + us_max
         while not condition():
             left_s = (deadline - self.now) / SECOND
@@ -257,7 +257,7 @@ class RealRun:
             self._progress.tick(self)
         return True
 
-    # --- what is done ---
+    # --- actions ---
 
     async def _act(self, action: Action) -> None:
         cluster = self._cluster
@@ -265,7 +265,7 @@ class RealRun:
             case RestartNode(_, node):
                 await cluster.restart(node)
             case _ if not cluster.is_up(action.node):
-                pass  # Nobody is there who could ask for anything, or crash.
+                pass  # The node is down and can neither call nor crash.
             case CrashNode(_, node):
                 await cluster.crash(node)
             case _:
@@ -275,7 +275,7 @@ class RealRun:
         has_topics = protocol_of(self).has_only_topics
         on_node = self.observer.topics.on_nodes(action) if has_topics else action
         if on_node is None:
-            return  # Whoever should have made its topic was down.
+            return  # The node that should have created the topic was down.
         number = next(self._actions)
         self._ledger.to_do[number] = None
         await self._cluster.tell(Act(number, on_node))

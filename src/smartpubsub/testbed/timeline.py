@@ -1,7 +1,7 @@
-"""Puts what several processes tell into the order in which it happened.
+"""Merges the notes of several processes into one order.
 
-All processes of a machine read the same clock, and each tells its notes in order and up to when
-there are no more. So what is older than that for every process can be put into its final order.
+All processes of a machine read the same clock. Each reports its notes in order, and the time up to
+which they are complete. Notes older than the minimum of these times are in their final order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Source = Hashable
 
 
 class Timeline:
-    """Notes of several sources, which one listener gets in the order of time."""
+    """Notes of several sources, passed to one listener in the order of time."""
 
     def __init__(self, listen: Callable[[Note], None]) -> None:
         self._listen = listen
@@ -24,30 +24,30 @@ class Timeline:
 
     @property
     def until_us(self) -> float:
-        """Up to when everything is known."""
+        """The time up to which all notes are known."""
         return min(self._until_us.values(), default=inf)
 
     def open(self, source: Source, since_us: int) -> None:
-        """A source has begun to take notes."""
+        """Add a source."""
         self._until_us[source] = since_us
 
     def add(self, source: Source, until_us: int, notes: list[Note]) -> None:
-        """A source tells everything that it knows up to a time."""
+        """Add the notes of a source up to a time."""
         self._until_us[source] = until_us
         self._notes += notes
 
     def put(self, note: Note) -> None:
-        """Add what is known of a source from elsewhere."""
+        """Add a note about a source from elsewhere."""
         self._notes.append(note)
 
     def close(self, source: Source) -> None:
-        """A source has told all that it ever will."""
+        """Close a source."""
         del self._until_us[source]
 
     def advance(self, now_us: int) -> None:
-        """Tell the listener all that is final."""
+        """Pass all final notes to the listener."""
         until_us = min(self.until_us, now_us)
-        # Sorting keeps what happened at the same time in the order in which it was told.
+        # Sorting is stable: notes of the same time stay in the order of arrival.
         self._notes.sort(key=lambda note: note.at_us)
         count = 0
         for note in self._notes:

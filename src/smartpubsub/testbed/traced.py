@@ -1,4 +1,4 @@
-"""A core that notes what passes it, on its way to the core and back."""
+"""A wrapper around a core that notes its inputs and effects."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class TracedCore:
         codecs = [*common_codecs(Settings()), *spec.codecs(WireLimits())]
         self._event_ids = {c.message: c.event_ids for c in codecs if c.event_ids is not None}
         self._sizes: Sizes = {codec.message: codec.size for codec in codecs}
-        # One message often goes to many, one after the other, and is the same for all.
+        # The same message object often goes to many peers in a row.
         self._measured: tuple[object, int] = (None, 0)
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """What to do about an event."""
+        """Return the effects of an event."""
         kind = type(event)
         if kind in _ARRIVALS:
             self._note_arrival(event.peer, event.message)  # type: ignore[union-attr]
@@ -60,7 +60,7 @@ class TracedCore:
         return self.noted(self.core.handle(event, now))
 
     def noted(self, effects: list[Effect]) -> list[Effect]:
-        """Effects of the core, as they are, after what is sent was noted."""
+        """Note what is sent, and return the effects unchanged."""
         for effect in effects:
             if type(effect) in _DEPARTURES:
                 message = effect.message  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A process of a testbed: a loop that many nodes run on, or a single one."""
+"""A process of a testbed: an event loop for one or many nodes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from smartpubsub.testbed.placed import PlacedNode, peer_of
 
 REPORT_S = 0.05
 DROPS_EVERY = 20
-"""How many reports come for each in which drops are noted."""
+"""Drops are noted in one of this many reports."""
 GC_THRESHOLDS = (100_000, 50, 1_000)
-"""With the usual ones the collector walks all connections of all nodes several times a second."""
+"""With the default thresholds, the collector walks all connections several times a second."""
 
 
 def work(end: socket.socket, setup: Setup) -> None:
-    """Do what the coordinator says until it says that this is all, or is gone."""
+    """Execute the coordinator's commands until the last one, or until it is gone."""
     gc.set_threshold(*GC_THRESHOLDS)
-    clock = PatientClock()  # There are many nodes here, and not as many machines.
+    clock = PatientClock()  # Many nodes share this machine.
     trio.run(_Worker(end, setup).run, clock=clock, instruments=[clock])
 
 
@@ -55,14 +55,14 @@ class _Worker:
 
     async def run(self) -> None:
         channel, self._cuts = Channel(self._end), Cuts()
-        self._notebook.tell()  # The first report says what the process takes without nodes.
+        self._notebook.tell()  # The first report has the resource use of the process without nodes.
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._report)
             try:
                 while True:
                     self._do(await channel.receive())
             except ClosedError:
-                # Nobody wants to know any more, and connections need no farewell.
+                # The run is over; connections need no orderly close.
                 os._exit(1)
 
     async def _report(self) -> None:
@@ -109,7 +109,7 @@ class _Worker:
     async def _run(self, node: PlacedNode) -> None:
         try:
             await node.run()
-            reason = "it has ended by itself"
+            reason = "it ended without a reason"
         except* SmartPubSubError as errors:
             reason = str(errors.exceptions[0])
         self._notebook.add(node.number, Failed(reason))

@@ -1,4 +1,4 @@
-"""Workloads: who subscribes to what, who publishes what, and when."""
+"""Workloads: which node subscribes to what, publishes what, and when."""
 
 from smartpubsub.workloads.errors import WorkloadError
 from smartpubsub.workloads.files import read_workload, write_workload

@@ -1,8 +1,8 @@
-"""What applications do, as values, and a workload made of them.
+"""The actions of applications, as values, and a workload made of them.
 
-Nodes are numbers here; a workload knows what they are called. A workload is a series of phases.
-The times of a phase count from its beginning, and the next one begins when this one is over and all
-that was asked for has been acknowledged.
+Nodes are numbers here; a workload knows their names. A workload is a series of phases. The times of
+a phase count from its beginning; the next phase begins when this one is over and every call has
+been acknowledged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Publish(NamedTuple):
 
 
 class CreateTopic(NamedTuple):
-    """A node's application makes a topic, which only Pulsarcast needs."""
+    """A node's application creates a topic; only Pulsarcast needs this."""
 
     at_us: int
     node: int
@@ -48,7 +48,7 @@ class CreateTopic(NamedTuple):
 
 
 class CreateGroup(NamedTuple):
-    """A node's application makes a group to publish in, which only FastDelivery needs."""
+    """A node's application creates a group to publish in; only FastDelivery needs this."""
 
     at_us: int
     node: int
@@ -90,14 +90,14 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What happens in an experiment."""
+    """The actions of an experiment."""
 
     names: tuple[str, ...]
-    """What the nodes are called, in the order of their numbers."""
+    """The names of the nodes, in the order of their numbers."""
     phases: tuple[tuple[Action, ...], ...]
     """Each in the order of time."""
     pace_us: int = 0
-    """The time from one event to the next, where it was chosen for the network; otherwise 0."""
+    """The interval between events, where it was chosen to fit the network; otherwise 0."""
 
     def actions(self) -> list[Action]:
         """All actions of all phases."""

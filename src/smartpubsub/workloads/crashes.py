@@ -1,7 +1,7 @@
-"""Crashes that hurt: neighbours in the key space, among them one that events have to pass.
+"""Crashes of neighbours in the key space, including a node that events must pass.
 
-Whoever publishes stays up, so that every event counts. Where there are topics and too many publish
-for that, the author of the largest topic and those closest to it crash, and publish no more.
+Publishers stay up, so that every event counts. If there are topics and too many nodes publish for
+that, the author of the largest topic and the nodes closest to it crash, and publish no more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from smartpubsub.workloads.options import Phases
 BEFORE_US = 1_000
 """From the crash to the first event."""
 MID_US = 25_000
-"""From the event in the middle to the crash: by then it has left and not yet arrived."""
+"""From the middle event to the crash: by then the event has left and not yet arrived."""
 
 
 def with_crashes(
@@ -31,7 +31,7 @@ def with_crashes(
     crash: Literal["before", "mid"],
     rng: Random,
 ) -> Phases:
-    """The same phases with crashes, and without what the crashed nodes would have done later."""
+    """Add crashes to phases, and drop the later actions of crashed nodes."""
     events = [
         (place, action)
         for place, phase in enumerate(phases)
@@ -66,7 +66,7 @@ def with_crashes(
 
 
 def _busiest_author(phases: Phases) -> int | None:
-    """Who has made the topic with the most events, if there are topics."""
+    """The node that creates the topic with the most events, if there are topics."""
     actions = [action for phase in phases for action in phase]
     events = Counter(str(action.predicate) for action in actions if isinstance(action, Publish))
     topics = [action for action in actions if isinstance(action, CreateTopic)]
@@ -79,14 +79,14 @@ def _busiest_author(phases: Phases) -> int | None:
 def choose_victims(
     events: Sequence[Publish], keys: Sequence[int], faults: int, rng: Random
 ) -> list[int]:
-    """Nodes of consecutive keys, one the rendezvous of a name that events carry.
+    """Nodes with consecutive keys, one of them the rendezvous of a name that events carry.
 
-    None is a publisher if that can be had.
+    None is a publisher, if possible.
     """
     publishers = {event.node for event in events}
     if faults > len(keys) - len(publishers):
         raise WorkloadError(
-            f"{len(publishers)} of {len(keys)} nodes publish, and whoever publishes does not crash,"
+            f"{len(publishers)} of {len(keys)} nodes publish, and publishers do not crash,"
             f" so {faults} cannot; take fewer faults, fewer publishers or more nodes"
         )
     names = list(dict.fromkeys(name for event in events for name in event.predicate.attributes))
@@ -105,7 +105,7 @@ def rendezvous(name: str, keys: Sequence[int]) -> int:
 
 
 def _runs(name: str, keys: Sequence[int], length: int) -> Iterator[list[int]]:
-    """All runs of this length that the rendezvous of a name is in."""
+    """All runs of this length that contain the rendezvous of a name."""
     around = sorted(range(len(keys)), key=keys.__getitem__)
     place = around.index(rendezvous(name, keys))
     for start in range(place - length + 1, place + 1):
@@ -115,7 +115,7 @@ def _runs(name: str, keys: Sequence[int], length: int) -> Iterator[list[int]]:
 def _without_publishing(
     victims: Sequence[int], phases: Phases, publishers: set[int], nodes: int
 ) -> Phases:
-    """The same phases, where victims that publish have changed roles with others that do not."""
+    """Swap the roles of crashing publishers with nodes that do not publish."""
     others = (node for node in range(nodes) if node not in publishers and node not in victims)
     roles: dict[int, int] = {}
     for victim in sorted(publishers.intersection(victims)):

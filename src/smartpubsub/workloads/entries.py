@@ -1,4 +1,4 @@
-"""What a line of a workload file asks for, before it is known what happened around it."""
+"""A line of a workload file by itself, before its context is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AT_MS_MAX = 365 * 24 * 3600 * 1000
 
 
 class Verb(StrEnum):
-    """What a line can ask for."""
+    """What a line can do."""
 
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"
@@ -21,9 +21,9 @@ class Verb(StrEnum):
     LEAVE = "leave"
     RESTART = "restart"
     IDLE = "idle"
-    """Names a node that does nothing yet, so that it has a number."""
+    """Names an idle node, so that it has a number."""
     SETTLE = "settle"
-    """Waits until all that was asked for is in force; times begin anew after it."""
+    """Waits until every call is acknowledged; times restart from 0 after it."""
 
 
 _BESIDE: dict[str, set[str]] = {
@@ -42,7 +42,7 @@ _KEYS = {*_BESIDE, *(key for beside in _BESIDE.values() for key in beside)}
 
 
 class Entry(NamedTuple):
-    """A line that is right by itself."""
+    """A line that is valid by itself."""
 
     line: Line
     verb: Verb
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 def entry_of(line: Line) -> Entry:
-    """Read one line; raise WorkloadError with its number if it is not right."""
+    """Read one line; raise WorkloadError with its number if it is invalid."""
     verb = _verb(line)
     for key in line.fields:
         if key != verb and key not in _BESIDE[verb]:

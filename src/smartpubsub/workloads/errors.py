@@ -1,4 +1,4 @@
-"""What is raised when a workload cannot be read, written or made."""
+"""The error for a workload that cannot be read, written or generated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from smartpubsub.errors import SmartPubSubError
 
 
 class WorkloadError(SmartPubSubError, ValueError):
-    """A workload that cannot be had: what is wrong with it, and in which line of which file."""
+    """An invalid workload: what is wrong with it, and in which line of which file."""
 
     def __init__(self, problem: str, *, path: Path | None = None, line: int | None = None) -> None:
         place = ":".join(str(part) for part in (path, line) if part is not None)

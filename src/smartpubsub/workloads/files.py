@@ -17,9 +17,9 @@ from smartpubsub.workloads.writing import records_of
 
 
 def read_workload(path: Path) -> Workload:
-    """Read a file of actions or of Reddit's comments, plain or compressed by gzip.
+    """Read a file of actions or of Reddit comments, plain or compressed with gzip.
 
-    Nodes have numbers in the order in which the file names them.
+    Nodes are numbered in the order in which the file names them.
     """
     lines = read_lines(path)
     first = next(lines, None)
@@ -40,14 +40,14 @@ def read_workload(path: Path) -> Workload:
 
 
 def write_workload(workload: Workload, path: Path) -> None:
-    """Write a workload so that reading gives its names and phases again.
+    """Write a workload so that reading it gives the same names and phases.
 
-    A file whose name ends in `.gz` is compressed. A pace is not written, since times are.
+    A file whose name ends in `.gz` is compressed. The pace is not written, because the times are.
     """
     lines = [json.dumps(record, ensure_ascii=False) for record in records_of(workload)]
     content = "\n".join([*lines, ""]).encode()
     try:
-        # Without a time, so that the same workload makes the same file.
+        # Without a time stamp, so that equal workloads give equal files.
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     except OSError as error:
         raise WorkloadError(f"{error.strerror}; choose another place", path=path) from None

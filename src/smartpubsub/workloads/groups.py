@@ -1,4 +1,4 @@
-"""The groups that publishers need for what a workload has them publish."""
+"""The groups that the publishers of a workload need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartpubsub.workloads.actions import CreateGroup, Publish, Workload
 
 
 def with_groups(workload: Workload, group_for: Callable[[Predicate], Predicate]) -> Workload:
-    """The same workload, before which everybody makes the groups that its events are to be in."""
+    """Put a phase before a workload in which each publisher creates the groups of its events."""
     needed = {
         (action.node, group_for(action.predicate)): None
         for action in workload.actions()

@@ -21,18 +21,18 @@ _SHOWN_CHARACTERS_MAX = 40
 
 
 class Line(NamedTuple):
-    """A line that holds a JSON object, and where it stands."""
+    """A line that holds a JSON object, and its place."""
 
     path: Path
     number: int
     fields: dict[str, object]
 
     def fail(self, problem: str) -> NoReturn:
-        """Say what is wrong with this line."""
+        """Raise an error about this line."""
         raise WorkloadError(problem, path=self.path, line=self.number)
 
     def text(self, key: str) -> str:
-        """A field that has to be there and be a text."""
+        """A required text field."""
         value = self.fields.get(key)
         if not isinstance(value, str):
             self.fail(f"{key} is a text in quotes, {found(self.fields, key)}")
@@ -46,7 +46,7 @@ class Line(NamedTuple):
         return name
 
     def encodable(self, key: str, value: str) -> str:
-        """A text, if it can be written as UTF-8."""
+        """Return a text if it can be encoded as UTF-8."""
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -55,7 +55,7 @@ class Line(NamedTuple):
 
 
 def found(fields: dict[str, object], key: str) -> str:
-    """What stands where something else should, for a message.
+    """Describe what was found instead, for an error message.
 
     >>> found({"node": 5}, "node"), found({}, "node")
     ('found 5', 'and it is missing')
@@ -72,7 +72,7 @@ def _shown(value: object) -> str:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The objects in a file; blank lines are passed over."""
+    """The objects in a file; blank lines are ignored."""
     for number, content in _numbered(path):
         if content.strip():
             yield Line(path, number, _object(path, number, content))
@@ -81,14 +81,14 @@ def read_lines(path: Path) -> Iterator[Line]:
 def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as raw:
-            # By what is in it, since a pipe has no name to go by.
+            # Detected by content, because a pipe has no name.
             is_compressed = raw.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
             file = gzip.GzipFile(fileobj=raw) if is_compressed else raw
             number = 0
             while content := file.readline(LINE_BYTES_MAX + 1):
                 number += 1
                 if number == 1:
-                    # Some editors put a mark before everything else.
+                    # Some editors write a byte order mark first.
                     content = content.removeprefix(codecs.BOM_UTF8)
                 if len(content) > LINE_BYTES_MAX:
                     raise WorkloadError(
@@ -142,7 +142,7 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ValueError(f"{key!r} is there twice in one object; write it once")
+                raise ValueError(f"{key!r} is repeated in one object; write it once")
             seen.add(key)
     return fields
 

@@ -1,4 +1,4 @@
-"""What can be chosen about a scenario, and what all scenarios have in common."""
+"""The options of a scenario, and what all scenarios share."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Phases: TypeAlias = Sequence[Sequence[Action]]
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioOptions:
-    """What can be chosen about a scenario; what is None is for the scenario to say."""
+    """The options of a scenario; None means the scenario's default."""
 
     events: int | None = None
-    """How many events there are in all."""
+    """The number of events."""
     publishers: int | None = None
-    """How many nodes publish them, in turn."""
+    """The number of nodes that publish them, in turn."""
     faults: int = 0
-    """How many nodes crash."""
+    """The number of nodes that crash."""
     crash: Literal["before", "mid"] = "before"
     """Whether they crash before the first event or while events are on their way."""
     pace_us: int | None = None
-    """The time from one event to the next."""
+    """The interval between events."""
     ordered: bool = False
-    """Whether the topics that are created keep the order of their events."""
+    """Whether topics are ordered."""
 
     def __post_init__(self) -> None:
         for what in ("events", "publishers", "pace_us"):
@@ -45,7 +45,7 @@ class ScenarioOptions:
 
 
 class Setting(NamedTuple):
-    """What a scenario is made from."""
+    """The inputs of a scenario."""
 
     nodes: int
     rng: Random
@@ -53,7 +53,7 @@ class Setting(NamedTuple):
 
 
 def payload_of(number: int) -> bytes:
-    """A payload that no other event has, of the size that all have.
+    """A unique payload of the common size.
 
     >>> payload_of(7)[:12], len(payload_of(7))
     (b'event 7 ....', 80)

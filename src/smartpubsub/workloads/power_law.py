@@ -1,6 +1,6 @@
-"""Generated predicates and events of every kind, in which few names and nodes have most of it all.
+"""Generated predicates and events of all kinds, concentrated on few names and nodes.
 
-Numbers lie on coarse grids, so that points often meet the very ends of ranges.
+Numbers lie on coarse grids, so that points often equal the bounds of ranges.
 """
 
 from __future__ import annotations

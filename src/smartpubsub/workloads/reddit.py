@@ -1,7 +1,7 @@
 """Comments on Reddit as a workload: a topic for each subreddit, an event for each comment.
 
-A line describes a topic or a user with everything the user wrote. Who writes in a topic also
-subscribes to it. What else the lines say is left alone, since others make these files.
+A line describes a topic, or a user with everything that the user wrote. A user that writes in a
+topic also subscribes to it. Unknown fields are ignored, because other programs write these files.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Reading:
 
     def workload(self) -> Workload:
         comments = sorted(self._comments, key=lambda comment: comment.number)
-        # A topic that nobody made is made by the first who mentions it.
+        # A topic without a line of its own is created by the first node that mentions it.
         for node, topic in [*((c.node, c.topic) for c in comments), *self._subscriptions]:
             self._authors.setdefault(topic, node)
         topics = [CreateTopic(0, node, name, False) for name, node in self._authors.items()]
@@ -71,7 +71,7 @@ class _Reading:
     def _read_topic(self, line: Line, node: int) -> None:
         name = self._topic(line, line.fields.get("name"))
         if name in self._authors:
-            line.fail(f"the topic {name!r} is there twice; leave one of the lines out")
+            line.fail(f"the topic {name!r} is repeated; leave one of the lines out")
         self._authors[name] = node
 
     def _read_user(self, line: Line, node: int) -> None:

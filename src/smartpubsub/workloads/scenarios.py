@@ -1,6 +1,6 @@
-"""The scenarios of the experiments, made for any number of nodes.
+"""The scenarios of the experiments, for any number of nodes.
 
-Nine nodes of ten subscribe, in six groups that each want something else. Events are drawn in turn
+Nine nodes of ten subscribe, in six groups with different interests. Events are drawn in turn
 from a short list, and publishers take turns.
 """
 
@@ -89,7 +89,7 @@ def _sub_burst(setting: Setting) -> Phases:
     subscriptions, events = _normal(setting)
     subscribers = _subscribers(setting.nodes)
     unwanted = [
-        # One at a place of its own, one where the events pass.
+        # One away from the events, one on their path.
         *((n, Predicate.of({f"unheard-{n}": True})) for n in subscribers),
         *((n, Predicate.of({"surf": True, f"unheard-{n}": True})) for n in subscribers),
     ]
@@ -103,7 +103,7 @@ def _sub_burst(setting: Setting) -> Phases:
 
 def _event_burst(setting: Setting) -> Phases:
     nodes, _, options = setting
-    # As many publish as subscribe otherwise.
+    # As many nodes publish here as subscribe in other scenarios.
     count = options.publishers or len(_subscribers(nodes))
     publishers = range(nodes - count, nodes)
     events = _events(publishers, options.events or count, options)
@@ -173,7 +173,7 @@ SCENARIOS: Mapping[str, Callable[[Setting], Phases]] = MappingProxyType(
         "normal": _normal,
         "sub-burst": _sub_burst,
         "event-burst": _event_burst,
-        # What sets it apart is that nodes crash, which any scenario can be asked for.
+        # It differs from `normal` only in its crashes, which are an option of any scenario.
         "fault": _normal,
         "replication": _replication,
         "reddit": subreddits,
@@ -181,4 +181,4 @@ SCENARIOS: Mapping[str, Callable[[Setting], Phases]] = MappingProxyType(
         "small": small,
     }
 )
-"""How each is made, by its name."""
+"""The generator of each scenario."""

@@ -1,8 +1,8 @@
-"""A year of comments on Reddit, made again from what was published of it.
+"""A year of comments on Reddit, generated from published statistics.
 
-The numbers of events and of subscribers of each topic are those of 2007, for a hundred nodes; who
-writes when is drawn. The smallest sixteen topics are known by their sums: of events, of subscribers
-and of deliveries.
+The numbers of events and of subscribers of each topic are those of 2007, for a hundred nodes;
+authors and times are drawn. The smallest sixteen topics are known by their sums: of events, of
+subscribers and of deliveries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from smartpubsub.workloads.zipf import Zipf
 PACE_US = 10_000
 COUNTED_NODES = 100
 TOPICS_BEYOND_COMMON_MAX = 7
-"""Nodes had at most eleven topics, of which four are common to all."""
+"""Nodes had at most eleven topics, four of which are common to all."""
 
 
 class Topic(NamedTuple):
@@ -57,7 +57,9 @@ def subreddits(setting: Setting) -> Phases:
     """Topics, subscriptions, and one event every ten milliseconds."""
     nodes, rng, options = setting
     if options.publishers is not None:
-        raise WorkloadError("in this scenario who subscribes also publishes; choose no publishers")
+        raise WorkloadError(
+            "in this scenario subscribers publish; leave out the number of publishers"
+        )
     members = _members(nodes, rng)
     counts = _scaled([topic.events for topic in TOPICS], options.events)
     written = [
@@ -67,7 +69,7 @@ def subreddits(setting: Setting) -> Phases:
     ]
     rng.shuffle(written)
     authors = {place: members[place][0] for place in range(len(TOPICS))}
-    authors |= dict(reversed(written))  # The first who writes is the author.
+    authors |= dict(reversed(written))  # The first node that writes is the author.
     predicates = [Predicate.of({topic.name: True}) for topic in TOPICS]
     pace_us = options.pace_us or PACE_US
     return (
@@ -88,12 +90,12 @@ def subreddits(setting: Setting) -> Phases:
 
 
 def _members(nodes: int, rng: Random) -> list[list[int]]:
-    """Who subscribes to each topic, the most active first."""
+    """The subscribers of each topic, the most active first."""
     active = list(range(nodes))
     rng.shuffle(active)
     held = [0] * nodes
     members: list[list[int]] = [[] for _ in TOPICS]
-    # The smallest first, so that the larger ones go to who has none and pass over who has many.
+    # Small topics first, so that large ones go to nodes without a topic and skip nodes with many.
     for place in reversed(range(len(TOPICS))):
         wanted = max(1, round(TOPICS[place].subscribers * nodes / COUNTED_NODES))
         is_large = wanted * 2 > nodes
@@ -114,18 +116,18 @@ def _members(nodes: int, rng: Random) -> list[list[int]]:
 
 
 def _writers(members: list[int], count: int, rng: Random) -> list[int]:
-    """Everyone once as far as that goes, and then by activity, which follows Zipf's law."""
+    """Every member once if there are enough events, then by activity, which follows Zipf's law."""
     everyone = members if count >= len(members) else rng.sample(members, count)
     return [*everyone, *Zipf(members).draw(rng, count - len(everyone))]
 
 
 def _scaled(counts: list[int], total: int | None) -> list[int]:
-    """Counts in the same proportion with another sum."""
+    """Scale counts to another sum."""
     if total is None:
         return counts
     whole = sum(counts)
     scaled = [count * total // whole for count in counts]
-    # What rounding down has left over goes to who lost most by it.
+    # The remainder of rounding down goes to the counts that lost most by it.
     by_loss = sorted(range(len(counts)), key=lambda place: -(counts[place] * total % whole))
     for place in by_loss[: total - sum(scaled)]:
         scaled[place] += 1

@@ -1,7 +1,6 @@
-"""From the lines of a workload file to phases: when each thing happens, and whether it can.
+"""Turns the lines of a workload file into phases, and checks that each action is possible.
 
-What has no time of its own and only prepares, topics and subscriptions, comes first. The rest is a
-timeline in the order of the file.
+Topics and subscriptions without a time come first. The rest is a timeline in file order.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from smartpubsub.workloads.actions import (
 from smartpubsub.workloads.entries import Entry, Verb
 
 STEP_US = 10_000
-"""From one line of the timeline to the next, if that one does not say when."""
+"""The interval between lines of the timeline, where the second has no time."""
 
 _MAKES_ORDER_MATTER = frozenset({Verb.UNSUBSCRIBE, Verb.CRASH, Verb.LEAVE, Verb.RESTART})
 
@@ -37,7 +36,7 @@ def workload_of(entries: Sequence[Entry]) -> Workload:
 
 
 def topic_predicate(name: str) -> Predicate:
-    """What stands for a topic where predicates are asked for."""
+    """The predicate that stands for a topic."""
     return Predicate.of({name: True})
 
 

@@ -46,7 +46,7 @@ def records_of(workload: Workload) -> Iterator[dict[str, object]]:
 
 
 def _kind(phase: tuple[Action, ...]) -> int:
-    """What a phase is to a reader, who takes these for three phases if they follow each other."""
+    """The kind of a phase; a reader separates successive kinds into phases of their own."""
     if all(isinstance(action, CreateTopic) and action.at_us == 0 for action in phase):
         return _TOPICS
     if all(isinstance(action, Subscribe) and action.at_us == 0 for action in phase):

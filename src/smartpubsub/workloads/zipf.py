@@ -1,4 +1,4 @@
-"""Zipf's law: the second comes half as often as the first, the third a third as often."""
+"""Zipf's law: the second item is half as frequent as the first, the third a third as frequent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 class Zipf(Generic[T]):
-    """Draws from a sequence in which the most frequent stand first."""
+    """Draws from a sequence that is sorted by frequency."""
 
     def __init__(self, ranked: Sequence[T]) -> None:
         self._ranked = ranked
         self._weights = list(accumulate(1 / rank for rank in range(1, len(ranked) + 1)))
 
     def draw(self, rng: Random, count: int) -> list[T]:
-        """So many of them, with repetition."""
+        """Draw items, with repetition."""
         return rng.choices(self._ranked, cum_weights=self._weights, k=count)

@@ -1,4 +1,4 @@
-"""Nodes that run FastDelivery in a simulated world, and what they were told."""
+"""Nodes that run FastDelivery in a simulated world, and what they have delivered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,13 +9,13 @@ from smartpubsub.kademlia.messages import Message
 from smartpubsub.kademlia.messages import wire_bytes as kademlia_bytes
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
-from smartpubsub.protocols.fastdelivery.group import Contract, Group, everybody_may
-from smartpubsub.protocols.fastdelivery.members import Member, Place
+from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
+from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
+from smartpubsub.protocols.fastdelivery.news import GroupOpened, JoinRefused, SearchResult
 from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
-from smartpubsub.protocols.fastdelivery.told import GroupOpened, JoinRefused, SearchResult
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, Subscription, Unsubscribed
@@ -30,7 +30,7 @@ SurelyTold = Delivery | Subscribed | Unsubscribed | GroupOpened | JoinRefused | 
 
 
 class FastNodes:
-    """Some nodes that know each other; the first is the owner of whatever group there is."""
+    """Nodes that know each other; the first owns the groups unless a test says otherwise."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class FastNodes:
         seed: int = 1,
     ) -> None:
         self.told: list[tuple[int, int, object]] = []
-        """When whom, and what."""
+        """The time, the node, and what it has delivered to its application."""
         self._settings = settings or FastSettings(region="here")
         self._capacities, self._regions, self._seed = capacities, regions, seed
         self.world = World(
@@ -51,6 +51,7 @@ class FastNodes:
             seed,
             {Message: kademlia_bytes, Packet: self._measure},
             on_deliver=lambda host, item: self.told.append((self.world.now, host.number, item)),
+            on_effects=lambda host, _: self.fast(host.number).check(),
         )
         self.contacts = [contact_of(seed, number) for number in range(count)]
         for contact in self.contacts:
@@ -86,7 +87,9 @@ class FastNodes:
 
     def run_until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         until = self.world.now + round(seconds * SECOND)
-        assert self.world.run_while(lambda: not condition(), until), "it never happens"
+        assert self.world.run_while(lambda: not condition(), until), (
+            "the condition did not become true in time"
+        )
 
     # --- nodes ---
 
@@ -119,8 +122,8 @@ class FastNodes:
         *,
         is_advertised: bool = True,
         is_private: bool = False,
-        contract: Contract = everybody_may,
-    ) -> Group:
+        contract: Contract = accept_all,
+    ) -> OwnedGroup:
         predicate = Predicate.parse(text)
         fast = self.fast(owner)
         self._do(
@@ -136,16 +139,16 @@ class FastNodes:
         self.run_until(lambda: self.group(text, owner).is_open)
         return self.group(text, owner)
 
-    def group(self, text: str, owner: int = OWNER) -> Group:
-        return self.fast(owner).office.owning.groups[Predicate.parse(text)]
+    def group(self, text: str, owner: int = OWNER) -> OwnedGroup:
+        return self.fast(owner).groups[Predicate.parse(text)]
 
-    def member(self, group: Group, number: int) -> Member:
+    def member(self, group: OwnedGroup, number: int) -> GroupMember:
         return group.book.members[self.contacts[number].peer]
 
-    def at(self, group: Group, place: Place) -> list[int]:
+    def at(self, group: OwnedGroup, place: MemberState) -> list[int]:
         peers = [contact.peer for contact in self.contacts]
         members = group.book.members.values()
-        return sorted(peers.index(m.peer) for m in members if m.place is place)
+        return sorted(peers.index(m.peer) for m in members if m.state is place)
 
     # --- what applications do ---
 
@@ -169,7 +172,7 @@ class FastNodes:
         self.run_until(lambda: all(self.in_force(number) for number in numbers))
 
     def join(self, number: int, group: str, wanted: str, invitation: bytes = b"") -> Subscription:
-        """Ask to be taken into a group of the owner."""
+        """Ask to join a group of the owner."""
         subscription = Subscription(1000 + number, Predicate.parse(wanted))
         self._do(
             number,
@@ -183,7 +186,7 @@ class FastNodes:
         self._do(number, lambda core, now: core.unsubscribe(subscription, now))
 
     def search(self, number: int, text: str) -> list[str]:
-        """Search, and wait for what is found."""
+        """Search, and wait for the result."""
         predicate = Predicate.parse(text)
         fast, before = self.fast(number), len(self.told)
         self._do(number, lambda _, now: fast.search(predicate, 1, now))
@@ -192,7 +195,7 @@ class FastNodes:
         return sorted(str(notice.predicate) for notice in result.notices)
 
     def publish(self, text: str, group: str | None = None, owner: int = OWNER) -> EventId:
-        """Publish in a group, or in whichever is right."""
+        """Publish in a group, or in the group of the event's shape."""
         given: list[EventId] = []
 
         def publish(core: NodeCore, now: int) -> list:  # type: ignore[type-arg]
@@ -209,7 +212,7 @@ class FastNodes:
         self._do(owner, publish)
         return given[0]
 
-    # --- what applications were told ---
+    # --- what applications got ---
 
     def items(self, kind: type, number: int | None = None, since: int = 0) -> list:  # type: ignore[type-arg]
         return [
@@ -222,7 +225,7 @@ class FastNodes:
         return [told.subscription for told in self.items(Subscribed, number)]
 
     def got(self, id: EventId) -> list[int]:
-        """Who was handed an event, as often as it was."""
+        """The nodes that have delivered an event, once per delivery."""
         return sorted(
             node
             for _, node, item in self.told
@@ -238,7 +241,7 @@ class FastNodes:
 
 
 def watch_events(nodes: FastNodes) -> list[tuple[int, int, Notify | Relay]]:
-    """Have all packets noted that bring events: who gets it from whom, and what it is."""
+    """Record all messages with events: the sender, the receiver, and the message."""
     noted: list[tuple[int, int, Notify | Relay]] = []
     peers = {contact.peer: number for number, contact in enumerate(nodes.contacts)}
     transmit = nodes.world._transmit

@@ -1,4 +1,4 @@
-"""Who serves whom keeps to all limits, whatever happens to members and whoever answers when."""
+"""The book keeps all limits, whatever happens to members and in which order peers answer."""
 
 from collections import deque
 
@@ -8,11 +8,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.book import Book
-from smartpubsub.protocols.fastdelivery.members import Place
-from smartpubsub.protocols.fastdelivery.orders import (
+from smartpubsub.protocols.fastdelivery.book import (
     AskToHelp,
+    Book,
+    Delegation,
     HandOver,
+    MemberState,
     Order,
     Overload,
     Serve,
@@ -34,19 +35,22 @@ class Arrangement(RuleBasedStateMachine):
         super().__init__()
         self.book = Book(SETTINGS)
         self.open: deque[tuple[int, Order, dict[bytes, tuple[Predicate, ...]]]] = deque()
-        """With a version, and what those wanted whom it is about."""
+        """Pending orders: the version, the order, and its members' interest."""
         self.version = 0
         self.known: dict[tuple[bytes, int], dict[bytes, tuple[int, tuple[Predicate, ...]]]] = {}
-        """What helpers have been told, under each term, and in which version."""
+        """By helper and term: the version and interest of each member it was told of."""
         self.told: dict[bytes, bool] = {}
         """Whether each member has been told that it is served."""
         self.overloads: set[str] = set()
 
     def take(self) -> None:
-        for order in self.book.taken():
+        for order in self.book.take_orders():
             match order:
                 case Serve(peer):
-                    assert self.book.members[peer].place not in (Place.WAITING, Place.SILENT)
+                    assert self.book.members[peer].state not in (
+                        MemberState.WAITING,
+                        MemberState.SILENT,
+                    )
                     self.told[peer] = True
                 case TurnAway(peer):
                     assert self.book.fan_out == SETTINGS.fan_out_max
@@ -120,27 +124,8 @@ class Arrangement(RuleBasedStateMachine):
     # --- what always holds ---
 
     @invariant()
-    def helpers_serve_no_more_than_they_agreed_to(self) -> None:
-        for helper in self.book.helpers():
-            assert len(helper.charges) <= helper.granted <= helper.capacity
-
-    @invariant()
-    def everybody_has_one_place(self) -> None:
-        members = self.book.members
-        for member in members.values():
-            serving = member.helper or member.promised_to
-            assert (member.place is Place.DELEGATED) == (member.helper is not None)
-            if serving is not None:
-                assert members[serving].place is Place.HELPER
-                assert members[serving].region == member.region
-                assert member.peer in members[serving].charges
-            for charge in member.charges:
-                assert member.peer in (members[charge].helper, members[charge].promised_to)
-
-    @invariant()
-    def the_publisher_serves_no_more_than_it_may(self) -> None:
-        served = [m for m in self.book.members.values() if m.place in (Place.DIRECT, Place.HELPER)]
-        assert len(served) == self.book.fan_out <= SETTINGS.fan_out_max
+    def every_member_is_served_once_within_all_limits(self) -> None:
+        self.book.check()
 
     @invariant()
     def a_region_is_served_directly_beyond_its_limit_only_if_the_publisher_is_told(self) -> None:
@@ -150,38 +135,41 @@ class Arrangement(RuleBasedStateMachine):
                 assert region.name in self.overloads
 
     @invariant()
-    def nobody_waits_for_nothing(self) -> None:
+    def waiting_members_wait_for_an_answer_or_a_place(self) -> None:
         for region in self.book.regions.values():
-            for member in region.homeless:
+            for member in region.unserved:
                 is_full = self.book.fan_out == SETTINGS.fan_out_max
-                leaving = [m for m in region.at(Place.DIRECT) if m.promised_to is not None]
+                leaving = [
+                    m for m in region.at(MemberState.DIRECT) if m.delegation is Delegation.OFFERED
+                ]
                 assert region.asked is not None or leaving or (is_full and member.was_served)
 
     @invariant()
-    def whoever_waits_for_a_helper_is_known_to_it_or_will_be(self) -> None:
+    def offered_members_are_in_an_order_to_their_helper(self) -> None:
         for member in self.book.members.values():
-            if member.promised_to is not None:
+            if member.delegation is Delegation.OFFERED:
                 told = [order for _, order, wanted in self.open if member.peer in wanted]
-                assert any(getattr(o, "helper", None) == member.promised_to for o in told)
+                assert any(getattr(o, "helper", None) == member.helper for o in told)
 
     @invariant()
-    def helpers_know_what_those_in_their_care_want_or_are_being_told(self) -> None:
+    def helpers_know_the_interest_of_delegated_members_or_are_being_told(self) -> None:
         for member in self.book.members.values():
-            if member.helper is None:
+            if member.delegation is not Delegation.ACCEPTED:
                 continue
+            assert member.helper is not None
             helper = self.book.members[member.helper]
             _, known = self.known[helper.peer, helper.term][member.peer]
             is_being_told = any(member.peer in wanted for _, _, wanted in self.open)
             assert known == member.predicates or is_being_told
 
     @invariant()
-    def who_was_given_back_is_told_to_its_helper(self) -> None:
+    def members_that_were_taken_back_are_not_delegated(self) -> None:
         for _, order, _ in self.open:
             if isinstance(order, TakeBack) and order.helper in self.book.members:
                 member = self.book.members.get(order.peer)
                 helper = self.book.members[order.helper]
                 if member is None and helper.term == order.term:
-                    assert order.peer not in helper.charges
+                    assert order.peer not in helper.delegated
 
 
 TestArrangement = Arrangement.TestCase

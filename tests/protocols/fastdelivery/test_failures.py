@@ -1,11 +1,11 @@
-"""What fails costs time and messages, but no event; and limits are kept meanwhile."""
+"""Failures cost time and messages but no event, and no limit is exceeded meanwhile."""
 
 from dataclasses import replace
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.fastdelivery.group import Group
-from smartpubsub.protocols.fastdelivery.members import Place
-from smartpubsub.protocols.fastdelivery.parts import Packet, Relay
+from smartpubsub.protocols.fastdelivery.book import MemberState
+from smartpubsub.protocols.fastdelivery.group import OwnedGroup
+from smartpubsub.protocols.fastdelivery.parts import GroupId, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
 from smartpubsub.sim.kernel.faults import Partition
@@ -15,8 +15,8 @@ from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 HERE = FastSettings(region="here", capacity=3)
 
 
-def crowd(count: int, settings: FastSettings = HERE) -> tuple[FastNodes, Group]:
-    """An owner with a group that everybody else is in, so that there are many helpers."""
+def crowd(count: int, settings: FastSettings = HERE) -> tuple[FastNodes, OwnedGroup]:
+    """An owner with a group of all other nodes, so that there are many helpers."""
     nodes = FastNodes(count, settings)
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, count), "surf")
@@ -24,18 +24,30 @@ def crowd(count: int, settings: FastSettings = HERE) -> tuple[FastNodes, Group]:
     return nodes, group
 
 
-def assert_limits(nodes: FastNodes, group: Group) -> None:
-    assert len(nodes.at(group, Place.DIRECT)) <= HERE.direct_max
+def assert_limits(nodes: FastNodes, group: OwnedGroup) -> None:
+    assert len(nodes.at(group, MemberState.DIRECT)) <= HERE.direct_max
     for host in nodes.world.hosts:
         if host.is_up:
-            assert nodes.fast(host.number).office.helping.charge_count <= HERE.capacity
+            assert nodes.fast(host.number).helper.delegated_count <= HERE.capacity
     for helper in group.book.helpers():
-        assert len(helper.charges) <= helper.granted <= HERE.capacity
+        assert len(helper.delegated) <= helper.granted <= HERE.capacity
+
+
+def assert_helpers_agree(nodes: FastNodes, group: OwnedGroup) -> None:
+    """Helpers serve exactly the members that the owner's book has delegated to them."""
+    id = GroupId(nodes.contacts[OWNER].peer, group.predicate)
+    helpers = {helper.peer: helper for helper in group.book.helpers()}
+    for number, contact in enumerate(nodes.contacts):
+        if nodes.host(number).is_up:
+            role = nodes.fast(number).helper.roles.get(id)
+            helper = helpers.get(contact.peer)
+            assert (role is None) == (helper is None)
+            assert role is None or helper is None or role.members.keys() == helper.delegated.keys()
 
 
 def test_half_of_the_helpers_crash_in_mid_event() -> None:
     nodes, group = crowd(50)
-    helpers = nodes.at(group, Place.HELPER)
+    helpers = nodes.at(group, MemberState.HELPER)
     assert len(helpers) >= 10
     event = nodes.publish("surf")
     nodes.run(0.012)  # The helpers have it, and those in their care have not.
@@ -50,12 +62,12 @@ def test_half_of_the_helpers_crash_in_mid_event() -> None:
     assert nodes.items(Published, OWNER) == [Published(event)]
 
 
-def test_those_who_get_another_helper_get_what_they_missed_in_one_message() -> None:
+def test_members_that_get_another_helper_get_missed_events_in_one_message() -> None:
     nodes = FastNodes(30, HERE, capacities=[0, 40, 30, *[0] * 27])
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, 30), "surf")
     nodes.run(2)
-    (helper,) = nodes.at(group, Place.HELPER)
+    (helper,) = nodes.at(group, MemberState.HELPER)
     id = nodes.publish("surf")
     nodes.crash(helper)
     relayed: list[Relay] = []
@@ -78,7 +90,7 @@ def test_limits_hold_while_helpers_fail_one_after_another() -> None:
     nodes, group = crowd(40)
     alive = dict.fromkeys(range(1, 40))
     for _ in range(6):
-        victim = nodes.at(group, Place.HELPER)[0]
+        victim = nodes.at(group, MemberState.HELPER)[0]
         event = nodes.publish("surf")
         nodes.crash(victim)
         del alive[victim]
@@ -87,13 +99,12 @@ def test_limits_hold_while_helpers_fail_one_after_another() -> None:
             assert_limits(nodes, group)
         assert nodes.got(event) == sorted(alive)
         assert max(nodes.hops(event).values()) <= 2
+    assert_helpers_agree(nodes, group)
 
 
-def test_a_helper_that_starts_again_does_not_know_that_it_is_one_and_nobody_misses_anything() -> (
-    None
-):
+def test_no_member_misses_an_event_when_a_restarted_helper_has_forgotten_its_role() -> None:
     nodes, group = crowd(20)
-    helper = nodes.at(group, Place.HELPER)[0]
+    helper = nodes.at(group, MemberState.HELPER)[0]
     nodes.crash(helper)
     nodes.world.restart(nodes.host(helper))
     event = nodes.publish("surf")
@@ -102,7 +113,7 @@ def test_a_helper_that_starts_again_does_not_know_that_it_is_one_and_nobody_miss
     assert_limits(nodes, group)
 
 
-def test_an_owner_that_starts_again_has_its_groups_and_their_members() -> None:
+def test_a_restarted_owner_has_its_groups_and_their_members() -> None:
     nodes, _ = crowd(20)
     nodes.crash(OWNER)
     nodes.run(5)
@@ -113,9 +124,9 @@ def test_an_owner_that_starts_again_has_its_groups_and_their_members() -> None:
     assert nodes.got(event) == list(range(1, 20))
 
 
-def test_who_was_cut_off_gets_what_it_missed_when_it_is_back() -> None:
+def test_a_member_that_was_cut_off_gets_missed_events_when_it_is_back() -> None:
     nodes, group = crowd(12)
-    missing = nodes.at(group, Place.DELEGATED)[0]
+    missing = nodes.at(group, MemberState.DELEGATED)[0]
     now = nodes.world.now
     Partition(group=(missing,), at_us=now, until_us=now + 60 * SECOND).plan(nodes.world)
     events = [nodes.publish("surf") for _ in range(3)]
@@ -129,9 +140,9 @@ def test_who_was_cut_off_gets_what_it_missed_when_it_is_back() -> None:
     assert nodes.items(Confirmed) == [Confirmed(event) for event in events]
 
 
-def test_an_acknowledged_event_survives_its_owner_also_for_who_is_down() -> None:
+def test_a_published_event_survives_its_owner_for_members_that_are_down() -> None:
     nodes, group = crowd(12)
-    down = nodes.at(group, Place.DIRECT)[0]
+    down = nodes.at(group, MemberState.DIRECT)[0]
     nodes.crash(down)
     event = nodes.publish("surf")
     nodes.run_until(lambda: nodes.items(Published, OWNER) == [Published(event)])
@@ -141,17 +152,17 @@ def test_an_acknowledged_event_survives_its_owner_also_for_who_is_down() -> None
     assert nodes.got(event) == list(range(1, 12))
 
 
-def test_without_backups_an_event_is_acknowledged_all_the_same() -> None:
+def test_without_backups_an_event_is_published_without_replicas() -> None:
     nodes, group = crowd(8, replace(HERE, backups=0))
-    nodes.crash(nodes.at(group, Place.DIRECT)[0])
+    nodes.crash(nodes.at(group, MemberState.DIRECT)[0])
     event = nodes.publish("surf")
     nodes.run(10)
     assert nodes.items(Published, OWNER) == [Published(event)]
 
 
-def test_members_that_do_not_renew_lapse() -> None:
+def test_members_that_do_not_renew_expire() -> None:
     nodes, group = crowd(8, replace(HERE, renew_us=30 * SECOND))
-    gone = nodes.at(group, Place.DIRECT)[0]
+    gone = nodes.at(group, MemberState.DIRECT)[0]
     nodes.crash(gone)
     nodes.run(100)
     assert len(group.book) == 6
@@ -160,26 +171,26 @@ def test_members_that_do_not_renew_lapse() -> None:
     assert nodes.items(Confirmed) == [Confirmed(event)]
 
 
-def test_who_is_gone_lapses_with_its_search_though_an_owner_hears_of_it_late() -> None:
+def test_a_crashed_subscriber_expires_with_its_search_even_in_a_later_group() -> None:
     nodes = FastNodes(6, replace(HERE, renew_us=60 * SECOND))
     nodes.subscribe(1, "surf")
     gone_us = nodes.world.now
     nodes.crash(1)
     nodes.run(90)
     group = nodes.create("surf")
-    assert len(group.book) == 1  # Who knows whether it comes back?
+    assert len(group.book) == 1  # It may come back.
     nodes.run_until(lambda: len(group.book) == 0, seconds=120)
     assert nodes.world.now - gone_us <= 150 * SECOND
 
 
-def test_who_is_gone_lapses_though_the_owner_starts_again() -> None:
+def test_a_crashed_member_expires_although_the_owner_restarts() -> None:
     nodes, _ = crowd(6, replace(HERE, renew_us=60 * SECOND))
     gone_us = nodes.world.now
     nodes.crash(1)
     nodes.run(90)
     nodes.crash(OWNER)
     nodes.world.restart(nodes.host(OWNER))
-    nodes.run_until(lambda: bool(nodes.fast(OWNER).office.owning.groups))
+    nodes.run_until(lambda: bool(nodes.fast(OWNER).groups))
     group = nodes.group("surf")
     assert len(group.book) == 5
     nodes.run_until(lambda: len(group.book) == 4, seconds=120)

@@ -1,4 +1,4 @@
-"""Groups: who is in them, who serves whom, and what is refused."""
+"""Groups: their members, which node serves which member, and what is refused."""
 
 from dataclasses import replace
 
@@ -8,25 +8,23 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.book import Book
-from smartpubsub.protocols.fastdelivery.members import Place
-from smartpubsub.protocols.fastdelivery.orders import AskToHelp
+from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, MemberState
+from smartpubsub.protocols.fastdelivery.news import JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.parts import Relay, Request
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
-from smartpubsub.protocols.fastdelivery.told import JoinRefused, Overloaded
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
 
 HERE = FastSettings(region="here", capacity=10)
 
 
-def test_a_few_members_are_served_directly_and_only_those_who_want_an_event() -> None:
+def test_a_few_members_are_served_directly_and_only_interested_ones_get_an_event() -> None:
     nodes = FastNodes(7, HERE)
     group = nodes.create("surf/price[,]")
     nodes.subscribe_all([1, 2], "surf")
     nodes.subscribe_all([3], "surf/price[0,10]")
     nodes.subscribe_all([4], "surf/price[11,20]")
-    assert nodes.at(group, Place.DIRECT) == [1, 2, 3, 4]
+    assert nodes.at(group, MemberState.DIRECT) == [1, 2, 3, 4]
     cheap = nodes.publish("surf/price=5")
     nodes.run(1)
     assert nodes.got(cheap) == [1, 2, 3]
@@ -34,14 +32,14 @@ def test_a_few_members_are_served_directly_and_only_those_who_want_an_event() ->
     assert nodes.items(Confirmed) == [Confirmed(cheap)]
 
 
-def test_the_most_capable_helps_and_two_strong_ones_stay_with_the_publisher() -> None:
+def test_the_most_capable_member_helps_and_two_strong_ones_stay_with_the_publisher() -> None:
     nodes = FastNodes(12, HERE, capacities=[0, 1, 9, 2, 8, 3, 7, 1, 1, 0, 1, 1])
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, 12), "surf")
     nodes.run(1)
-    assert nodes.at(group, Place.HELPER) == [2]
-    assert nodes.at(group, Place.DIRECT) == [4, 6]
-    assert nodes.at(group, Place.DELEGATED) == [1, 3, 5, 7, 8, 9, 10, 11]
+    assert nodes.at(group, MemberState.HELPER) == [2]
+    assert nodes.at(group, MemberState.DIRECT) == [4, 6]
+    assert nodes.at(group, MemberState.DELEGATED) == [1, 3, 5, 7, 8, 9, 10, 11]
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == list(range(1, 12))
@@ -50,18 +48,18 @@ def test_the_most_capable_helps_and_two_strong_ones_stay_with_the_publisher() ->
     assert max(hops.values()) == 2
 
 
-def test_a_helper_is_given_no_more_than_its_capacity_and_then_another_is_found() -> None:
+def test_a_helper_gets_no_more_members_than_its_capacity_and_then_another_is_recruited() -> None:
     nodes = FastNodes(16, HERE, capacities=[0, 4, 3, *[2] * 13])
     group = nodes.create("surf")
     for number in range(1, 16):
         nodes.subscribe(number, "surf")
     nodes.run(1)
-    helpers = nodes.at(group, Place.HELPER)
+    helpers = nodes.at(group, MemberState.HELPER)
     assert {1, 2} <= set(helpers)
     for number in helpers:
-        served = nodes.fast(number).office.helping.charge_count
-        assert 1 <= served <= nodes.fast(number).office.settings.capacity
-    assert len(nodes.at(group, Place.DIRECT)) <= HERE.direct_max
+        served, capacity = nodes.fast(number).helper.delegated_count, [0, 4, 3, *[2] * 13][number]
+        assert 1 <= served <= capacity
+    assert len(nodes.at(group, MemberState.DIRECT)) <= HERE.direct_max
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == list(range(1, 16))
@@ -74,29 +72,29 @@ def test_a_candidate_that_serves_others_already_declines() -> None:
     for number in range(1, 11):
         nodes.subscribe(number, "kite")
     nodes.run(1)
-    assert nodes.at(first, Place.HELPER) == [1]
-    assert nodes.at(second, Place.HELPER) == []
-    assert len(nodes.at(second, Place.DIRECT)) == 10
+    assert nodes.at(first, MemberState.HELPER) == [1]
+    assert nodes.at(second, MemberState.HELPER) == []
+    assert len(nodes.at(second, MemberState.DIRECT)) == 10
     told = nodes.items(Overloaded, 13)
     assert [(told[0].region, told[0].served)] == [("here", 6)]
 
 
 def asked(book: Book) -> list[bytes]:
-    """Whom a book wants to be asked for help now."""
-    return [order.peer for order in book.taken() if isinstance(order, AskToHelp)]
+    """The candidates that a book orders to be asked for help."""
+    return [order.peer for order in book.take_orders() if isinstance(order, AskToHelp)]
 
 
-def test_nobody_waits_for_more_than_some_to_decline_and_the_others_are_asked_later() -> None:
+def test_members_wait_for_a_few_candidates_to_decline_and_the_others_are_asked_later() -> None:
     book = Book(replace(HERE, decline_count_max=3))
     for number in range(12):
         book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", 5)
     declined = []
     while candidates := asked(book):
         declined += candidates
-        assert book.regions["here"].homeless
+        assert book.regions["here"].unserved
         book.agreed(candidates[0], len(declined), 0)
     assert len(declined) == 3
-    assert book.fan_out == 12  # All are served all the same.
+    assert book.fan_out == 12  # All members are served although all candidates declined.
     book.now += 20 * SECOND
     book.settle()
     (candidate,) = asked(book)
@@ -105,7 +103,7 @@ def test_nobody_waits_for_more_than_some_to_decline_and_the_others_are_asked_lat
     assert [member.peer for member in book.helpers()] == [candidate]
 
 
-def test_everybody_is_asked_before_somebody_is_turned_away() -> None:
+def test_all_candidates_are_asked_before_a_member_is_turned_away() -> None:
     book = Book(replace(HERE, decline_count_max=1, fan_out_max=6))
     for number in range(7):
         book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", 5)
@@ -117,41 +115,41 @@ def test_everybody_is_asked_before_somebody_is_turned_away() -> None:
     assert b"06" not in book.members
 
 
-def test_a_region_without_anybody_capable_is_served_directly_and_the_publisher_is_told() -> None:
+def test_a_region_without_capable_members_is_served_directly_and_the_publisher_is_told() -> None:
     nodes = FastNodes(9, HERE, capacities=[0] * 9)
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, 9), "surf")
-    assert nodes.at(group, Place.DIRECT) == list(range(1, 9))
+    assert nodes.at(group, MemberState.DIRECT) == list(range(1, 9))
     assert [told.served for told in nodes.items(Overloaded, OWNER)] == [6]
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == list(range(1, 9))
 
 
-def test_capacity_is_given_back_when_somebody_leaves() -> None:
+def test_capacity_is_freed_when_a_member_leaves() -> None:
     nodes = FastNodes(10, HERE, capacities=[0, 9, *[1] * 8])
     group = nodes.create("surf")
     numbers = {number: nodes.subscribe(number, "surf") for number in range(1, 10)}
     nodes.run(1)
-    helping = nodes.fast(1).office.helping
+    helper = nodes.fast(1).helper
     left = dict(numbers)
-    while nodes.at(group, Place.HELPER):
-        delegated = nodes.at(group, Place.DELEGATED)
-        assert helping.charge_count == len(delegated) > 0
+    while nodes.at(group, MemberState.HELPER):
+        delegated = nodes.at(group, MemberState.DELEGATED)
+        assert helper.delegated_count == len(delegated) > 0
         leaving = delegated[0]
         nodes.unsubscribe(leaving, left.pop(leaving))
         nodes.run(1)
         (told,) = nodes.items(Unsubscribed, leaving)
         assert told.subscription.number == numbers[leaving]
     # The helper is not needed any more.
-    assert helping.posts == {}
+    assert helper.roles == {}
     assert len(left) == 1 + HERE.pool
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == sorted(left)
 
 
-def test_a_helper_gets_only_events_that_somebody_in_its_care_wants_or_itself() -> None:
+def test_a_helper_gets_only_events_that_it_or_its_delegated_members_want() -> None:
     nodes = FastNodes(10, HERE, capacities=[0, 9, *[1] * 8])
     nodes.create("surf/price[,]")
     nodes.subscribe_all([1, 2, 3], "surf/price[0,10]")
@@ -169,7 +167,7 @@ def test_a_helper_gets_only_events_that_somebody_in_its_care_wants_or_itself() -
     assert per_event <= helpers_and_direct
 
 
-def test_an_event_outside_of_the_group_is_refused_and_so_is_one_in_somebody_elses() -> None:
+def test_an_event_outside_of_the_group_or_in_a_group_of_another_owner_is_refused() -> None:
     nodes = FastNodes(3, HERE)
     nodes.create("surf/price[0,9]")
     outside = nodes.publish("surf/price=10", group="surf/price[0,9]")
@@ -182,12 +180,12 @@ def test_an_event_outside_of_the_group_is_refused_and_so_is_one_in_somebody_else
     assert nodes.items(Published) == []
 
 
-def test_what_a_member_wants_can_change() -> None:
+def test_the_interest_of_a_member_can_change() -> None:
     nodes = FastNodes(10, HERE, capacities=[0, 9, *[1] * 8])
     group = nodes.create("surf/price[,]")
     for number in range(1, 10):
         nodes.subscribe(number, "surf/price[0,10]")
-    changing = nodes.at(group, Place.DELEGATED)[0]
+    changing = nodes.at(group, MemberState.DELEGATED)[0]
     second = nodes.subscribe(changing, "surf/price[20,30]")
     event = nodes.publish("surf/price=25")
     nodes.run(1)
@@ -200,15 +198,15 @@ def test_what_a_member_wants_can_change() -> None:
     assert nodes.got(cheap) == list(range(1, 10))
 
 
-def test_a_contract_decides_who_may_join_by_the_signed_request() -> None:
+def test_a_contract_decides_by_the_signed_request_which_nodes_may_join() -> None:
     seen: list[Request] = []
 
-    def poor_are_not_wanted(request: Request) -> str:
+    def refuse_weak_nodes(request: Request) -> str:
         seen.append(request)
         return "" if request.capacity >= 5 else "this group is for the strong"
 
     nodes = FastNodes(4, HERE, capacities=[0, 9, 1, 9])
-    group = nodes.create("surf", contract=poor_are_not_wanted)
+    group = nodes.create("surf", contract=refuse_weak_nodes)
     strong, weak = nodes.join(1, "surf", "surf"), nodes.join(2, "surf", "surf")
     nodes.run(1)
     assert nodes.in_force(1) == [strong]
@@ -222,7 +220,7 @@ def test_a_contract_decides_who_may_join_by_the_signed_request() -> None:
     assert len(group.book) == 1
 
 
-def test_a_private_group_is_found_by_nobody_and_joined_by_the_invited() -> None:
+def test_no_search_finds_a_private_group_and_only_invited_nodes_join_it() -> None:
     nodes = FastNodes(5, HERE)
     nodes.create("surf", is_advertised=False, is_private=True)
     assert nodes.search(1, "surf") == []
@@ -237,7 +235,7 @@ def test_a_private_group_is_found_by_nobody_and_joined_by_the_invited() -> None:
     assert nodes.got(event) == [1]
 
 
-def test_joining_what_is_not_there_is_refused() -> None:
+def test_joining_an_unknown_group_is_refused() -> None:
     nodes = FastNodes(3, HERE)
     nodes.join(1, "nothing", "nothing")
     nodes.run(1)
@@ -245,7 +243,7 @@ def test_joining_what_is_not_there_is_refused() -> None:
 
 
 @pytest.mark.parametrize("fan_out_max", [3, 6])
-def test_who_finds_no_place_is_told(fan_out_max: int) -> None:
+def test_a_member_without_a_place_is_refused(fan_out_max: int) -> None:
     settings = replace(HERE, fan_out_max=fan_out_max, capacity=0)
     nodes = FastNodes(10, settings)
     nodes.create("surf")

@@ -1,18 +1,18 @@
-"""What is beyond a limit is refused, and whoever it concerns is told and tried again for."""
+"""What exceeds a limit is refused, the node is told, and the subscription is retried."""
 
 from dataclasses import replace
 
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import Request
-from smartpubsub.protocols.fastdelivery.settings import FastSettings
-from smartpubsub.protocols.fastdelivery.told import (
+from smartpubsub.protocols.fastdelivery.news import (
     GroupRefused,
     JoinRefused,
     NotAdvertised,
     NotInForce,
     SearchResult,
 )
+from smartpubsub.protocols.fastdelivery.parts import Request
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Published, Refused, SubscriptionState, Unsubscribed
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
@@ -86,7 +86,7 @@ def test_a_subscription_is_not_in_force_any_more_when_a_later_group_is_beyond_th
     assert state(nodes, 1, number) is SubscriptionState.PENDING
 
 
-def test_an_owner_that_refuses_keeps_a_search_from_its_own_group_only() -> None:
+def test_an_owner_that_refuses_affects_only_its_own_group() -> None:
     nodes = FastNodes(5, HERE)
     nodes.create("surf", contract=lambda _: "not today")
     nodes.create("surf", owner=2)
@@ -102,7 +102,7 @@ def test_an_owner_that_refuses_keeps_a_search_from_its_own_group_only() -> None:
     assert nodes.got(event) == [1]
 
 
-def test_a_member_that_is_refused_when_it_renews_is_told() -> None:
+def test_a_member_that_is_refused_at_renewal_is_told() -> None:
     nodes = FastNodes(3, replace(HERE, renew_us=MINUTE))
     answers = {"why": ""}
 
@@ -120,7 +120,7 @@ def test_a_member_that_is_refused_when_it_renews_is_told() -> None:
     assert len(group.book) == 0
 
 
-def test_members_of_before_a_restart_renew_while_the_contract_is_not_known() -> None:
+def test_members_of_an_earlier_incarnation_renew_while_the_contract_is_not_set() -> None:
     nodes = FastNodes(3, replace(HERE, renew_us=MINUTE))
     nodes.create("surf", contract=lambda _: "")
     joined = nodes.join(1, "surf", "surf")
@@ -149,39 +149,39 @@ def test_an_owner_is_told_that_it_has_too_many_groups() -> None:
     assert all("as many groups as it may, 1" in reason for reason in reasons)
 
 
-def test_a_group_for_which_boards_have_no_room_is_open_and_its_owner_is_told() -> None:
-    nodes = FastNodes(5, replace(HERE, notice_count_max=1))
+def test_a_group_without_room_in_a_directory_is_open_and_its_owner_is_told() -> None:
+    nodes = FastNodes(5, replace(HERE, advertisement_count_max=1))
     nodes.create("surf")
     nodes.create("surf", owner=1)
     (told,) = nodes.items(NotAdvertised, 1)
-    assert "board of 'surf'" in told.reason
-    joined = nodes.join(2, "surf", "surf")  # Who knows the owner can join all the same.
+    assert "directory of 'surf'" in told.reason
+    joined = nodes.join(2, "surf", "surf")  # A node that knows the owner can join.
     nodes.run_until(lambda: joined in nodes.in_force(2))
 
 
-def test_a_search_for_which_boards_have_no_room_is_told_and_in_force_when_there_is() -> None:
-    nodes = FastNodes(6, replace(HERE, notice_count_max=1))
+def test_a_search_without_room_in_a_directory_is_in_force_once_there_is_room() -> None:
+    nodes = FastNodes(6, replace(HERE, advertisement_count_max=1))
     nodes.create("surf")
     first = nodes.subscribe(1, "surf")
     second = begin_subscribing(nodes, 2, "surf")
     nodes.run(60)
     (told,) = nodes.items(NotInForce, 2)
-    assert "board of 'surf'" in told.reason
+    assert "directory of 'surf'" in told.reason
     assert state(nodes, 2, second) is SubscriptionState.PENDING
     assert nodes.search(3, "surf") == ["surf"]  # Which does not have to be remembered.
     nodes.unsubscribe(1, first)
     nodes.run_until(lambda: state(nodes, 2, second) is SubscriptionState.IN_FORCE)
 
 
-def test_a_search_that_nobody_can_answer_says_so() -> None:
-    nodes = FastNodes(5, replace(HERE, board_count_max=0))
+def test_a_search_that_no_keeper_can_answer_reports_the_problem() -> None:
+    nodes = FastNodes(5, replace(HERE, directory_count_max=0))
     assert nodes.search(1, "surf") == []
     (result,) = nodes.items(SearchResult, 1)
-    assert "board of 'surf'" in result.problem
+    assert "directory of 'surf'" in result.problem
 
 
-def test_an_event_that_nobody_has_room_to_keep_is_not_published_before_it_is_kept() -> None:
-    nodes = FastNodes(6, replace(HERE, kept_count_max=1))
+def test_an_event_is_not_published_before_a_keeper_has_room_for_its_replica() -> None:
+    nodes = FastNodes(6, replace(HERE, replica_count_max=1))
     nodes.create("surf")
     nodes.subscribe_all([1, 2], "surf")
     nodes.crash(1)

@@ -1,8 +1,8 @@
-"""Regions: events cross to another one as rarely as can be, and members need not say theirs."""
+"""Regions: events cross between them as rarely as possible, and are measured if undeclared."""
 
 from collections import Counter
 
-from smartpubsub.protocols.fastdelivery.members import Place
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.network import NetworkOptions
@@ -27,14 +27,14 @@ def test_an_event_crosses_once_for_each_helper_and_each_member_that_is_served_di
     crossing = Counter(
         NAMES[receiver] for sender, receiver, _ in noted if NAMES[sender] != NAMES[receiver]
     )
-    served = [*nodes.at(group, Place.HELPER), *nodes.at(group, Place.DIRECT)]
+    served = [*nodes.at(group, MemberState.HELPER), *nodes.at(group, MemberState.DIRECT)]
     needed = Counter(NAMES[number] for number in served if NAMES[number] != NAMES[OWNER])
     assert crossing == needed
     assert set(needed) == set(NAMES) - {NAMES[OWNER]}
     assert set(needed.values()) == {3}  # One helper each, and the pool.
 
 
-def test_a_region_in_which_nobody_wants_an_event_is_not_bothered() -> None:
+def test_no_event_is_sent_to_a_region_without_interested_members() -> None:
     nodes = FastNodes(COUNT, FastSettings(capacity=40), regions=NAMES, network=WIDE)
     nodes.create("surf/price[,]")
     elsewhere = sorted(set(NAMES) - {NAMES[OWNER]})[0]
@@ -49,7 +49,7 @@ def test_a_region_in_which_nobody_wants_an_event_is_not_bothered() -> None:
     assert {NAMES[receiver] for _, receiver, _ in noted} == {elsewhere}
 
 
-def test_members_that_do_not_say_where_they_are_are_grouped_by_round_trips() -> None:
+def test_members_without_a_declared_region_are_grouped_by_round_trips() -> None:
     nodes = FastNodes(COUNT, FastSettings(region="", capacity=40), network=WIDE)
     group = nodes.create("surf")
     nodes.subscribe_all(range(1, COUNT), "surf")

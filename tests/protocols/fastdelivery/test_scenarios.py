@@ -1,4 +1,4 @@
-"""The scenarios of the experiments: everything comes, once, in two hops at most, and fast."""
+"""The scenarios of the experiments: every event arrives once, fast, in at most two hops."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.options import SimOptions
@@ -63,11 +63,11 @@ def test_normal_is_fast(seed: int) -> None:
     ],
     ids=lambda options: options.command("fastdelivery", "redirect-reliable").split("y ")[-1],
 )
-def test_nothing_is_missing_and_nothing_comes_twice(options: SimOptions) -> None:
+def test_no_event_is_missing_or_delivered_twice(options: SimOptions) -> None:
     assert_perfect(document_of(experiment_of(options)))
 
 
-def test_a_publisher_sends_no_more_than_to_its_helpers_and_those_whom_it_serves_itself() -> None:
+def test_a_publisher_sends_only_to_its_helpers_and_directly_served_members() -> None:
     experiment = experiment_of(SimOptions(publishers=1, events=14, seed=3))
     sent: Counter[EventId] = Counter()
     transmit = experiment.world._transmit
@@ -87,7 +87,7 @@ def test_a_publisher_sends_no_more_than_to_its_helpers_and_those_whom_it_serves_
     assert isinstance(pubsub, FastDelivery)
     for id, count in sent.items():
         predicate = experiment.journal.events[id].predicate
-        groups = pubsub.office.owning.groups.values()
+        groups = pubsub.groups.values()
         group = next(
             g
             for g in groups

@@ -11,7 +11,7 @@ NOW = 1_700_000_000_000_000
 
 
 class Person:
-    """Somebody with a key."""
+    """A peer with a key."""
 
     def __init__(self, number: int) -> None:
         self.identity = Identity.of(number.to_bytes(32, "big"))
@@ -39,7 +39,7 @@ class Person:
         )
 
     def draft(self, topic: Topic, payload: bytes = b"hello", now: int = NOW) -> Draft:
-        """Something to be published."""
+        """A draft to be published."""
         self.count += 1
         id = EventId(self.peer, 1, self.count)
         draft = Draft(topic=topic.cid, id=id, created_us=now, payload=payload)

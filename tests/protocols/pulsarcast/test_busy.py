@@ -1,4 +1,4 @@
-"""Where links are full everything is late, and nobody gives anybody up or says everything again."""
+"""On saturated links nodes do not give busy peers up, and do not retransmit everything."""
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.pulsarcast.parts import Parcel, Welcome
@@ -8,7 +8,7 @@ from tests.protocols.pulsarcast.village import Village
 
 NODES = range(16)
 SLOW = 150
-"""Links then take 7 kB a second, and one event on its way through the tree is half a kilobyte."""
+"""Links then carry 7 kB a second, and an event in the tree has half a kilobyte."""
 
 
 def slowed_down(village: Village) -> None:
@@ -20,14 +20,14 @@ def sent(village: Village, kind: str) -> int:
     return sum(village.received[node, kind] for node in NODES)
 
 
-def test_who_is_busy_in_one_topic_is_not_given_up_in_another() -> None:
+def test_a_parent_busy_in_one_topic_is_not_given_up_in_another() -> None:
     village = Village(len(NODES))
     busy, quiet = village.create(0, "busy"), village.create(0, "quiet")
     for topic in (busy, quiet):
         village.subscribe_all(NODES, topic)
     village.publish(0, busy, b"first")
     village.run(10)
-    # Those who hear of one topic from whom they hear of the other, and so hear that it is there.
+    # Nodes with the same parent in both topics hear from it in the busy one.
     above = village.parents(busy)
     places = {n: p for n, p in village.parents(quiet).items() if p is not None and p == above[n]}
     assert len(places) >= 4
@@ -37,32 +37,32 @@ def test_who_is_busy_in_one_topic_is_not_given_up_in_another() -> None:
     slowest_us = 0
     for _ in range(60):
         village.run(1)
-        slowest_us = max(slowest_us, *(village.core(node).office.answer_us for node in NODES))
+        slowest_us = max(slowest_us, *(village.core(node).liveness.round_trip_us for node in NODES))
         parents = village.parents(quiet)
         assert {node: parents[node] for node in places} == places
 
     assert sent(village, "Spread") == 61 * (len(NODES) - 1)
     for node in NODES:
         assert village.payloads(node) == [b"first", *(b"%d" % number for number in range(60))]
-    assert slowest_us > SECOND  # So they were late indeed, and that was noticed.
+    assert slowest_us > SECOND  # Answers were late indeed, and the nodes measured that.
 
 
-def test_a_welcome_that_nobody_waits_for_says_nothing_of_how_long_answers_take() -> None:
+def test_an_unexpected_welcome_is_no_round_trip_sample() -> None:
     village = Village(len(NODES))
     topic = village.create(0)
     village.subscribe_all(NODES, topic)
     village.run(20)
     child, parent = next((n, p) for n, p in village.parents(topic).items() if p is not None)
-    office = village.core(child).office
-    usual_us = office.answer_us
-    again = Parcel((Welcome(topic.room, topic.cid, ()),))
+    liveness = village.core(child).liveness
+    usual_us = liveness.round_trip_us
+    again = Parcel((Welcome(topic.stable_id, topic.cid, ()),))
     village.core(child).handle(Received(village.host(parent).peer, again, ()), village.world.now)
 
-    assert office.answer_us == usual_us < SECOND
+    assert liveness.round_trip_us == usual_us < SECOND
     assert village.parents(topic)[child] == parent
 
 
-def test_requests_that_wait_their_turn_are_not_sent_again() -> None:
+def test_requests_that_wait_for_their_turn_are_not_retransmitted() -> None:
     village = Village(len(NODES))
     author = village.host(0).peer
     topic = village.create(0, rules=rules_ordered_by(author))

@@ -1,10 +1,10 @@
-"""What is put together from several sources is all that was wanted, or something is missing."""
+"""Events gathered from several nodes are all that was wanted, or there is a gap."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.gathering import Gathering, Wanted
+from smartpubsub.protocols.pulsarcast.history import Gathering, Wanted
 from tests.protocols.pulsarcast.makers import NOW, Person
 
 SKEW_US = 50
@@ -54,11 +54,11 @@ def test_nothing_is_missing_only_if_all_that_is_wanted_is_there(
     had = [event for number, event in enumerate(events) if number not in lost]
     part = gathering_of(wanted, had, events)
 
-    assert whole.picture().missing == ()
-    assert part.picture().missing or part.told() == whole.told()
-    assert {event.cid for event in had}.isdisjoint(part.picture().missing)
+    assert whole.gaps().missing == ()
+    assert part.gaps().missing or part.result() == whole.result()
+    assert {event.cid for event in had}.isdisjoint(part.gaps().missing)
 
     part.add_own({event.cid: event for event in events})
-    while missing := part.picture().missing:
+    while missing := part.gaps().missing:
         part.add(event for event in events if event.cid in missing)
-    assert part.told() == whole.told()
+    assert part.result() == whole.result()

@@ -1,23 +1,27 @@
-"""History is whole, or it is told what is missing."""
+"""A history is whole, or names what is missing."""
+
+from collections.abc import Callable
 
 import pytest
 
-from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
+from smartpubsub.protocols.pulsarcast.fetcher import Backfill
+from smartpubsub.protocols.pulsarcast.history import Wanted
 from smartpubsub.protocols.pulsarcast.log import Log
+from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
-from smartpubsub.protocols.pulsarcast.told import HistoryRead
 from smartpubsub.protocols.pulsarcast.topics import Topic, rules_ordered_by
 from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.pulsarcast.village import Village
 
 COUNT = 40
 
+Lose = Callable[[Village, Topic, list[int], list[TopicEvent]], None]
+
 
 def village_with_history(settings: PulsarSettings | None = None) -> tuple[Village, Topic]:
-    """Two who publish in turn, so that there are forks, and some who keep it."""
+    """Two nodes that publish in turn, so that there are forks, and some keepers."""
     village = Village(20, settings)
     topic = village.create(0)
     village.subscribe_all([0, 1], topic)
@@ -30,9 +34,8 @@ def village_with_history(settings: PulsarSettings | None = None) -> tuple[Villag
 
 
 def keepers_of(village: Village, topic: Topic) -> list[int]:
-    """Those who keep it, the closest first."""
-    room = village.room(0, topic)
-    return [village.number_of(contact.peer) for contact in room.keepers]
+    """The keepers, the closest first."""
+    return village.keepers(0, topic)
 
 
 def stranger_to(village: Village, topic: Topic) -> int:
@@ -56,28 +59,32 @@ def all_payloads() -> list[bytes]:
 
 
 def without(log: Log, lost: list[Cid]) -> Log:
-    """A log that was the same, but for some events."""
+    """A log with the same events except some."""
     found = Log()
+    found.settle()
     for event in log.after(None):
         if event.cid not in lost:
             found.add(event)
     return found
 
 
-def lose(village: Village, topic: Topic, nodes: list[int], lost: list[TopicEvent]) -> None:
-    """Have some nodes lose some events, and not look for them."""
-    for node in nodes:
-        room = village.room(node, topic)
-        room.log = without(room.log, [event.cid for event in lost])
-        room.has_all, room.backfill_again_us = False, village.world.now + 60 * MINUTE
+@pytest.fixture
+def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
+    """Have some nodes lose some events, and not fetch them again."""
+
+    def lose(village: Village, topic: Topic, nodes: list[int], lost: list[TopicEvent]) -> None:
+        monkeypatch.setattr(Backfill, "begin", lambda *_: None)
+        for node in nodes:
+            replica = village.replica(node, topic)
+            replica.log = without(replica.log, [event.cid for event in lost])
+
+    return lose
 
 
 @pytest.mark.parametrize("wanted", [Wanted(), Wanted(last=COUNT - 5), Wanted(since_us=1)])
-def test_who_reads_from_a_keeper_that_has_the_newest_only_gets_the_rest_from_others(
-    wanted: Wanted,
-) -> None:
+def test_a_reader_gets_from_others_what_its_first_keeper_lacks(wanted: Wanted, lose: Lose) -> None:
     village, topic = village_with_history()
-    events = village.room(0, topic).log.after(None)
+    events = village.log(0, topic).after(None)
     for keeper in keepers_of(village, topic)[:2]:
         lose(village, topic, [keeper], events[: COUNT // 2])
 
@@ -86,16 +93,15 @@ def test_who_reads_from_a_keeper_that_has_the_newest_only_gets_the_rest_from_oth
     assert (told.missing, told.let_go, told.silent) == ((), (), 0)
 
 
-def test_who_is_closest_and_has_not_heard_of_the_topic_makes_nothing_missing() -> None:
+def test_closest_nodes_that_do_not_know_the_topic_make_no_gap() -> None:
     village, topic = village_with_history()
     for keeper in keepers_of(village, topic)[:2]:
-        office = village.core(keeper).office
-        office.forget(office.rooms[topic.room])
+        village.core(keeper).store.drop(village.replica(keeper, topic))
 
     assert payloads(read(village, stranger_to(village, topic), topic)) == all_payloads()
 
 
-def test_if_nobody_is_left_who_knows_anything_that_is_not_taken_for_no_events() -> None:
+def test_a_topic_without_live_members_is_not_found_rather_than_empty() -> None:
     village, topic = village_with_history()
     village.crash(*village.members(topic))
     village.run(30)
@@ -103,12 +109,12 @@ def test_if_nobody_is_left_who_knows_anything_that_is_not_taken_for_no_events() 
     reader = next(n for n in range(20) if village.host(n).is_up)
     told = read(village, reader, topic)
     assert (told.topic, told.events) == (None, ())
-    assert not any(village.room(node, topic).has_all for node in village.members(topic))
+    assert not any(village.log(node, topic).has_all for node in village.members(topic))
 
 
-def test_keepers_that_have_lost_different_events_make_history_whole_together() -> None:
+def test_keepers_that_have_lost_different_events_make_history_whole_together(lose: Lose) -> None:
     village, topic = village_with_history()
-    events = village.room(0, topic).log.after(None)
+    events = village.log(0, topic).after(None)
     others = [node for node in village.members(topic) if node not in keepers_of(village, topic)]
     lose(village, topic, others, events)
     for number, keeper in enumerate(keepers_of(village, topic)):
@@ -118,9 +124,9 @@ def test_keepers_that_have_lost_different_events_make_history_whole_together() -
 
 
 @pytest.mark.parametrize("is_read_by_a_keeper", [False, True])
-def test_what_nobody_has_any_more_is_named(is_read_by_a_keeper: bool) -> None:
+def test_events_that_no_node_has_are_named(is_read_by_a_keeper: bool, lose: Lose) -> None:
     village, topic = village_with_history()
-    events = [e for e in village.room(0, topic).log.after(None) if not e.draft.is_announcement]
+    events = [e for e in village.log(0, topic).after(None) if not e.draft.is_announcement]
     lost = [events[7], events[20]]
     lose(village, topic, village.members(topic), lost)
 
@@ -135,7 +141,7 @@ def test_what_nobody_has_any_more_is_named(is_read_by_a_keeper: bool) -> None:
 
 
 @pytest.mark.parametrize("is_after_restart", [False, True])
-def test_what_was_let_go_is_told_apart_from_what_is_missing(is_after_restart: bool) -> None:
+def test_pruned_events_are_told_apart_from_missing_ones(is_after_restart: bool) -> None:
     settings = PulsarSettings(retention=Retention(event_count_max=COUNT // 2))
     village, topic = village_with_history(settings)
     if is_after_restart:
@@ -165,7 +171,7 @@ def test_keepers_that_do_not_answer_are_counted() -> None:
     assert told.silent == 2
 
 
-def test_a_keeper_whose_storage_was_damaged_has_everything_again() -> None:
+def test_a_keeper_with_damaged_storage_fetches_everything_again() -> None:
     village, topic = village_with_history()
     keeper = next(node for node in keepers_of(village, topic) if node not in (0, 1))
     storage = village.host(keeper).storage
@@ -175,11 +181,11 @@ def test_a_keeper_whose_storage_was_damaged_has_everything_again() -> None:
     village.restart(keeper)
     village.run(120)
 
-    assert village.room(keeper, topic).has_all
-    assert len(village.room(keeper, topic).log) == len(village.room(0, topic).log)
+    assert village.log(keeper, topic).has_all
+    assert len(village.log(keeper, topic)) == len(village.log(0, topic))
 
 
-def test_keepers_that_are_replaced_one_after_the_other_leave_history_whole() -> None:
+def test_replacing_keepers_one_after_the_other_leaves_history_whole() -> None:
     village, topic = village_with_history(PulsarSettings(proof_us=10_000_000))
     for _ in range(5):
         closest = next(node for node in keepers_of(village, topic) if node not in (0, 1))
@@ -193,7 +199,7 @@ def test_keepers_that_are_replaced_one_after_the_other_leave_history_whole() -> 
     assert (told.missing, told.let_go) == ((), ())
 
 
-def test_what_was_missing_before_a_crash_is_asked_for_after_it() -> None:
+def test_events_missing_before_a_crash_are_fetched_after_it() -> None:
     village = Village(6)
     topic = village.create(0, rules=rules_ordered_by(village.host(0).peer))
     village.subscribe_all(range(6), topic)
@@ -204,9 +210,9 @@ def test_what_was_missing_before_a_crash_is_asked_for_after_it() -> None:
     village.run(0.2)
     village.world.network.rules.clear()
     village.publish(0, topic, b"2")
-    while len(village.room(3, topic).log.events) < 2:
+    while len(village.log(3, topic).events) < 2:
         village.run(0.01)
-    assert village.room(3, topic).log.missing
+    assert village.log(3, topic).missing
     village.crash(3)
     village.restart(3)
     village.run(30)

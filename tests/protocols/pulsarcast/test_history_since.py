@@ -1,11 +1,11 @@
-"""History since an event: whoever knows the event is found, and if nobody does that is told."""
+"""History since an event: the reader finds a node that knows it, or reports that none does."""
 
 import pytest
 
 from smartpubsub.protocols.blocks import Cid
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
+from smartpubsub.protocols.pulsarcast.history import Wanted
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.told import HistoryRead
+from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.topics import Topic
 from tests.protocols.pulsarcast.village import Village
 
@@ -21,7 +21,7 @@ def read_since(village: Village, node: int, topic: Topic, since: Cid) -> History
 
 
 def event_of(village: Village, topic: Topic, payload: bytes) -> Cid:
-    events = village.room(AUTHOR, topic).log.events.values()
+    events = village.log(AUTHOR, topic).events.values()
     return next(event.cid for event in events if event.draft.payload == payload)
 
 
@@ -30,7 +30,7 @@ def payloads(read: HistoryRead) -> list[bytes]:
 
 
 @pytest.mark.parametrize("count", [1, 8, STRANGER + 1])
-def test_an_event_that_nobody_knows_is_told(count: int) -> None:
+def test_an_unknown_event_is_reported(count: int) -> None:
     village = Village(count)
     topic = village.create(AUTHOR)
     village.publish(AUTHOR, topic, b"one")
@@ -41,7 +41,7 @@ def test_an_event_that_nobody_knows_is_told(count: int) -> None:
         assert (read.topic, read.events, read.is_since_known) == (topic, (), False)
 
 
-def test_who_has_nothing_of_a_topic_reads_on_from_an_event_of_it() -> None:
+def test_a_node_without_a_replica_reads_on_from_an_event() -> None:
     village = Village(STRANGER + 1)
     topic = village.create(AUTHOR)
     for payload in (b"one", b"two", b"three"):
@@ -53,7 +53,7 @@ def test_who_has_nothing_of_a_topic_reads_on_from_an_event_of_it() -> None:
     assert (payloads(read), read.is_since_known) == ([b"two", b"three"], True)
 
 
-def test_an_event_that_has_not_come_yet_is_found_where_it_is() -> None:
+def test_an_event_that_has_not_arrived_yet_is_found_on_another_node() -> None:
     village = Village(8)
     topic = village.create(AUTHOR)
     village.subscribe_all(range(8), topic)
@@ -61,8 +61,9 @@ def test_an_event_that_has_not_come_yet_is_found_where_it_is() -> None:
         village.publish(AUTHOR, topic, payload)
         village.run(1)
     first = event_of(village, topic, b"one")
-    late = next(n for n in range(1, 8) if village.room(n, topic).has_all)
-    village.room(late, topic).log = Log()  # As if all were still on its way.
+    late = next(n for n in range(1, 8) if village.log(n, topic).has_all)
+    log = village.replica(late, topic).log = Log()
+    log.settle(has_all=True)  # As if all events were still on their way.
 
     read = read_since(village, late, topic, first)
     assert (payloads(read), read.is_since_known) == ([b"two"], True)

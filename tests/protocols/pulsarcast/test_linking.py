@@ -1,4 +1,4 @@
-"""Events that link to what applications say."""
+"""Topics in which publishers choose the links of events."""
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
@@ -20,16 +20,16 @@ def publish(village: Village, node: int, topic: Topic, payload: bytes, *parents:
 
 
 def cid_at(village: Village, node: int, topic: Topic, payload: bytes) -> Cid:
-    events = village.room(node, topic).log.after(None)
+    events = village.log(node, topic).after(None)
     return next(event.cid for event in events if event.draft.payload == payload)
 
 
 def parents_of(village: Village, topic: Topic, payload: bytes) -> tuple[Cid, ...]:
-    events = village.room(AUTHOR, topic).log.after(None)
+    events = village.log(AUTHOR, topic).after(None)
     return next(event.parents for event in events if event.draft.payload == payload)
 
 
-def test_who_comes_later_links_to_what_came_before_its_time() -> None:
+def test_a_newcomer_links_to_an_event_from_before_it_joined() -> None:
     village = Village(16, PulsarSettings(keepers=1))
     topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
     publish(village, AUTHOR, topic, b"root")
@@ -43,14 +43,14 @@ def test_who_comes_later_links_to_what_came_before_its_time() -> None:
     assert parents_of(village, topic, b"other branch") == (root,)
 
 
-def test_what_nobody_has_cannot_be_linked_to() -> None:
+def test_an_event_that_no_node_has_cannot_be_linked_to() -> None:
     village = Village(6)
     topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
     id = publish(village, 4, topic, b"x", cid_of(encode({"no": "event"})))
     assert id not in village.refusals()
     village.run(30)
 
-    assert village.refusals()[id] == "nobody has the event to link to"
+    assert village.refusals()[id] == "no node has the event to link to"
 
 
 def test_links_go_with_a_request_and_survive_a_restart() -> None:

@@ -1,4 +1,4 @@
-"""Events as a graph: what is missing, what somebody lacks, and one order for all."""
+"""The DAG of events: what is missing, what a peer lacks, and one order on all nodes."""
 
 from collections.abc import Iterable
 
@@ -31,13 +31,13 @@ graphs = st.lists(st.lists(st.integers(0, 50), max_size=3), min_size=1, max_size
 def log_of(events: Iterable[TopicEvent]) -> Log:
     log = Log()
     for event in events:
-        log.check(event)
+        log.must_fit(event)
         log.add(event)
     return log
 
 
 def below(events: list[TopicEvent], tips: Iterable[Cid]) -> set[Cid]:
-    """All that some events link to, and they themselves."""
+    """Some events and all that they link to."""
     by_cid = {event.cid: event for event in events}
     found: set[Cid] = set()
     open_cids = [cid for cid in tips if cid in by_cid]
@@ -87,7 +87,7 @@ def test_events_are_whole_when_all_below_them_is_there(
 
 
 @given(graphs, st.data())
-def test_what_somebody_lacks_is_all_below_what_it_wants_but_for_what_is_below_what_it_has(
+def test_a_peer_lacks_all_below_what_it_wants_except_what_is_below_what_it_has(
     events: list[TopicEvent], data: st.DataObject
 ) -> None:
     cids = [event.cid for event in events]
@@ -99,7 +99,7 @@ def test_what_somebody_lacks_is_all_below_what_it_wants_but_for_what_is_below_wh
     assert found == sorted(found, key=lambda event: event.place)
 
 
-def test_of_what_is_old_only_what_is_wanted_itself_is_sent() -> None:
+def test_of_old_events_only_the_wanted_ones_are_sent() -> None:
     old = [ANN.event(TOPIC, now=NOW - 100)]
     for _ in range(3):
         old.append(ANN.event(TOPIC, old[-1], now=NOW - 100))
@@ -111,20 +111,20 @@ def test_of_what_is_old_only_what_is_wanted_itself_is_sent() -> None:
     assert log.beyond([new.cid], [], 0) == [*old, new]
 
 
-def test_what_was_before_a_nodes_time_is_not_missed() -> None:
+def test_events_from_before_the_start_are_not_missing() -> None:
     first = ANN.event(TOPIC)
     second = ANN.event(TOPIC, first)
     third = ANN.event(TOPIC, second)
     log = Log()
     log.start_at([(second.cid, second.height)], NOW - 10)
-    log.check(third)
+    log.must_fit(third)
 
     assert log.add(third) == [third]
     assert not log.missing
     assert log.heads == {third.cid: 3}
 
 
-def test_giving_up_what_is_missing_lets_the_rest_go_on() -> None:
+def test_giving_up_a_missing_event_lets_its_successors_go_on() -> None:
     first = ANN.event(TOPIC)
     second = ANN.event(TOPIC, first)
     third = ANN.event(TOPIC, second)
@@ -137,23 +137,23 @@ def test_giving_up_what_is_missing_lets_the_rest_go_on() -> None:
     assert log.give_up(second.cid) == []
 
 
-def test_the_oldest_go_first_by_count_by_size_and_by_age() -> None:
+def test_the_oldest_events_are_pruned_by_count_size_and_age() -> None:
     events = [ANN.event(TOPIC, now=NOW)]
     for number in range(1, 6):
         events.append(ANN.event(TOPIC, events[-1], now=NOW + number))
     size = len(events[-1].block)
 
     by_count = log_of(events)
-    assert by_count.let_go(Retention(event_count_max=4), NOW) == events[:2]
+    assert by_count.prune(Retention(event_count_max=4), NOW) == events[:2]
     by_size = log_of(events)
-    assert by_size.let_go(Retention(byte_count_max=2 * size), NOW) == events[:4]
+    assert by_size.prune(Retention(byte_count_max=2 * size), NOW) == events[:4]
     assert by_size.bytes == sum(len(event.block) for event in events[4:])
     by_age = log_of(events)
-    assert by_age.let_go(Retention(age_us_max=3), NOW + 6) == events[:3]
+    assert by_age.prune(Retention(age_us_max=3), NOW + 6) == events[:3]
     assert by_age.heads == {events[-1].cid: 6}
     everything = log_of(events)
-    assert everything.let_go(Retention(event_count_max=0), NOW) == events
-    assert everything.heads == {events[-1].cid: 6}  # What comes next still links to it.
+    assert everything.prune(Retention(event_count_max=0), NOW) == events
+    assert everything.heads == {events[-1].cid: 6}  # The next event still links to it.
 
 
 def test_the_newest_and_what_comes_after_a_place_are_in_order() -> None:

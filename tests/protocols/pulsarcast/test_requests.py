@@ -1,4 +1,4 @@
-"""Topics in one order: the author publishes, the others ask, and everybody gets one chain."""
+"""Topics in one order: the author publishes, others request, and all nodes get one chain."""
 
 import pytest
 
@@ -21,7 +21,7 @@ WILD = NetworkOptions(jitter_us=30_000, reordering=True, duplication=0.1)
 
 
 @pytest.mark.parametrize("network", [None, LOSSY, WILD], ids=["good", "lossy", "wild"])
-def test_everybody_gets_one_chain_in_the_order_of_each_author(
+def test_all_nodes_get_one_chain_in_the_order_of_each_author(
     network: NetworkOptions | None,
 ) -> None:
     village, topic = village_of(12, network)
@@ -39,9 +39,9 @@ def test_everybody_gets_one_chain_in_the_order_of_each_author(
     for author in (0, 4, 5, 9):
         own = [payload for payload in chain if payload.startswith(b"%d/" % author)]
         assert own == sorted(own)
-    heads = village.room(7, topic).log.heads
+    heads = village.log(7, topic).heads
     assert len(heads) == 1
-    assert list(heads.values()) == [41]  # One more told of the topic's first version.
+    assert list(heads.values()) == [41]  # One more announces the topic's first version.
 
 
 def test_requests_wait_for_an_author_that_is_away() -> None:
@@ -71,7 +71,7 @@ def test_a_request_whose_answer_was_lost_is_one_event() -> None:
 
     assert village.published() == {id}
     assert [village.payloads(node) for node in range(8)] == [[b"once"]] * 8
-    assert len(village.room(0, topic).log) == 2
+    assert len(village.log(0, topic)) == 2
 
 
 def test_an_authors_restart_does_not_fork_the_chain() -> None:
@@ -87,7 +87,7 @@ def test_an_authors_restart_does_not_fork_the_chain() -> None:
         village.publish(0, topic, b"after %d" % number)
     village.run(5)
 
-    log = village.room(6, topic).log
+    log = village.log(6, topic)
     assert len(log.heads) == 1
     assert log.highest() == 7
     assert village.payloads(6) == [
@@ -95,7 +95,7 @@ def test_an_authors_restart_does_not_fork_the_chain() -> None:
     ]
 
 
-def test_requests_outlive_a_restart_of_who_made_them() -> None:
+def test_requests_survive_a_restart_of_the_requester() -> None:
     village, topic = village_of(10)
     village.crash(0)
     ids = [village.publish(4, topic, b"%d" % number) for number in range(3)]
@@ -109,7 +109,7 @@ def test_requests_outlive_a_restart_of_who_made_them() -> None:
     assert not [key for key in village.host(4).storage if b"/request/" in key]
 
 
-def test_who_asks_from_outside_asks_until_there_is_an_answer() -> None:
+def test_a_requester_outside_the_tree_retransmits_until_it_is_answered() -> None:
     village = Village(12)
     topic = village.create(0, rules=rules_ordered_by(village.host(0).peer))
     village.subscribe_all(range(4), topic)
@@ -124,7 +124,7 @@ def test_who_asks_from_outside_asks_until_there_is_an_answer() -> None:
     assert village.payloads(3) == [b"from outside"]
 
 
-def test_what_was_asked_for_before_a_crash_comes_before_what_is_published_right_after_it() -> None:
+def test_requests_from_before_a_crash_come_before_events_published_after_it() -> None:
     village = Village(8)
     topic = village.create(0, rules=rules_ordered_by(village.host(0).peer))
     village.subscribe_all(range(8), topic)
@@ -133,7 +133,7 @@ def test_what_was_asked_for_before_a_crash_comes_before_what_is_published_right_
     village.run(1)
     village.crash(5)
     village.restart(5)
-    village.publish(5, topic, b"after")  # Before it has its place again.
+    village.publish(5, topic, b"after")  # Before it has a place again.
     village.run(5)
     village.restart(0)
     village.run(120)

@@ -1,9 +1,9 @@
-"""Making topics and versions of them, and who may say what there."""
+"""New topics and versions, and who may publish in them."""
 
 import pytest
 
 from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
-from smartpubsub.protocols.pulsarcast.told import TopicStored
+from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Received
 from smartpubsub.sim.kernel.signing import StandInSigning
@@ -11,7 +11,7 @@ from tests.protocols.pulsarcast.makers import Person
 from tests.protocols.pulsarcast.village import Village
 
 
-def test_a_topic_and_its_meta_topic_can_be_found_by_everybody() -> None:
+def test_every_node_can_find_a_topic_and_its_meta_topic() -> None:
     village = Village(12)
     topic = village.create(0)
     assert topic.meta is not None
@@ -35,16 +35,16 @@ def test_subscribers_follow_to_a_new_version_and_its_rules_hold_everywhere() -> 
     village.run(2)
 
     assert (0, TopicStored(second.cid)) in village.told
-    assert all(village.room(node, first).topic == second for node in range(12))
+    assert all(village.replica(node, first).topic == second for node in range(12))
     assert second.parent == first.cid
-    village.publish(3, first, b"allowed")  # Whoever knows the topic by an old version follows too.
+    village.publish(3, first, b"allowed")  # A node that knows an old version follows too.
     refused = village.publish(4, second, b"not allowed")
     village.run(1)
     assert village.payloads(7) == [b"allowed"]
     assert "does not allow" in village.refusals()[refused]
 
 
-def test_who_subscribes_to_an_old_version_is_led_to_the_newest() -> None:
+def test_a_subscriber_to_an_old_version_learns_the_newest() -> None:
     village = Village(12)
     first = village.create(0)
     versions = [first]
@@ -57,7 +57,7 @@ def test_who_subscribes_to_an_old_version_is_led_to_the_newest() -> None:
     village.subscribe(5, first)
     village.run(3)
 
-    assert village.room(5, first).topic == versions[-1]
+    assert village.replica(5, first).topic == versions[-1]
 
 
 def test_sub_topics_are_links_to_other_topics() -> None:
@@ -66,10 +66,10 @@ def test_sub_topics_are_links_to_other_topics() -> None:
     sports = village.create(1, "sports", subtopics={"surf": surf.cid})
     village.subscribe_all([4], sports)
 
-    assert village.room(4, sports).topic.subtopics["surf"] == surf.cid
+    assert village.replica(4, sports).topic.subtopics["surf"] == surf.cid
 
 
-def test_who_may_neither_publish_nor_ask_is_told_so() -> None:
+def test_a_node_that_may_neither_publish_nor_request_is_refused() -> None:
     village = Village(8)
     topic = village.create(0, rules=Rules(publishers=(village.host(0).peer,)))
     village.subscribe_all(range(8), topic)
@@ -80,7 +80,7 @@ def test_who_may_neither_publish_nor_ask_is_told_so() -> None:
     assert not village.payloads(0)
 
 
-def test_a_topic_that_is_nowhere_is_told_to_be_so() -> None:
+def test_publishing_in_a_topic_that_no_node_has_is_refused() -> None:
     village = Village(6)
     nowhere, _ = Person(1).topic()
     id = village.publish(3, nowhere)
@@ -104,14 +104,14 @@ def test_publishing_from_outside_the_tree_reaches_the_tree(ordered: bool) -> Non
     assert not village.payloads(15)
 
 
-def test_what_a_neighbour_must_not_send_goes_no_further_and_is_counted() -> None:
+def test_an_invalid_event_of_a_neighbour_goes_no_further_and_is_counted() -> None:
     village = Village(20)
     topic = village.create(0, rules=Rules(publishers=(village.host(0).peer,)))
     village.subscribe_all(range(20), topic)
     parents = village.parents(topic)
     victim = next(node for node in parents.values() if node)
     hostile = next(node for node, parent in parents.items() if parent == victim)
-    by_hostile = Person(9).event(topic)  # Nobody whom the topic allows.
+    by_hostile = Person(9).event(topic)  # A peer that the topic does not allow.
     for block in (by_hostile.block, b"garbage", bytes(2 << 20)):
         said = Received(village.host(hostile).peer, Parcel((Spread(block, 1),)))
         effects = village.node(victim).handle(said, village.world.now)
@@ -129,7 +129,7 @@ def test_what_a_neighbour_must_not_send_goes_no_further_and_is_counted() -> None
     assert all(village.payloads(node) == [b"honest"] for node in range(20))
 
 
-def test_who_signs_for_others_is_stopped_at_the_first_hop() -> None:
+def test_a_forged_event_is_stopped_at_the_first_hop() -> None:
     village = Village(10)
     topic = village.create(0)
     village.subscribe_all(range(10), topic)

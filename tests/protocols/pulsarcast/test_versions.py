@@ -1,10 +1,10 @@
-"""New versions of topics: who hears of them, and what they say of events from before and after."""
+"""New versions of topics: which nodes learn them, and which events they allow."""
 
 from collections.abc import Mapping
 
 from smartpubsub.protocols.blocks import Cid
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
-from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed
+from smartpubsub.protocols.pulsarcast.history import Wanted
+from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from tests.protocols.pulsarcast.village import Village
 
@@ -26,7 +26,7 @@ def updated(
 
 
 def versions(village: Village, node: int, topic: Topic) -> tuple[Topic, ...]:
-    """What a node says the versions of a topic are."""
+    """The versions of a topic that a node finds."""
     number, effects = village.core(node).describe(topic.cid, village.world.now)
     village.world.carry_out(village.host(node), effects)
     village.run(15)
@@ -56,7 +56,7 @@ def test_an_author_knows_its_newest_version_after_a_restart() -> None:
     assert versions(village, 5, first) == (third, second, first)
 
 
-def test_an_author_stays_with_its_topic_although_nobody_wants_it() -> None:
+def test_an_author_stays_in_the_tree_of_its_topic_without_subscribers() -> None:
     village = Village(8)
     topic = village.create(AUTHOR)
     village.run(2 * 60 * 60)
@@ -65,7 +65,7 @@ def test_an_author_stays_with_its_topic_although_nobody_wants_it() -> None:
     assert updated(village, topic, Rules(takes_requests=True)).version == 2
 
 
-def test_whoever_comes_by_an_old_version_is_told_of_all() -> None:
+def test_a_newcomer_with_an_old_version_finds_all_versions() -> None:
     village = Village(NEWCOMER + 1)
     first = village.create(AUTHOR)
     surf = village.create(1, "surf")
@@ -77,7 +77,7 @@ def test_whoever_comes_by_an_old_version_is_told_of_all() -> None:
     assert versions(village, NEWCOMER, third) == (third, second, first)
 
 
-def test_history_has_what_only_a_later_version_allows() -> None:
+def test_history_has_events_that_only_a_later_version_allows() -> None:
     village = Village(NEWCOMER + 1)
     author, guest = village.host(AUTHOR).peer, village.host(GUEST).peer
     first = village.create(AUTHOR, rules=Rules(publishers=(author,)))
@@ -91,10 +91,10 @@ def test_history_has_what_only_a_later_version_allows() -> None:
     village.run(2)
 
     assert history(village, NEWCOMER, first) == [b"closed", b"by a guest", b"closed again"]
-    assert not village.core(NEWCOMER).office.refused
+    assert not village.core(NEWCOMER).tally().refused
 
 
-def test_the_last_events_are_counted_without_what_tells_of_versions() -> None:
+def test_the_last_events_are_counted_without_announcements() -> None:
     village = Village(8)
     topic = village.create(AUTHOR)
     for payload in (b"1", b"2"):
@@ -107,7 +107,7 @@ def test_the_last_events_are_counted_without_what_tells_of_versions() -> None:
         assert history(village, node, topic, last=5) == [b"1", b"2"]
 
 
-def test_a_topic_that_is_nowhere_has_no_versions() -> None:
+def test_a_topic_that_no_node_has_has_no_versions() -> None:
     village, other = Village(6), Village(6, seed=2)
     nowhere = other.create(AUTHOR)
     number, effects = village.core(4).describe(nowhere.cid, village.world.now)

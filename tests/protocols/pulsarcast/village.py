@@ -1,4 +1,4 @@
-"""A small world of nodes that run Pulsarcast, and looks into it."""
+"""A small simulated world of nodes that run Pulsarcast, with accessors to their state."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,10 @@ from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Published, Refused, Subscribed
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
+from smartpubsub.protocols.pulsarcast.directory import TopicReplica
+from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.parts import Parcel
-from smartpubsub.protocols.pulsarcast.room import Room
+from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from smartpubsub.protocols.pulsarcast.wire import wire_bytes
@@ -42,7 +43,7 @@ class Village:
         self.seed = seed
         self.told: list[tuple[int, object]] = []
         self.received: Counter[tuple[int, str]] = Counter()
-        """How many parts of each kind a node has been sent."""
+        """How many messages of each kind a node has received."""
         sizes: Sizes = {Message: kademlia_bytes, Parcel: wire_bytes}
         self.world = World(
             network or NetworkOptions(),
@@ -74,7 +75,7 @@ class Village:
             for part in message.parts:
                 self.received[host.number, type(part).__name__] += 1
 
-    # --- what happens ---
+    # --- actions ---
 
     def run(self, seconds: float) -> None:
         self.world.run(self.world.now + round(seconds * SECOND))
@@ -131,16 +132,30 @@ class Village:
         for node in nodes:
             self.world.restart(self.host(node))
 
-    # --- what can be seen ---
+    # --- state ---
 
-    def room(self, node: int, topic: Topic) -> Room:
-        return self.core(node).office.rooms[topic.room]
+    def replica(self, node: int, topic: Topic) -> TopicReplica:
+        return self.core(node).directory.replicas[topic.stable_id]
+
+    def log(self, node: int, topic: Topic) -> Log:
+        return self.replica(node, topic).log
+
+    def children(self, node: int, topic: Topic) -> list[bytes]:
+        return self.core(node).membership.children(self.replica(node, topic))
+
+    def keepers(self, node: int, topic: Topic) -> list[int]:
+        """The keepers that a node knows, the closest first."""
+        peers = self.core(node).keepers.peers(self.replica(node, topic))
+        return [self.number_of(peer) for peer in peers]
+
+    def is_keeper(self, node: int, topic: Topic) -> bool:
+        return self.core(node).keepers.is_keeper(topic.stable_id)
 
     def number_of(self, peer: bytes) -> int:
         return next(host.number for host in self.world.hosts if host.peer == peer)
 
     def payloads(self, node: int) -> list[bytes]:
-        """What a node's application was told, in order."""
+        """The payloads that were delivered to a node's application, in order."""
         return [
             item.event.payload
             for number, item in self.told
@@ -160,16 +175,17 @@ class Village:
         return [
             host.number
             for host in self.world.hosts
-            if host.is_up and topic.room in self.core(host.number).office.rooms
+            if host.is_up and topic.stable_id in self.core(host.number).directory.replicas
         ]
 
     def parents(self, topic: Topic) -> dict[int, int | None]:
-        """Who is below whom; None for who is root."""
+        """The parent of each node; None for the root."""
         found: dict[int, int | None] = {}
         for node in self.members(topic):
-            room = self.room(node, topic)
-            assert room.is_attached, node
-            found[node] = None if room.parent is None else self.number_of(room.parent.peer)
+            membership, replica = self.core(node).membership, self.replica(node, topic)
+            assert membership.is_attached(replica), node
+            parent = membership.parent(replica)
+            found[node] = None if parent is None else self.number_of(parent)
         return found
 
     def depth(self, topic: Topic) -> int:
@@ -181,7 +197,8 @@ class Village:
 
     def refused(self) -> Counter[str]:
         return sum(
-            (self.core(h.number).office.refused for h in self.world.hosts if h.is_up), Counter()
+            (Counter(self.core(h.number).tally().refused) for h in self.world.hosts if h.is_up),
+            Counter(),
         )
 
 

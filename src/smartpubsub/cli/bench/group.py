@@ -7,28 +7,28 @@ from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 COMMANDS = {
     "matching": LazyCommand(
         "smartpubsub.cli.bench.matching:matching",
-        "Measure the matching engines next to databases.",
+        "Measure the matching engines beside databases.",
     ),
     "node": LazyCommand(
         "smartpubsub.cli.bench.node:node",
-        "Measure real nodes next to bare libp2p and other systems.",
+        "Measure real nodes beside bare libp2p and other systems.",
     ),
     "sim": LazyCommand(
-        "smartpubsub.cli.bench.sim:sim", "Measure the simulator next to another one."
+        "smartpubsub.cli.bench.sim:sim", "Measure the simulator beside another one."
     ),
     "pipeline": LazyCommand(
         "smartpubsub.cli.bench.pipeline:pipeline",
-        "Measure the data pipeline next to SQL and to the engine alone.",
+        "Measure the data pipeline beside SQL and the engine alone.",
     ),
 }
 
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def bench() -> None:
-    """Measure SmartPubSub next to its peers.
+    """Measure SmartPubSub beside other systems.
 
-    Every figure is set against something else from the same run, because seconds alone say more
-    about the machine.
+    Every figure is compared with something else from the same run, because seconds alone depend on
+    the machine.
 
     \b
     Examples:

@@ -20,11 +20,11 @@ from smartpubsub.errors import SmartPubSubError
 @click.option("--plot", type=ChartPath(), help="Write a chart (PNG or SVG).")
 @json_option
 def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
-    """Measure the matching engines next to databases.
+    """Measure the matching engines beside databases.
 
-    Compares the native engine, the pure-Python engine, DuckDB, SQLite and brute force on generated
-    subscriptions, a thousand to a million of them, and takes about a minute. The exit code is 0
-    whatever the ratios are.
+    Compares the native engine, the pure-Python engine, DuckDB, SQLite and brute force on a thousand
+    to a million generated subscriptions. Takes about a minute. The exit code is 0 whatever the
+    ratios are.
 
     \b
     Examples:

@@ -9,12 +9,12 @@ from smartpubsub.errors import SmartPubSubError
 @click.command()
 @json_option
 def node(as_json: bool) -> None:
-    """Measure real nodes next to bare libp2p and other systems.
+    """Measure real nodes beside bare libp2p and other systems.
 
-    Compares requests on one stream between two hosts with an echo on py-libp2p as it is, and events
-    that real nodes carry over three hops with Zenoh (the package eclipse-zenoh) and with NATS (the
-    package nats-py, and nats-server on the PATH) where they are installed. Everything is on
-    loopback; it takes less than a minute. The exit code is 0 whatever the ratios are.
+    Compares requests on one stream between two hosts with an echo on unmodified py-libp2p, and
+    events over three hops of real nodes with Zenoh (the package eclipse-zenoh) and with NATS (the
+    package nats-py, and nats-server on the PATH) where they are installed. Uses loopback only;
+    takes less than a minute. The exit code is 0 whatever the ratios are.
 
     \b
     Examples:

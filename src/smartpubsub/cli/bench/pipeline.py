@@ -16,10 +16,10 @@ from smartpubsub.cli.pipeline.options import needing_spark
 )
 @json_option
 def pipeline(seed: int, as_json: bool) -> None:
-    """Measure the data pipeline next to SQL and to the engine alone.
+    """Measure the data pipeline beside SQL and the engine alone.
 
     Matches events with a million subscriptions, by the stage and by a join in Spark SQL, both on
-    this machine, ingests generated comments, and runs 400 short simulations. It takes about two
+    this machine; ingests generated comments; and runs 400 short simulations. Takes about two
     minutes. The exit code is 0 whatever the ratios are.
 
     \b

@@ -5,20 +5,18 @@ import click
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "create": LazyCommand("smartpubsub.cli.group.own:create", "Own a group to publish in."),
+    "create": LazyCommand("smartpubsub.cli.group.own:create", "Create a group to publish in."),
     "list": LazyCommand(
-        "smartpubsub.cli.group.own:list_", "List the groups that the node owns or is in."
+        "smartpubsub.cli.group.own:list_", "List the groups that the node owns or has joined."
     ),
     "advertise": LazyCommand(
-        "smartpubsub.cli.group.own:advertise", "Let a group be found by searches."
+        "smartpubsub.cli.group.own:advertise", "Make a group visible to searches."
     ),
-    "invite": LazyCommand(
-        "smartpubsub.cli.group.own:invite", "Invite somebody to a private group."
-    ),
+    "invite": LazyCommand("smartpubsub.cli.group.own:invite", "Invite a peer to a private group."),
     "publish": LazyCommand("smartpubsub.cli.group.own:publish", "Publish an event in a group."),
     "search": LazyCommand("smartpubsub.cli.group.join:search", "Find groups."),
     "join": LazyCommand(
-        "smartpubsub.cli.group.join:join", "Be in a group, and print events as they come."
+        "smartpubsub.cli.group.join:join", "Join a group, and print its events as they arrive."
     ),
     "leave": LazyCommand("smartpubsub.cli.group.join:leave", "Leave a group."),
 }
@@ -26,10 +24,10 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def group() -> None:
-    """Publish in groups of one's own, and be in others'.
+    """Own groups to publish in, and join groups.
 
-    A group has an owner, who alone publishes in it, and a predicate that its events match. Members
-    get its events in two hops at most.
+    A group has an owner, the only node that publishes in it, and a predicate that its events match.
+    Members get its events in two hops at most.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""smartpubsub group search, join and leave: what members of a group do."""
+"""smartpubsub group search, join and leave: the commands of members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _invitation(
         base64.b64decode(text or "", validate=True)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no invitation; take all that group invite has printed"
+            f"{text!r} is not an invitation; copy the whole output of group invite"
         ) from None
     return text
 
@@ -36,8 +36,8 @@ def _invitation(
 def search(predicate_text: str, data: str | None, as_json: bool) -> None:
     """Find groups.
 
-    Finds those that have every attribute in PREDICATE, and whose ranges contain its ranges. Prints
-    each with its owner.
+    Finds the groups that have every attribute of PREDICATE, and whose ranges contain its ranges.
+    Prints each with its owner.
 
     \b
     Examples:
@@ -54,7 +54,8 @@ def search(predicate_text: str, data: str | None, as_json: bool) -> None:
         click.echo(f"{group['group']}  {group['owner']}")
     if not found:
         click.echo(
-            f"no group has {predicate}; search for less, or wait until there is one", err=True
+            f"no group matches {predicate}; search for less, or wait until there is one",
+            err=True,
         )
 
 
@@ -66,16 +67,18 @@ def search(predicate_text: str, data: str | None, as_json: bool) -> None:
     callback=peer_or_address,
     help=f"{_owner_help}  [default: the one that is found]",
 )
-@click.option("--wanted", metavar="PREDICATE", help="Which of its events.  [default: all]")
+@click.option(
+    "--wanted", metavar="PREDICATE", help="The predicate of the events to get.  [default: all]"
+)
 @click.option(
     "--invitation",
     metavar="TEXT",
     callback=_invitation,
-    help="What the owner of a private group has given.",
+    help="The invitation from the owner of a private group.",
 )
-@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
+@click.option("--limit", type=click.IntRange(min=0), help="End after N events.")
 @click.option(
-    "--and-sub", is_flag=True, help="Subscribe outside of the group too; each event comes once."
+    "--and-sub", is_flag=True, help="Subscribe outside the group too; each event is printed once."
 )
 @data_option
 @json_option
@@ -89,11 +92,11 @@ def join(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Be in a group, and print events as they come.
+    """Join a group, and print its events as they arrive.
 
-    With --json each event is a document in a line of its own. The membership ends with the command,
-    or by group leave. If the owner refuses it, or does not answer within 60 seconds, that is an
-    error.
+    With --json, each event is one JSON document on its own line. The membership ends with the
+    command, or by group leave. It is an error if the owner refuses, or does not answer within 60
+    seconds.
 
     \b
     Examples:
@@ -119,12 +122,12 @@ def join(
 
 
 def the_one_owner(found: list[dict[str, str]], group: Predicate) -> str:
-    """Who owns the group of exactly this predicate."""
+    """The owner of the group with exactly this predicate."""
     owners = [each["owner"] for each in found if Predicate.parse(each["group"]) == group]
     if len(owners) == 1:
         return owners[0]
     if not owners:
-        raise SmartPubSubError(f"no group {group} is advertised; say who owns it with --owner")
+        raise SmartPubSubError(f"no group {group} is advertised; name its owner with --owner")
     raise SmartPubSubError(
         f"{len(owners)} nodes own a group {group}; choose one with --owner: {' '.join(owners)}"
     )
@@ -136,7 +139,7 @@ def the_one_owner(found: list[dict[str, str]], group: Predicate) -> str:
     "--owner",
     metavar="ADDRESS",
     callback=peer_or_address,
-    help=f"{_owner_help}  [default: anybody]",
+    help=f"{_owner_help}  [default: any]",
 )
 @data_option
 @json_option

@@ -1,4 +1,4 @@
-"""smartpubsub group create, list, advertise, invite and publish: what the owner of a group does."""
+"""smartpubsub group create, list, advertise, invite and publish: the commands of owners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_group(text: str, data: str | None) -> Predicate:
 def peer_or_address(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> str | None:
-    """Who is meant, or a complaint about a text that means nobody."""
+    """Parse a peer id; raise a usage error if it is invalid."""
     if text is not None:
         with node_packages():
             from smartpubsub.node.transport.contacts import contact_of
@@ -39,17 +39,19 @@ def peer_or_address(
 @click.command()
 @group_argument
 @data_option
-@click.option("--private", is_flag=True, help="Only who is invited may join; it is not advertised.")
-@click.option("--unadvertised", is_flag=True, help="Keep it off the boards that searches look at.")
+@click.option(
+    "--private", is_flag=True, help="Only invited peers may join; the group is not advertised."
+)
+@click.option("--unadvertised", is_flag=True, help="Hide the group from searches.")
 @json_option
 def create(
     group_text: str, data: str | None, private: bool, unadvertised: bool, as_json: bool
 ) -> None:
-    """Own a group to publish in.
+    """Create a group to publish in.
 
-    GROUP is the predicate that all its events match. Prints where its owner is, which is what
-    others need to join it. It is there again when the node is started again. To create it again is
-    an error if it is not to be as private and as advertised as it is.
+    GROUP is the predicate that all its events match. Prints the address of its owner, which other
+    nodes need to join it. The group survives a restart of the node. Creating it again is an error
+    if --private or --unadvertised would change it.
 
     \b
     Examples:
@@ -67,9 +69,9 @@ def create(
 @data_option
 @json_option
 def list_(data: str | None, as_json: bool) -> None:
-    """List the groups that the node owns or is in.
+    """List the groups that the node owns or has joined.
 
-    Of its own groups it tells how many members they have.
+    Shows the number of members of the groups that it owns.
 
     \b
     Example:
@@ -94,9 +96,9 @@ def list_(data: str | None, as_json: bool) -> None:
 @data_option
 @json_option
 def advertise(group_text: str, data: str | None, as_json: bool) -> None:
-    """Let a group be found by searches.
+    """Make a group visible to searches.
 
-    Groups are advertised when they are made, unless that was not wanted. Private groups never are.
+    Groups are advertised when they are created, unless hidden. Private groups are never advertised.
 
     \b
     Example:
@@ -109,7 +111,7 @@ def advertise(group_text: str, data: str | None, as_json: bool) -> None:
 
 
 def show_group(made: dict[str, Any], as_json: bool) -> None:
-    """Print a group, and where its owner is."""
+    """Print a group and the address of its owner."""
     if as_json:
         print_json(made)
     else:
@@ -122,9 +124,10 @@ def show_group(made: dict[str, Any], as_json: bool) -> None:
 @data_option
 @json_option
 def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
-    """Invite somebody to a private group.
+    """Invite a peer to a private group.
 
-    PEER is the peer id of the guest's node. Prints what the guest gives to group join.
+    PEER is the peer id of the guest's node. Prints the invitation, which the guest passes to group
+    join.
 
     \b
     Example:
@@ -149,10 +152,10 @@ def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
     type=click.Choice(WAITS),
     default=WAITS[1],
     show_default=True,
-    help="Until all have it who can be reached, or until all have it.",
+    help="Wait until all reachable members have it, or until all members have it.",
 )
 @click.option(
-    "--everywhere", is_flag=True, help="Publish it outside of the group too, as the same event."
+    "--everywhere", is_flag=True, help="Publish it outside the group too, as the same event."
 )
 @json_option
 def publish(
@@ -166,8 +169,8 @@ def publish(
 ) -> None:
     """Publish an event in a group.
 
-    EVENT has to match the group's predicate. DATA is what it carries; - reads that from standard
-    input. Prints the event's id.
+    EVENT must match the group's predicate. DATA is the payload; - reads it from standard input.
+    Prints the event's id.
 
     \b
     Examples:

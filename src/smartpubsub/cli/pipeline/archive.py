@@ -38,8 +38,8 @@ _WHAT = "CAR files, as smartpubsub topic export writes them"
     " the archive, also by its name. May be given again.",
 )
 @data_option
-@click.option("--out", metavar="DIR", help="The archive to add to, which may be new.")
-@click.option("--from", "given", metavar="DIR", help="An archive, to write a CAR file of it.")
+@click.option("--out", metavar="DIR", help="The archive to add to; may be new.")
+@click.option("--from", "given", metavar="DIR", help="The archive to write a CAR file from.")
 @click.option("--to", "file", metavar="FILE", help="With --from: the CAR file to write.")
 @spark_options
 def archive(
@@ -51,14 +51,14 @@ def archive(
     file: str | None,
     spark: SparkOptions,
 ) -> None:
-    """Keep history in tables, and make CAR files of it again.
+    """Archive the history of topics in tables, and write CAR files from them.
 
     CAR is a CAR file, a folder of files that end in .car, or a pattern such as 'cars/*.car'. Every
-    block is checked: its content id, its signatures, and whether its topic allows it. Blocks of
-    events that belong to no topic, which subscribers to predicates have, are in a table of their
-    own. Blocks that cannot be believed are kept in DIR/_bad, each with the reason. What the archive
-    has already is not added again. With --from and --to the blocks of an archive are written to a
-    CAR file, the same to the byte, which smartpubsub topic import takes.
+    block is verified: its content id, its signatures, and the rules of its topic. Blocks of events
+    that belong to no topic, which subscribers to predicates received, are in a table of their own.
+    Invalid blocks are kept in DIR/_bad, each with the reason. Blocks that are already in the
+    archive are not added again. With --from and --to, the blocks of an archive are written to a CAR
+    file, identical to the byte, which smartpubsub topic import accepts.
 
     \b
     Examples:
@@ -110,7 +110,7 @@ def _check_usage(
 
 
 def _check_car(file: Path) -> None:
-    """Raise an error if a file is no CAR file; folders and patterns are looked at through Spark."""
+    """Raise an error if a file is not a CAR file; Spark checks folders and patterns."""
     if not file.is_file():
         return
     try:
@@ -124,7 +124,7 @@ def _check_car(file: Path) -> None:
 
 @contextmanager
 def _exported(topics: tuple[str, ...], data: str | None) -> Iterator[list[Path]]:
-    """The history of topics as the running node has it, in CAR files of this machine."""
+    """Export topics of the running node to CAR files on this machine."""
     with tempfile.TemporaryDirectory(prefix="smartpubsub-") as folder:
         files = []
         if topics:
@@ -162,8 +162,7 @@ def _into_tables(
         complain(f"{share} blocks are bad and kept in {out.rstrip('/')}/{BAD}, mostly: {reasons}")
     if done.missing:
         complain(
-            f"{done.missing:,} events that others link to are not in the archive; add a CAR file"
-            " that has them"
+            f"{done.missing:,} linked events are not in the archive; add a CAR file that has them"
         )
     rows_out = {"topics": done.topics, "events": done.events}
     if done.publications:

@@ -17,16 +17,16 @@ COMPLAINTS_MAX = 20
     required=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Where results and traces go; all workers have to see it.",
+    help="The folder for results and traces; all workers must see it.",
 )
 @spark_options
 @click.pass_context
 def campaign(context: click.Context, /, plan: Path, out: Path, spark: SparkOptions) -> None:
-    """Run the many simulations of a plan.
+    """Run the simulations of a plan.
 
-    A plan is a TOML file; docs/pipeline.md tells what is in it, and plans/ has some. Runs that are
-    done stay: a campaign that was killed goes on where it was when it is started again. A run that
-    fails does not stop the others; the command that repeats it is printed, and the exit code is 1.
+    A plan is a TOML file; docs/pipeline.md describes it, and plans/ has some. Finished runs stay: a
+    killed campaign resumes where it stopped when it is started again. A failed run does not stop
+    the others; the command that repeats it is printed, and the exit code is 1.
 
     \b
     Examples:

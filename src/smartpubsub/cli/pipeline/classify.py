@@ -7,13 +7,15 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
 
 @click.command()
 @click.option("--events", required=True, metavar="DIR", help="A table of records.")
-@click.option("--out", required=True, metavar="DIR", help="Where to write them with new topics.")
+@click.option(
+    "--out", required=True, metavar="DIR", help="The folder for the records with new topics."
+)
 @click.option(
     "--terms",
     type=click.IntRange(min=1, max=100),
     default=3,
     show_default=True,
-    help="How many terms a record gets at most.",
+    help="The maximum number of terms of a record.",
 )
 @click.option(
     "--stop-words",
@@ -22,7 +24,7 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
     default=("english",),
     show_default=True,
     metavar="LANGUAGE",
-    help="Leave out the most usual words of a language; may be given again.",
+    help="Leave out the most common words of a language; may be given again.",
 )
 @click.option(
     "--model",
@@ -38,10 +40,10 @@ def classify(
     model: str | None,
     spark: SparkOptions,
 ) -> None:
-    """Give events that describe themselves their predicates.
+    """Give records topics from their text.
 
-    Topics are the most telling words of what a record says, by TF-IDF or by a model; numbers stay
-    as they are. Records about which nothing can be said are kept in DIR/_bad. Where records have
+    Topics are the most significant words of a record's text, by TF-IDF or by a model; numbers are
+    unchanged. Records without any usable word are kept in DIR/_bad. Where records have
     labels, the precision of the first k terms is reported for each k.
 
     \b

@@ -10,7 +10,7 @@ COMMANDS = {
     ),
     "classify": LazyCommand(
         "smartpubsub.cli.pipeline.classify:classify",
-        "Give events that describe themselves their predicates.",
+        "Give records topics from their text.",
     ),
     "workload": LazyCommand(
         "smartpubsub.cli.pipeline.workload:workload",
@@ -18,17 +18,17 @@ COMMANDS = {
     ),
     "match": LazyCommand(
         "smartpubsub.cli.pipeline.match:match",
-        "Find every event with every subscription that it matches.",
+        "Pair every event with every subscription that it matches.",
     ),
     "archive": LazyCommand(
         "smartpubsub.cli.pipeline.archive:archive",
-        "Keep history in tables, and make CAR files of it again.",
+        "Archive the history of topics in tables, and write CAR files from them.",
     ),
     "campaign": LazyCommand(
-        "smartpubsub.cli.pipeline.campaign:campaign", "Run the many simulations of a plan."
+        "smartpubsub.cli.pipeline.campaign:campaign", "Run the simulations of a plan."
     ),
     "measure": LazyCommand(
-        "smartpubsub.cli.pipeline.measure:measure", "Make tables of metrics from traces."
+        "smartpubsub.cli.pipeline.measure:measure", "Compute tables of metrics from traces."
     ),
     "report": LazyCommand(
         "smartpubsub.cli.pipeline.report:report", "Draw the figures of the papers from a campaign."
@@ -38,9 +38,9 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def pipeline() -> None:
-    """Work on tables of events and subscriptions, with Spark.
+    """Process tables of events and subscriptions, with Spark.
 
-    Tables are folders of Parquet files; docs/pipeline.md tells their columns. The same commands run
+    Tables are folders of Parquet files; docs/pipeline.md lists their columns. The same commands run
     on this machine and, with --master, on a cluster.
 
     \b

@@ -10,16 +10,16 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SRC...")
-@click.option("--out", required=True, metavar="DIR", help="Where to write the table of records.")
+@click.option("--out", required=True, metavar="DIR", help="The folder for the table of records.")
 @click.option(
     "--mapping",
     "mapping_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Which columns mean what, as TOML.  [default: those of Reddit's comments]",
+    help="The meaning of the columns, as TOML.  [default: that of Reddit comments]",
 )
-@click.option("--salt", help="Hash authors with this.  [default: the salt of the folder]")
-@click.option("--keep-authors", is_flag=True, help="Keep the names of authors as they are.")
+@click.option("--salt", help="Hash authors with this salt.  [default: the salt of the folder]")
+@click.option("--keep-authors", is_flag=True, help="Keep the names of authors instead of hashes.")
 @spark_options
 def ingest(
     sources: tuple[str, ...],
@@ -32,8 +32,9 @@ def ingest(
     """Read raw data into a table of records.
 
     SRC is a file or a folder of files: JSON lines, plain or compressed (.gz, .bz2, .zst), CSV or
-    Parquet. Without --mapping they are dumps of Reddit's comments. Bad lines are kept in DIR/_bad,
-    each with the reason. Ingesting a source again replaces what it made before, and nothing else.
+    Parquet. Without --mapping they are taken for dumps of Reddit comments. Bad lines are kept in
+    DIR/_bad, each with the reason. Ingesting a source again replaces its earlier records, and
+    nothing else.
 
     \b
     Examples:

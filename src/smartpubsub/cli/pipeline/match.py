@@ -8,13 +8,13 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
 @click.command()
 @click.option("--events", required=True, metavar="DIR", help="A table of events.")
 @click.option("--subscriptions", required=True, metavar="DIR", help="A table of subscriptions.")
-@click.option("--out", required=True, metavar="DIR", help="Where to write the table of matches.")
+@click.option("--out", required=True, metavar="DIR", help="The folder for the table of matches.")
 @spark_options
 def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> None:
-    """Find every event with every subscription that it matches.
+    """Pair every event with every subscription that it matches.
 
-    Writes a table with the columns event_id and subscription_id, in place of the one that is there.
-    Who publishes and when plays no part.
+    Writes a table with the columns event_id and subscription_id, and replaces an earlier one.
+    Publishers and times are ignored.
 
     \b
     Examples:

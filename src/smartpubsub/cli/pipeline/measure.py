@@ -9,22 +9,22 @@ WINDOW_MS_MAX = 86_400_000
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
-@click.option("--out", required=True, metavar="DIR", help="Where to write the tables of metrics.")
+@click.option("--out", required=True, metavar="DIR", help="The folder for the tables of metrics.")
 @click.option(
     "--window-ms",
     type=click.IntRange(1, WINDOW_MS_MAX),
     default=1_000,
     show_default=True,
-    help="The length of the parts of time that are counted apart.",
+    help="The length of the time windows.",
 )
 @spark_options
 def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptions) -> None:
-    """Make tables of metrics from traces.
+    """Compute tables of metrics from traces.
 
-    TRACES are folders that sim run --trace, testbed run --trace or a campaign has written, in
-    Parquet, which is what they write if not told otherwise by --trace-format. What was delivered,
-    missing and repeated, latencies, hops and messages are counted for every run, node, topic, event
-    and part of the time. The table of runs says what the runs' own results say, up to rounding.
+    TRACES are folders written by sim run --trace, testbed run --trace or a campaign, in Parquet,
+    their default format. Deliveries, losses, duplicates, latencies, hops and messages are counted
+    for every run, node, topic, event and time window. The table of runs agrees with the runs' own
+    results, up to rounding.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What all commands of the pipeline have in common: Spark's options, its session, the summary."""
+"""The common part of all pipeline commands: Spark's options, its session, the summary."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class SparkOptions:
     as_json: bool
     began_at: float = field(default_factory=time.monotonic)
     _sizes: list[int | None] = field(default_factory=list)
-    """How much there is to read, by input, as far as that is known before Spark starts."""
+    """The size of each input, as far as it is known before Spark starts."""
 
     @contextmanager
     def session(self, title: str, told: Callable[[], str] | None = None) -> Iterator[SparkSession]:
-        """A session whose progress is told and whose errors have one line.
+        """A session that reports progress and has one-line errors.
 
-        `told` says how far a stage has got that knows it better than Spark does.
+        `told` reports the progress of a stage that knows it better than Spark does.
         """
         with needing_spark():
             from smartpubsub.pipeline.errors import told_plainly
@@ -66,28 +66,30 @@ class SparkOptions:
             ):
                 yield spark
         except KeyboardInterrupt:
-            complain(f"{title} was interrupted; what it writes is whole once it has run to its end")
+            complain(
+                f"{title} was interrupted; its output is complete only after it has run to the end"
+            )
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def check_inputs(self, what: str, *paths: str) -> None:
-        """Raise an error, before Spark starts, if an input on this machine is not there."""
+        """Raise an error, before Spark starts, if an input on this machine is missing."""
         for path in paths:
             if self._plain_paths_are_local():
                 check_local(path, what)
                 self._sizes.append(local_bytes(path))
 
     def is_local(self, path: str) -> bool:
-        """Whether a path is surely one of this machine."""
+        """Whether a path is certainly on this machine."""
         return self._plain_paths_are_local() and not is_elsewhere(path)
 
     def _plain_paths_are_local(self) -> bool:
         return plain_paths_are_local(self.master, dict(self.settings))
 
     def _for_little(self) -> tuple[tuple[str, str], ...]:
-        """Settings with which little is done sooner.
+        """Settings that make small inputs faster.
 
-        Java then makes quick code quickly, instead of making it better and better while it runs,
-        which takes more of a processor than all the rest.
+        Java then compiles fast instead of optimising while it runs, which would take more processor
+        time than all the rest.
         """
         sizes = [size for size in self._sizes if size is not None]
         if not sizes or len(sizes) < len(self._sizes) or sum(sizes) > LITTLE_BYTES:
@@ -95,11 +97,11 @@ class SparkOptions:
         return (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1"),)
 
     def seconds(self) -> float:
-        """How long the command has taken."""
+        """The seconds since the command began."""
         return time.monotonic() - self.began_at
 
     def show(self, summary: Summary) -> None:
-        """Print what was done."""
+        """Print the summary."""
         if self.as_json:
             print_json(summary.document())
         else:
@@ -123,7 +125,7 @@ def spark_options(function: Function) -> Function:
         click.option(
             "--master",
             metavar="URL",
-            help="Where Spark runs, as spark://host:7077.  [default: all cores of this machine]",
+            help="The Spark master, as spark://host:7077.  [default: all cores of this machine]",
         ),
         click.option(
             "--memory-mb",

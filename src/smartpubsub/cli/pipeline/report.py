@@ -16,16 +16,16 @@ from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_
     required=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Where to write the page and its figures.",
+    help="The folder for the page and its figures.",
 )
-@click.option("--title", help="What to write over it.  [default: that of the plan]")
+@click.option("--title", help="The title of the page.  [default: that of the plan]")
 @spark_options
 def report(source: str, out: Path, title: str | None, spark: SparkOptions) -> None:
     """Draw the figures of the papers from a campaign.
 
-    DIR is the folder of a campaign, or one that measure has written. A campaign that was measured
-    to its own folder metrics/ has more figures: histograms, topics, loads. The report is one HTML
-    page with everything in it, and each figure as PNG and SVG.
+    DIR is the folder of a campaign, or one that measure has written. A campaign with metrics in its
+    own folder metrics/ has more figures: histograms, topics, loads. The report is one
+    self-contained HTML page, and each figure as PNG and SVG.
 
     \b
     Examples:

@@ -17,22 +17,24 @@ if TYPE_CHECKING:
     from smartpubsub.pipeline.assign import Assigned
 
 WAYS = ("data", "power-law", "tables")
-# Named here too, so that help needs no Spark; a test compares the two.
+# Repeated here so that help needs no Spark; a test compares the two.
 PUBLISHED = ("reddit-2007", "smartpubsub-60")
 
 
 @click.command()
 @click.option("--events", metavar="DIR", help="A table of records, as ingest and classify write.")
-@click.option("--nodes", type=click.IntRange(min=1), help="How many nodes there are.")
+@click.option("--nodes", type=click.IntRange(min=1), help="The number of nodes.")
 @click.option(
     "--by",
     type=click.Choice(WAYS),
     default="data",
     show_default=True,
-    help="Who does what: whoever publishes subscribes, a power law, or what tables say.",
+    help="How to assign nodes: publishers subscribe to their own topics, a power law, or tables.",
 )
-@click.option("--publishers", metavar="DIR", help="With --by tables: the nodes of authors.")
-@click.option("--subscriptions", metavar="DIR", help="With --by tables: who wants what.")
+@click.option("--publishers", metavar="DIR", help="With --by tables: the table of publishers.")
+@click.option(
+    "--subscriptions", metavar="DIR", help="With --by tables: the table of subscriptions."
+)
 @click.option(
     "--from",
     "given",
@@ -42,32 +44,32 @@ PUBLISHED = ("reddit-2007", "smartpubsub-60")
 @click.option(
     "--published",
     type=click.Choice(PUBLISHED),
-    help="A workload whose distribution was published, instead of --events.",
+    help="The name of a published distribution, instead of --events.",
 )
-@click.option("--out", metavar="DIR", help="Where to write events/ and subscriptions/.")
+@click.option("--out", metavar="DIR", help="The folder for events/ and subscriptions/.")
 @click.option("--to", "file", metavar="FILE", help="Write a workload file, .gz to compress it.")
 @click.option(
     "--pace-ms",
     type=click.FloatRange(min=0.001),
     default=10,
     show_default=True,
-    help="The time from one event to the next.",
+    help="The interval between events.",
 )
 @click.option(
     "--subscriptions-per-node",
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="With --by power-law: how many, on average.",
+    help="With --by power-law: the average number per node.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of what is drawn.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random draws.")
 @spark_options
 def workload(spark: SparkOptions, **chosen: Any) -> None:
     """Assign events to publishers and subscriptions to nodes.
 
-    From data that was ingested, from a workload file or the tables of a workload, or by the name
-    of a published distribution; into tables (--out), a workload file (--to), or both. Records that
-    have neither topics nor numbers are left out: pipeline classify gives topics to texts.
+    Reads ingested records, a workload file, the tables of a workload, or a published distribution;
+    writes tables (--out), a workload file (--to), or both. Records that have neither topics nor
+    numbers are left out: pipeline classify gives topics to texts.
 
     \b
     Examples:
@@ -101,7 +103,7 @@ def workload(spark: SparkOptions, **chosen: Any) -> None:
 
 
 def check_usage(**chosen: Any) -> None:
-    """Raise a usage error where options do not go together."""
+    """Raise a usage error if options exclude each other."""
     sources = [name for name in ("events", "given", "published") if chosen[name]]
     if len(sources) != 1:
         raise click.UsageError("give one of --events, --from and --published")
@@ -119,7 +121,7 @@ def check_usage(**chosen: Any) -> None:
 
 
 def check_inputs(spark: SparkOptions, chosen: dict[str, Any]) -> None:
-    """Raise an error if something that is to be read is not there."""
+    """Raise an error if an input is missing."""
     kinds = {
         "events": "a table of records",
         "publishers": "a table of publishers",
@@ -140,7 +142,7 @@ class Made(NamedTuple):
 
 
 def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
-    """Make tables or a file of a workload that is there already."""
+    """Convert an existing workload to tables or a file."""
     with needing_spark():
         from smartpubsub.pipeline import workload_folders as folders
         from smartpubsub.pipeline.published import published_workload
@@ -170,7 +172,7 @@ def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
 
 
 def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
-    """Make tables or a file of records that were ingested."""
+    """Make tables or a file from ingested records."""
     from smartpubsub.pipeline import workload_folders as folders
     from smartpubsub.pipeline.assign import publishable
     from smartpubsub.pipeline.errors import PipelineError
@@ -204,7 +206,7 @@ def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
 
 
 def assign(session: SparkSession, records: Any, chosen: dict[str, Any]) -> Assigned:
-    """The tables of a workload, made in the way that was asked for."""
+    """The tables of a workload, made as `--by` says."""
     from smartpubsub.pipeline import assign as ways
     from smartpubsub.pipeline.schemas import PUBLISHERS, SUBSCRIPTIONS
     from smartpubsub.pipeline.tables import read_table

@@ -39,15 +39,15 @@ HEAD = (
     "protocols",
     multiple=True,
     type=ProtocolName(),
-    help="A protocol to compare; may be given again.  [default: all; those that know"
-    " topics only in the scenario reddit]",
+    help="A protocol to compare; may be given again.  [default: all; protocols with topics"
+    " only in the scenario reddit]",
 )
 @click.option(
     "--variant",
     "variants",
     multiple=True,
     type=VariantName(),
-    help="A variant to compare, of protocols that have them; may be given again.  [default: all]",
+    help="A variant to compare, if the protocol has any; may be given again.  [default: all]",
 )
 @sim_options
 @json_option
@@ -63,14 +63,14 @@ def compare(
 ) -> None:
     """Run several protocols in the same world, side by side.
 
-    Takes the options of `sim run`; seed, workload and faults are the same for all. What is expected
-    may still differ: a subscription counts from when its protocol has acknowledged it. The columns
-    at the end: messages for each delivery, and copies of events that came to nodes that did not
-    want them. With --json, a list of the documents of `sim run`, with these two added. The exit
-    code is 1 if something happened in one of the runs that must not.
+    Takes the options of `sim run`; seed, workload and faults are the same for all. The expected
+    deliveries may still differ: a subscription counts from its acknowledgement by the protocol. The
+    last columns are messages per delivery, and copies of events to nodes that did not want them.
+    With --json, prints a list of the documents of `sim run`, with these two added. The exit code is
+    1 if an invariant was violated in one of the runs.
 
-    If one of the protocols knows topics only, as pulsarcast does, all of them run the scenario with
-    topics in the place of predicates, and a note says so.
+    If one of the protocols has topics only, as pulsarcast does, all of them run the scenario with
+    topics instead of predicates, and a note says so.
 
     \b
     Examples:
@@ -106,36 +106,36 @@ def compare(
 
 
 def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
-    """Say so if the sake of one protocol has changed what happens for all of them."""
+    """Print a note if one protocol has changed the scenario of all of them."""
     knowing = [name for name in dict.fromkeys(protocols) if spec_of(name).has_only_topics]
     is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
     if knowing and is_changed:
         click.echo(
-            f"note: {' and '.join(knowing)} knows topics only, so in this run all protocols get the"
-            f" scenario {options.scenario_name} with topics in the place of predicates",
+            f"note: {' and '.join(knowing)} has topics only, so in this run all protocols get the"
+            f" scenario {options.scenario_name} with topics instead of predicates",
             err=True,
         )
 
 
 def tell_who_is_left_out(protocols: Sequence[str]) -> None:
-    """Say so if not all protocols are compared although nobody has chosen any."""
+    """Print a note if protocols are left out although none was chosen."""
     for name in protocols:
         click.echo(
-            f"note: {name} knows topics only and is left out; to compare it too, name it and"
-            f" others with --protocol, or take the scenario {TOPICS_SCENARIO}",
+            f"note: {name} has topics only and is left out; to compare it too, name it and"
+            f" others with --protocol, or use the scenario {TOPICS_SCENARIO}",
             err=True,
         )
 
 
 def usual_protocols(options: SimOptions) -> tuple[str, ...]:
-    """All that can do what is to happen as it is: some know topics only."""
+    """All protocols that can run the scenario unchanged; some have topics only."""
     has_topics = options.scenario_name == TOPICS_SCENARIO
     specs = PROTOCOLS.specs.values()
     return tuple(spec.name for spec in specs if has_topics or not spec.has_only_topics)
 
 
 def choices(protocols: Sequence[str], variants: Sequence[str]) -> list[tuple[str, str]]:
-    """What to run: each protocol, in those of its variants that are wanted, or in all."""
+    """The runs: each protocol, in the chosen ones of its variants, or in all."""
     chosen = []
     for protocol in dict.fromkeys(protocols):
         spec = spec_of(protocol)

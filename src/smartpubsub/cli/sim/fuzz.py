@@ -22,20 +22,20 @@ TELL_EVERY_RUNS = 50
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="How many worlds to try.",
+    help="The number of worlds to try.",
 )
 @click.option(
     "--time",
     "time_s_max",
     type=FiniteRange(0, SECONDS_MAX),
-    help="Stop after so many seconds, even if there are runs left.",
+    help="Stop after N seconds, even if there are runs left.",
 )
 @click.option(
     "--seed",
     type=int,
     default=1,
     show_default=True,
-    help="Seed of the first world; the others have the numbers that follow.",
+    help="Seed of the first world; the others have the next numbers.",
 )
 @click.option(
     "--protocol",
@@ -56,12 +56,12 @@ def fuzz(
     protocols: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Look for violations in worlds that chance has made.
+    """Search for violations in random worlds.
 
-    Draws networks that delay, lose, repeat and reorder, nodes that crash, pause, are cut off and
-    join, settings, and workloads; and checks in each what must always hold. In some worlds messages
-    are written and read as on a real connection. For what it finds it prints the command that shows
-    it again. The exit code is 1 if it finds something.
+    Draws networks that delay, lose, repeat and reorder messages, nodes that crash, pause, are cut
+    off and join, settings, and workloads, and checks the invariants in each. In some worlds
+    messages are encoded and decoded as on a real connection. Prints the command that reproduces
+    each violation. The exit code is 1 if there is one.
 
     \b
     Examples:
@@ -97,13 +97,13 @@ def fuzz(
 
 
 def show(failure: Failure) -> None:
-    """Say what was found, and how to see it again."""
+    """Print a violation and the command that reproduces it."""
     lines = [f"seed {failure.seed}, {failure.protocol}", *violation_lines(failure.violations)]
     click.echo("\n".join([*lines, f"again: {failure.command}"]), err=True)
 
 
 def show_progress(report: Report, runs: int) -> None:
-    """Say how far it has got: all the time on a terminal, elsewhere now and then."""
+    """Show progress: continuously on a terminal, otherwise from time to time."""
     line = f"{report.runs:,} of {runs:,} runs, {len(report.failures):,} with violations"
     if sys.stderr.isatty():
         click.echo(f"\r{line}", err=True, nl=False)

@@ -16,24 +16,22 @@ COMMANDS = {
     ),
     "replay": LazyCommand(
         "smartpubsub.cli.sim.replay:replay",
-        "Show what went on around the first violation of a run.",
+        "Show the events around the first violation of a run.",
     ),
-    "fuzz": LazyCommand(
-        "smartpubsub.cli.sim.fuzz:fuzz", "Look for violations in worlds that chance has made."
-    ),
+    "fuzz": LazyCommand("smartpubsub.cli.sim.fuzz:fuzz", "Search for violations in random worlds."),
     "study": LazyCommand(
         "smartpubsub.cli.study.group:study",
-        "Study ScoutSubs in situations that its promises are about.",
+        "Study ScoutSubs under load, failures and churn.",
     ),
     "lookups": LazyCommand(
-        "smartpubsub.cli.sim.lookups:lookups", "Look for nodes and values in a simulated overlay."
+        "smartpubsub.cli.sim.lookups:lookups", "Look up nodes and values in a simulated overlay."
     ),
 }
 
 
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """Have SIGTERM end a run as Ctrl-C does, with what there is so far: files are closed."""
+    """Have SIGTERM end a run as Ctrl-C does: with the result so far, and all files closed."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -46,7 +44,7 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 def sim(context: click.Context) -> None:
     """Run the protocols in a simulated world.
 
-    The same seed gives the same world, to the byte.
+    The same seed gives the same run, byte for byte.
 
     \b
     Examples:

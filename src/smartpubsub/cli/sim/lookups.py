@@ -19,14 +19,14 @@ NODES_MIN = 2
     type=click.IntRange(NODES_MIN, 1_000_000),
     default=1000,
     show_default=True,
-    help="How many nodes the overlay has.",
+    help="The number of nodes of the overlay.",
 )
 @click.option(
     "--dead",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
     show_default=True,
-    help="The share of nodes that die, unnoticed, before the lookups.",
+    help="The share of nodes that die before the lookups, without notice.",
 )
 @click.option(
     "--lookups",
@@ -34,22 +34,22 @@ NODES_MIN = 2
     type=click.IntRange(1, 10_000_000),
     default=1000,
     show_default=True,
-    help="How many names are looked up, and at most 1000 values.",
+    help="The number of names to look up, and of values, at most 1000.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulated world.")
 @click.option(
     "--plot",
     type=ChartPath(),
-    help="Write a chart (PNG or SVG) of hops over networks of up to so many nodes.",
+    help="Write a chart (PNG or SVG) of hops in networks of up to this size.",
 )
 @json_option
 def lookups(
     nodes: int, dead: float, lookup_count: int, seed: int, plot: Path | None, as_json: bool
 ) -> None:
-    """Look for nodes and values in a simulated overlay.
+    """Look up nodes and values in a simulated overlay.
 
-    Builds a Kademlia network, stores values in it, lets some nodes die without anybody noticing,
-    and compares what lookups find with what is really there.
+    Builds a Kademlia network, stores values in it, lets some nodes die without notice, and compares
+    what lookups find with the true closest nodes and values.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def lookups(
       smartpubsub sim lookups --nodes 10000 --plot hops.svg
     """
     if isnan(dead) or round(dead * nodes) >= nodes:
-        raise click.BadParameter("somebody has to be left to look", param_hint="--dead")
+        raise click.BadParameter("at least one node must be left to look", param_hint="--dead")
     if plot:
         plot_hops = chart_function()
     result = run(nodes, dead, lookup_count, seed, tell)
@@ -80,12 +80,12 @@ def tell(text: str) -> None:
 
 
 def sizes_below(nodes: int) -> list[int]:
-    """Smaller networks to compare with, each about three times the last."""
+    """Smaller networks to compare with, each about three times as large as the previous."""
     return [size for size in (30, 100, 300, 1_000, 3_000, 10_000, 30_000) if size < nodes]
 
 
 def chart_function() -> Callable[[Mapping[int, Result], Path], None]:
-    """What draws the chart, which needs a library that is not always there."""
+    """The function that draws the chart; its library is optional."""
     try:
         from smartpubsub.reports.hops_chart import plot_hops
     except ModuleNotFoundError as error:

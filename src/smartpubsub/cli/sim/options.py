@@ -24,27 +24,27 @@ _SIM_OPTIONS = (
     click.option(
         "--scenario",
         type=click.Choice([*SCENARIOS]),
-        help=f"What happens.  [default: {SCENARIO}]",
+        help=f"The scenario to run.  [default: {SCENARIO}]",
     ),
     click.option(
         "--events",
         type=click.IntRange(1, COUNT_MAX),
-        help="How many events there are, instead of as many as the scenario has.",
+        help="The number of events, instead of the scenario's.",
     ),
     click.option(
         "--publishers",
         type=click.IntRange(1, COUNT_MAX),
-        help="How many nodes publish, instead of as many as in the scenario.",
+        help="The number of nodes that publish, instead of the scenario's.",
     ),
     click.option(
         "--workload",
         type=click.Path(path_type=Path),
-        help="A file that says what happens, instead of a scenario.",
+        help="A workload file, instead of a scenario.",
     ),
     click.option(
         "--nodes",
         type=click.IntRange(1, NODES_MAX),
-        help=f"How many nodes there are.  [default: {NODES}, or as many as the file names]",
+        help=f"The number of nodes.  [default: {NODES}, or as many as the file names]",
     ),
     click.option(
         "--seed", type=int, default=1, show_default=True, help="Seed of the simulated world."
@@ -52,7 +52,7 @@ _SIM_OPTIONS = (
     click.option(
         "--faults",
         type=click.IntRange(min=0),
-        help="How many nodes crash and do not return.  [default: as many as --backups in the"
+        help="The number of nodes that crash and do not return.  [default: --backups in the"
         " scenario fault, otherwise 0]",
     ),
     click.option(
@@ -65,64 +65,64 @@ _SIM_OPTIONS = (
     click.option(
         "--churn",
         type=ChurnType(),
-        help="Nodes come and go while the workload lasts: they are up for UP seconds and down for"
-        " DOWN seconds in the mean. SHARE is the share of those nodes that do this, all if left"
-        " out; publishers stay, unless all nodes publish: then who is down publishes nothing.",
+        help="Nodes come and go during the workload: they are up for UP seconds and down for DOWN"
+        " seconds on average. SHARE is the share of nodes that do this, by default all. Publishers"
+        " stay up, unless all nodes publish; then a node that is down publishes nothing.",
     ),
     click.option(
         "--cut",
         type=CutType(),
-        help="AT seconds after the workload begins a SHARE of the nodes, half of them if left out,"
-        " is cut off from the others FOR so many seconds.",
+        help="AT seconds after the workload begins, a SHARE of the nodes (default: half) is cut off"
+        " from the others FOR that many seconds.",
     ),
-    click.option("--ordered", is_flag=True, help="Let topics keep the order of their events."),
+    click.option("--ordered", is_flag=True, help="Create ordered topics."),
     click.option(
         "--backups",
         type=click.IntRange(0, 100),
         default=2,
         show_default=True,
-        help="How many nodes keep a copy of what a rendezvous knows.",
+        help="The number of backups (f) of a rendezvous.",
     ),
     click.option(
         "--latency-ms",
         type=FiniteRange(0, MS_MAX),
         default=10.0,
         show_default=True,
-        help="How long a message travels.",
+        help="The one-way latency of a link.",
     ),
     click.option(
         "--jitter-ms",
         type=FiniteRange(0, MS_MAX),
         default=0.0,
         show_default=True,
-        help="The most that chance adds to it.",
+        help="The maximum random addition to the latency.",
     ),
     click.option(
         "--loss",
         type=FiniteRange(0, 1),
         default=0.0,
         show_default=True,
-        help="The share of messages that get lost.",
+        help="The share of messages that are lost.",
     ),
     click.option(
         "--bandwidth-bytes",
         type=click.IntRange(1, 1 << 50),
         default=1 << 20,
         show_default=True,
-        help="How many bytes a node can send in a second.",
+        help="The number of bytes that a node can send per second.",
     ),
     click.option(
         "--regions",
         type=click.IntRange(0, NODES_MAX),
         default=0,
-        help="Spread the nodes over so many regions, with 5 ms from one node to another inside and"
-        " 80 ms across, instead of --latency-ms.",
+        help="Spread the nodes over R regions, with a latency of 5 ms inside and 80 ms across,"
+        " instead of --latency-ms.",
     ),
 )
 
 
 def sim_options(command: Command) -> Command:
-    """Give a command all options of `SimOptions`, which it gets as its first argument."""
+    """Give a command all options of `SimOptions`, as its first argument."""
 
     @wraps(command)
     def gathered(**given: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a run shows on a terminal while it goes on."""
+"""The progress of a run, on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartpubsub.sim.experiments.running import Progress, Watched
 
 SHOW_EVERY_S = 0.2
 TELL_EVERY_S = 30.0
-"""Where nobody watches, a log gets a line now and then."""
+"""Without a terminal, a log gets a line at this interval."""
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -48,13 +48,13 @@ class StderrProgress(Progress):
             click.echo(_CLEAR_LINE, err=True, nl=False)
 
     def say(self, stage: str) -> None:
-        """A new stage begins."""
+        """Begin a new stage."""
         self._stage = stage
         if self._tells_stages and not self._is_terminal:
             click.echo(f"{self._title}{stage}", err=True)
 
     def tick(self, world: Watched) -> None:
-        """Show how far the run has got, unless that was done just now."""
+        """Show the progress, unless that was done just now."""
         now = time.monotonic()
         if now - self._shown_at < self._every_s:
             return

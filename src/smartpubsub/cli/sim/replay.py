@@ -29,14 +29,14 @@ from smartpubsub.workloads.actions import Workload
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="How many rows of the trace to show before the moment of the violation, and of it.",
+    help="The number of trace rows to show up to the violation.",
 )
 @click.option(
     "--after",
     type=click.IntRange(min=0),
     default=5,
     show_default=True,
-    help="How many rows of the trace to show after it.",
+    help="The number of trace rows to show after it.",
 )
 @json_option
 @click.pass_context
@@ -51,11 +51,11 @@ def replay(
     after: int,
     as_json: bool,
 ) -> None:
-    """Show what went on around the first violation of a run.
+    """Show the events around the first violation of a run.
 
-    Takes the options of `sim run`. Runs twice: to find what happened first that must not, and to
-    keep the rows of the trace around it that concern the same node or event. The exit code is 1 if
-    there is a violation.
+    Takes the options of `sim run`. Runs twice: to find the first violation, and to collect the
+    trace rows around it that concern the same node or event. The exit code is 1 if there is a
+    violation.
 
     \b
     Examples:
@@ -107,9 +107,9 @@ def watch(
 
 
 def text(violation: Violation | None, rows: list[Row], violation_count: int) -> str:
-    """What was found, for people."""
+    """The result as text."""
     if violation is None:
-        return "no violation: everything that must always hold held"
+        return "no violation: all invariants held"
     head = ("", "s", "what", "node", "peer", "kind", "size", "event", "hops", "", "subscription")
     others = f"\n({violation_count - 1:,} more in this run)" if violation_count > 1 else ""
     lines = [_cells(row, violation) for row in rows]

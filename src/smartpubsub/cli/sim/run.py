@@ -46,9 +46,9 @@ def run(
 ) -> None:
     """Run a protocol in a simulated world.
 
-    Builds a network, lets a scenario or a workload file happen in it, and compares what was
-    delivered with what was owed. The same options give the same result, to the byte. The exit code
-    is 1 if something happened that must not, and 130 after Ctrl-C, which ends the run early.
+    Builds a network, runs a scenario or a workload file in it, and compares the deliveries with the
+    expected ones. The same options give the same result, byte for byte. The exit code is 1 if an
+    invariant was violated, and 130 after Ctrl-C, which ends the run early.
 
     \b
     Examples:

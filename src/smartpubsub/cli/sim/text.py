@@ -1,4 +1,4 @@
-"""Results as people read them."""
+"""Results as text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def lines_of(found: dict[str, Any], took: str, violations: Sequence[Violation]) 
     if found["order_violations"] is not None:
         lines.insert(4, ("out of order", f"{found['order_violations']:,}"))
     if found["interrupted"]:
-        lines.append(("interrupted", "this is what there was until then"))
+        lines.append(("interrupted", "this is the result until then"))
     text = "\n".join(f"{name:<14}{value}" for name, value in lines)
     return "\n".join([text, *violation_lines(violations)])
 
@@ -83,7 +83,7 @@ def violation_line(violation: Violation) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of which nothing is rounded up to all.
+    """A percentage, rounded down so that only 1 gives 100 %.
 
     >>> percent(1.0), percent(0.99999), percent(0.5)
     ('100 %', '99.99 %', '50.00 %')
@@ -92,7 +92,7 @@ def percent(share: float) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows below a head, the first columns to the left and the others to the right."""
+    """Rows below a head; the first columns are left-aligned, the others right-aligned."""
     widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
     return "\n".join(
         "  ".join(

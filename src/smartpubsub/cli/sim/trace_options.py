@@ -1,4 +1,4 @@
-"""Where the trace of a run goes, for all commands that write one."""
+"""The trace options of all commands that write a trace."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def trace_options(command: Command) -> Command:
         type=click.Choice([*TRACE_FORMATS]),
         default="parquet",
         show_default=True,
-        help="In which form; pipeline measure reads Parquet only.",
+        help="The format of the trace; pipeline measure reads Parquet only.",
     )(command)
     return click.option(
         "--trace",
         "folder",
         type=click.Path(path_type=Path),
-        help="A new folder, to write there all that happens.",
+        help="Write a trace of everything that happens into this new folder.",
     )(command)

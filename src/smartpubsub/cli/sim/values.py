@@ -1,4 +1,4 @@
-"""Values that are written on a command line in a form of their own."""
+"""Option values with a syntax of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS_MIN = 0.001
 
 
 class FiniteRange(click.FloatRange):
-    """A number between two others; what is not a number is between none."""
+    """A number between two bounds; NaN is refused."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -26,7 +26,7 @@ class FiniteRange(click.FloatRange):
 
 
 class ChurnType(click.ParamType[Churning]):
-    """Mean seconds up, mean seconds down, and the share of nodes, with colons between."""
+    """Mean seconds up, mean seconds down, and the share of nodes, separated by colons."""
 
     name = "UP:DOWN[:SHARE]"
 
@@ -40,7 +40,7 @@ class ChurnType(click.ParamType[Churning]):
 
 
 class CutType(click.ParamType[Cutting]):
-    """After how many seconds, for how many, and the share of nodes, with colons between."""
+    """The start and the duration in seconds, and the share of nodes, separated by colons."""
 
     name = "AT:FOR[:SHARE]"
 

@@ -31,16 +31,16 @@ HEAD = (
     type=click.IntRange(1, CYCLES_MAX),
     default=5,
     show_default=True,
-    help="How often subscriptions are renewed meanwhile.",
+    help="The number of refresh cycles.",
 )
 @seed_option
 @json_option
 def churn(nodes: int, cycles: int, seed: int, as_json: bool) -> None:
-    """Whether events reach everybody while nodes are replaced.
+    """Show whether events reach all subscribers while nodes are replaced.
 
-    In every refresh cycle, which is five minutes here, a tenth of the nodes crash for good, one
-    after the other, and as many new ones join and subscribe to the same. Nodes that stay publish
-    all the time. Stale are deliveries of events that are older than the subscription.
+    In every refresh cycle, five minutes here, a tenth of the nodes crash for good, one after the
+    other, and as many new nodes join with the same subscriptions. The remaining nodes publish all
+    the time. Stale deliveries are of events older than the subscription.
 
     \b
     Examples:

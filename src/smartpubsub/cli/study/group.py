@@ -6,31 +6,32 @@ from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "replication": LazyCommand(
-        "smartpubsub.cli.study.replication:replication", "What copies of subscriptions cost."
+        "smartpubsub.cli.study.replication:replication",
+        "Show the cost of replicating subscriptions.",
     ),
     "redirect": LazyCommand(
         "smartpubsub.cli.study.redirect:redirect",
-        "What shortcuts save for events that few nodes want.",
+        "Show what shortcuts save for events that few nodes want.",
     ),
     "load": LazyCommand(
-        "smartpubsub.cli.study.load:load", "How evenly the work is spread over the nodes."
+        "smartpubsub.cli.study.load:load", "Show how evenly the load is spread over the nodes."
     ),
     "overload": LazyCommand(
         "smartpubsub.cli.study.overload:overload",
-        "What happens when events come faster than links carry them.",
+        "Show what happens when events outrun the links.",
     ),
     "churn": LazyCommand(
         "smartpubsub.cli.study.churn:churn",
-        "Whether events reach everybody while nodes are replaced.",
+        "Show whether events reach all subscribers while nodes are replaced.",
     ),
 }
 
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def study() -> None:
-    """Study ScoutSubs in situations that its promises are about.
+    """Study ScoutSubs under load, failures and churn.
 
-    Each study runs several experiments that differ in one thing, and shows them side by side.
+    Each study runs several experiments that differ in one parameter, and shows them side by side.
 
     \b
     Examples:

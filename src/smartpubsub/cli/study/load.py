@@ -30,13 +30,13 @@ HEAD = (
 @seed_option
 @json_option
 def load(nodes: int, seed: int, as_json: bool) -> None:
-    """How evenly the work is spread over the nodes.
+    """Show how evenly the load is spread over the nodes.
 
-    Runs the scenario power-law, in which few names and nodes have most of it all, with ten events
-    for each node: with and without a limit on how many children a node takes, with and without
-    splitting hot attributes over several keys, and with another way to choose the attribute that a
-    subscription is kept under. Shows what a node sends and how many filters it keeps, and how far
-    the busiest are above the mean.
+    Runs the scenario power-law, in which few names and nodes have most subscriptions and events,
+    with ten events for each node: with and without a limit on the children of a node, with and
+    without splitting busy attributes over several keys, and with another choice of the attribute
+    under which a subscription is kept. Shows what a node sends, how many filters it keeps, and how
+    far the busiest nodes are above the mean.
 
     \b
     Examples:

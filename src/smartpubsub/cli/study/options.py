@@ -1,4 +1,4 @@
-"""What all studies can be told, and how they show what they have found."""
+"""The common options of all studies, and their output."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ seed_option = click.option(
 
 
 class Finding(Protocol):
-    """A row of what a study has found, which is a dataclass."""
+    """A row of a study's result, a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def violations(self) -> int:
-        """How much happened in its run that must not."""
+        """The number of violations in its run."""
         ...
 
 
 def nodes_option(default: int) -> Callable[[Decorated], Decorated]:
-    """How many nodes there are, by default as many as a study needs to show something."""
+    """The option for the number of nodes, with a default that suits the study."""
     return click.option(
         "--nodes",
         type=click.IntRange(NODES_MIN, NODES_MAX),
         default=default,
         show_default=True,
-        help="How many nodes there are.",
+        help="The number of nodes.",
     )
 
 
 def show(
     found: Sequence[Finding], head: Sequence[str], rows: Sequence[Sequence[str]], *, as_json: bool
 ) -> None:
-    """Print what was found; the exit code is 1 if something happened that must not."""
+    """Print the result; the exit code is 1 if there were violations."""
     if as_json:
         print_json([asdict(finding) for finding in found])
     else:

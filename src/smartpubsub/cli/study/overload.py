@@ -26,10 +26,10 @@ HEAD = (
 @seed_option
 @json_option
 def overload(nodes: int, seed: int, as_json: bool) -> None:
-    """What happens when events come faster than links carry them.
+    """Show what happens when events outrun the links.
 
-    Publishes the events of the scenario normal at its own pace and ten times as fast, over links as
-    usual and over slow ones, which cannot keep up with the faster pace.
+    Publishes the events of the scenario normal at its own pace and ten times as fast, over normal
+    links and over slow ones, which cannot carry the faster pace.
 
     \b
     Examples:

@@ -25,10 +25,10 @@ HEAD = (
 @seed_option
 @json_option
 def redirect(nodes: int, seed: int, as_json: bool) -> None:
-    """What shortcuts save for events that few nodes want.
+    """Show what shortcuts save for events that few nodes want.
 
     Fifty topics have one or two subscribers each, anywhere in the network, and nodes all over it
-    publish on them: once without shortcuts past nodes that only pass on, and once with.
+    publish on them: once without shortcuts past nodes that only relay, and once with.
 
     \b
     Examples:

@@ -28,11 +28,11 @@ HEAD = (
 @seed_option
 @json_option
 def replication(nodes: int, seed: int, as_json: bool) -> None:
-    """What copies of subscriptions cost.
+    """Show the cost of replicating subscriptions.
 
-    Runs the scenario replication with 1, 2, 3 and 5 backups. In each of its four stages everybody
-    subscribes once more, and events follow. Copies are children of others that a node keeps in case
-    those fail; the size of all that it keeps is given as it would be on the wire.
+    Runs the scenario replication with 1, 2, 3 and 5 backups. In each of its four stages every node
+    subscribes once more, and events follow. Copies are the replicas of other nodes' children that a
+    node keeps in case those fail; sizes are those of the encoding on the wire.
 
     \b
     Examples:

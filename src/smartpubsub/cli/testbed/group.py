@@ -11,7 +11,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def testbed() -> None:
-    """Run the protocols on real nodes of this machine.
+    """Run the protocols on real nodes on this machine.
 
     \b
     Example:

@@ -29,7 +29,7 @@ from smartpubsub.testbed.placed import peer_of
 from smartpubsub.testbed.run import Layout, RealRun
 
 NODES_MAX = 500
-"""More than that, each with its connections, are more than a machine can bear."""
+"""More nodes, each with its connections, overload a machine."""
 WORKERS_MAX = 64
 
 
@@ -40,14 +40,14 @@ WORKERS_MAX = 64
 @click.option(
     "--workers",
     type=click.IntRange(1, WORKERS_MAX),
-    help="How many processes share the nodes that do not crash.  [default: one for each core]",
+    help="The number of processes for nodes that do not crash.  [default: one per core]",
 )
-@click.option("--isolate", is_flag=True, help="Give each node a process for itself.")
+@click.option("--isolate", is_flag=True, help="Give each node its own process.")
 @click.option(
     "--simulate/--no-simulate",
     default=True,
     show_default=True,
-    help="Whether to run the same in the simulated world afterwards, to compare.",
+    help="Whether to run the same experiment in the simulator afterwards, to compare.",
 )
 @trace_options
 @json_option
@@ -68,10 +68,10 @@ def run(
 ) -> None:
     """Run a protocol on real nodes.
 
-    Starts nodes in a few processes of this machine, connects them by TCP with the latency, loss and
-    bandwidth that is asked for, lets a scenario or a workload file happen, and compares what was
-    delivered with what was owed. Nodes crash by being killed. The exit code is 1 if something
-    happened that must not, and 130 after Ctrl-C, which ends the run early.
+    Starts nodes in a few processes on this machine, connects them by TCP with the given latency,
+    loss and bandwidth, runs a scenario or a workload file, and compares the deliveries with the
+    expected ones. Nodes crash by being killed. The exit code is 1 if an invariant was violated, and
+    130 after Ctrl-C, which ends the run early.
 
     \b
     Examples:
@@ -86,7 +86,7 @@ def run(
     chosen = options.run_options(protocol, variant, workload)
     if chosen.nodes > NODES_MAX:
         raise click.BadParameter(
-            f"{chosen.nodes:,} real nodes are too many; at most {NODES_MAX} are possible,"
+            f"{chosen.nodes:,} real nodes are too many; at most {NODES_MAX} are allowed,"
             " and more in the simulator",
             param_hint="--nodes",
         )

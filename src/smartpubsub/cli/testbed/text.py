@@ -1,4 +1,4 @@
-"""Results of runs on real nodes as people read them."""
+"""Results of runs on real nodes as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from smartpubsub.sim.judging.result import Result
 
 
 def result_text(result: Result) -> str:
-    """The result of a run on real nodes in a few lines, next to what the simulator says."""
+    """The result of a run on real nodes in a few lines, beside the simulator's."""
     found: dict[str, Any] = result.document()
     took = (
         f"{found['wall_s']:,} s in {found['processes']:,} processes; for each node"

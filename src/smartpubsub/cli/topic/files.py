@@ -16,7 +16,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.car import CarError, read_car
 
 BATCH_BYTES = 1 << 20
-"""How much is handed to the node at once."""
+"""The number of bytes sent to the node at once."""
 
 
 @click.command()
@@ -25,11 +25,11 @@ BATCH_BYTES = 1 << 20
 @data_option
 @json_option
 def export(topic: str, file: Path, data: str | None, as_json: bool) -> None:
-    """Write all of a topic to a CAR file.
+    """Write a whole topic to a CAR file.
 
-    The file has the topic's versions, its meta topic and all events, each under its content id, and
-    is read by other IPLD tools. Its roots are the topic and the newest events. What could not be
-    had is said, and with --json named in "gaps".
+    The file has the topic's versions, its meta topic and all events, each under its content id;
+    other IPLD tools read it. Its roots are the topic and the newest events. Missing events are
+    reported, and with --json listed in "gaps".
 
     \b
     Example:
@@ -50,10 +50,10 @@ def export(topic: str, file: Path, data: str | None, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def import_(context: click.Context, /, *, file: Path, data: str | None, as_json: bool) -> None:
-    """Have the node keep what is in a CAR file.
+    """Import the topics of a CAR file.
 
-    Every block is checked as if it had come from somebody else. The topics in it are pinned: the
-    node keeps them whole. The exit code is 1 if some blocks were refused.
+    The node verifies every block as if it had come from another node, and pins the topics: it keeps
+    them whole. The exit code is 1 if some blocks were refused.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def import_(context: click.Context, /, *, file: Path, data: str | None, as_json:
     if as_json:
         print_json({"file": str(file), "blocks": count, "kept": good})
     else:
-        click.echo(f"{good:,} of {count:,} blocks are kept")
+        click.echo(f"{good:,} of {count:,} blocks are stored")
     if good < count:
         click.echo(
             f"{count - good:,} blocks were refused; smartpubsub node info --metrics counts why",

@@ -1,4 +1,4 @@
-"""What commands say when not all of a topic's history could be had."""
+"""Notes about missing parts of a topic's history."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import click
 from smartpubsub.cli.output import counted
 
 NAMED_MAX = 3
-"""How many events are named; --json names all."""
+"""The number of events that are named; --json names all."""
 
 
 def tell_gaps(gaps: dict[str, Any] | None, topic: str = "the topic") -> None:
-    """Say what is not there, if anything is not."""
+    """Report missing events, if there are any."""
     if gaps is None:
         return
     missing, silent = gaps["missing"], gaps["silent_keepers"]
@@ -22,9 +22,9 @@ def tell_gaps(gaps: dict[str, Any] | None, topic: str = "the topic") -> None:
         named = ", ".join(missing[:NAMED_MAX]) + more
         was = "was" if len(missing) == 1 else "were"
         note = f"{counted(len(missing), 'event')} of {topic} {was} not found: {named}"
-        click.echo(f"note: {note}; ask again later, who has what is missing may be away", err=True)
+        click.echo(f"note: {note}; try again later, the nodes that have them may be down", err=True)
     if gaps["let_go"]:
-        click.echo(f"note: the oldest events of {topic} are kept no more", err=True)
+        click.echo(f"note: the oldest events of {topic} are no longer kept", err=True)
     if silent:
         note = f"{silent} of the nodes that keep {topic} did not answer"
         click.echo(f"note: {note}; there may be newer events", err=True)

@@ -26,11 +26,11 @@ def create(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Make a topic.
+    """Create a topic.
 
-    Prints its content id, by which others find it. It can be found when this is done. Without
-    options anyone may publish in it; with --allow only those who are named, and those whom
-    --request names can ask them. Peer ids are what node info prints.
+    Prints its content id, by which other nodes find it from then on. Without options any node may
+    publish in it. With --allow only the named nodes may, and those that --request names can ask
+    them to. node info prints the id of a node.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def create(
     "removed",
     metavar="NAME",
     multiple=True,
-    help="A link to remove, as often as wanted.",
+    help="A link to remove; may be given again.",
 )
 @data_option
 @json_option
@@ -67,10 +67,10 @@ def update(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Make a new version of a topic.
+    """Create a new version of a topic.
 
-    What no option says stays as it was. Only the topic's author can do this. Subscribers follow to
-    the new version, whose content id is printed; the old one goes on leading to it.
+    Rules without an option stay unchanged. Only the topic's author can do this. Prints the content
+    id of the new version. Subscribers switch to it, and the old content id keeps leading to it.
 
     \b
     Examples:
@@ -80,12 +80,12 @@ def update(
     fields = rule_fields(ordered, publishers, requesters, linking, subtopics)
     both = [name for name in removed if name in subtopics]
     if both:
-        raise click.UsageError(f"the sub-topic {both[0]!r} is to be set and removed; do one")
+        raise click.UsageError(f"the sub-topic {both[0]!r} is both set and removed; do one")
     links: dict[str, str | None] = {**subtopics, **dict.fromkeys(removed)}
     if links:
         fields["subtopics"] = links
     if not fields:
-        raise click.UsageError("nothing is to change; say what, for example --allow anyone")
+        raise click.UsageError("nothing to change; give an option, for example --allow anyone")
     with running_node(data) as node:
         _tell(node.ask("topic-update", topic=topic, **fields), as_json)
 
@@ -97,5 +97,5 @@ def _tell(made: dict[str, Any], as_json: bool) -> None:
         click.echo(made["topic"])
     if not made["may_publish"] and not made["may_request"]:
         click.echo(
-            "note: this node itself can publish nothing in it; --allow self would let it", err=True
+            "note: this node itself cannot publish in it; --allow self would permit that", err=True
         )

@@ -17,9 +17,9 @@ NONE = "none"
 def _events(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> list[str] | None:
-    """Events to link to, which may be none; nothing if nothing is said."""
+    """The events to link to, possibly none; None without the option."""
     if NONE in texts and len(texts) > 1:
-        raise click.BadParameter(f"{NONE} leaves nothing to add; give it alone")
+        raise click.BadParameter(f"{NONE} excludes other values; give it alone")
     return [topic_id(context, parameter, text) for text in texts if text != NONE] if texts else None
 
 
@@ -32,25 +32,25 @@ def _events(
     metavar=f"EVENT|{NONE}",
     multiple=True,
     callback=_events,
-    help="What to link to, as often as wanted, in a topic made with --linking custom.",
+    help="An event to link to, in a topic with --linking custom; may be given again.",
 )
 @click.option(
     "--wait",
     type=click.Choice(WAITS[:2]),
     default="rendezvous",
     show_default=True,
-    help="Until the event is stored, or for nothing.",
+    help="Wait until the event is stored, or do not wait.",
 )
 @data_option
 @json_option
 def publish(
     topic: str, payload: str, parents: list[str] | None, wait: str, data: str | None, as_json: bool
 ) -> None:
-    """Publish in a topic.
+    """Publish an event in a topic.
 
-    DATA is what the event says; with - it is read from standard input. Who may not publish in the
-    topic but may ask, asks. Prints the event's content id when it is stored, by which topic history
-    shows it; with --wait nothing it may not be known yet.
+    DATA is the payload; - reads it from standard input. If the node may not publish in the topic
+    but may ask a publisher, it does. Prints the event's content id when the event is stored; topic
+    history shows the same id. With --wait nothing the id may not be known yet.
 
     \b
     Examples:

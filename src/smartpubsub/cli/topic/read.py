@@ -23,8 +23,8 @@ _since_option = since_option(cid_from_text, "content id", "topic history")
 @topic_argument
 @_since_option
 @last_option
-@click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
-@click.option("--keep", is_flag=True, help="Leave the subscription when the command ends.")
+@click.option("--limit", type=click.IntRange(min=0), help="End after N events.")
+@click.option("--keep", is_flag=True, help="Keep the subscription when the command ends.")
 @data_option
 @json_option
 def subscribe(
@@ -36,14 +36,14 @@ def subscribe(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Print a topic's events as they come.
+    """Print a topic's events as they arrive.
 
-    With --since or --last those of the past come first, and each event comes once; if some of them
-    could not be had, that is said. With --json each event is a document in a line of its own, and
-    so is what is known to be missing, "gaps", before them. The subscription ends with the command,
-    unless it is to be kept: then its number is printed first, it goes on when the node is started
-    again, its events wait for the next subscribe --keep to the same topic, which begins with them,
-    and unsub ends it.
+    With --since or --last, past events come first, each event once, and missing ones are reported.
+    With --json, each event is one JSON document on its own line; a document with "gaps", the events
+    known to be missing, comes before them. The subscription ends with the command, except with
+    --keep: then its number is printed first, it survives a restart of the node, its events are
+    stored for the next subscribe --keep to the same topic, which prints them first, and unsub ends
+    it.
 
     \b
     Examples:
@@ -79,9 +79,9 @@ def history(
 ) -> None:
     """Print a topic's events so far.
 
-    It is put together from all who keep the topic. What could not be had is said: events that were
-    not found, or that are kept no more. With --json each event is a document in a line of its own,
-    and so is what is known to be missing, "gaps", before them.
+    Collects them from all nodes that keep the topic, and reports events that were not found or are
+    no longer kept. With --json, each event is one JSON document on its own line; a document with
+    "gaps", the events known to be missing, comes before them.
 
     \b
     Examples:
@@ -98,14 +98,14 @@ def history(
 
 
 def _show_gaps(gaps: dict[str, Any] | None, as_json: bool) -> None:
-    """Say what of history could not be had; what is known to be missing in a document too."""
+    """Report missing parts of the history; with --json also as a document."""
     tell_gaps(gaps)
     if as_json and gaps is not None and (gaps["missing"] or gaps["let_go"]):
         print_json_line({"gaps": gaps})
 
 
 def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> int:
-    """Print events as they come; how many there were."""
+    """Print events as they arrive; return their number."""
     dropped = count = 0
     for line in events:
         count += 1

@@ -1,4 +1,4 @@
-"""The options by which the commands that make topics and versions of them say what is allowed."""
+"""The options for the rules of a topic, of the commands that create topics and versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def topic_id(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """A topic's content id, or a complaint about what is none."""
+    """Parse a topic's content id; raise a usage error if it is invalid."""
     try:
         return cid_text(cid_from_text(text))
     except CidError as error:
@@ -33,7 +33,7 @@ topic_argument = click.argument("topic", metavar="TOPIC", callback=topic_id)
 
 
 def topic_name(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """A topic's name, or a complaint about its length."""
+    """Check a topic's name; raise a usage error about its length."""
     if not 1 <= len(text) <= NAME_CHARACTERS_MAX:
         raise click.BadParameter(f"a topic's name has 1 to {NAME_CHARACTERS_MAX:,} characters")
     return text
@@ -75,7 +75,7 @@ _OPTIONS = (
     click.option(
         "--ordered",
         is_flag=True,
-        help="Give all readers one order: this node publishes, for whoever asks it to.",
+        help="Give all readers one order: only this node publishes, also on request of others.",
     ),
     click.option(
         "--allow",
@@ -83,7 +83,7 @@ _OPTIONS = (
         metavar=f"PEER|{SELF}|{ANYONE}",
         multiple=True,
         callback=_peers,
-        help=f"Who may publish, as often as wanted; this node only if {SELF} is among them.",
+        help=f"A peer that may publish; may be given again. This node may only if {SELF} is given.",
     ),
     click.option(
         "--request",
@@ -91,12 +91,12 @@ _OPTIONS = (
         metavar=f"PEER|{ANYONE}|{NOBODY}",
         multiple=True,
         callback=_peers,
-        help="Who else may have those who may publish do it, as often as wanted.",
+        help="A peer that may ask the publishers to publish; may be given again.",
     ),
     click.option(
         "--linking",
         type=click.Choice([linking.word for linking in Linking]),
-        help="What events link to: the newest that was seen, or what topic publish --parent says.",
+        help="What events link to: the newest seen event, or the events of topic publish --parent.",
     ),
     click.option(
         "--sub-topic",
@@ -104,7 +104,7 @@ _OPTIONS = (
         metavar="NAME=TOPIC",
         multiple=True,
         callback=_subtopics,
-        help="A link to another topic, as often as wanted.",
+        help="A link to another topic; may be given again.",
     ),
 )
 
@@ -116,10 +116,10 @@ def rule_fields(
     linking: str | None,
     subtopics: dict[str, str],
 ) -> dict[str, object]:
-    """What is asked of the node; nothing that was not said."""
+    """The rules that were given as options."""
     if ordered and (publishers or requesters or linking):
         raise click.UsageError(
-            "--ordered says who publishes and who may ask; leave out --allow, --request and"
+            "--ordered determines who may publish and ask; leave out --allow, --request and"
             " --linking"
         )
     for flag, names, words in (
@@ -128,7 +128,7 @@ def rule_fields(
     ):
         said = [word for word in words if word in names]
         if said and len(set(names)) > 1:
-            raise click.UsageError(f"{flag} {said[0]} leaves nothing to add; give it alone")
+            raise click.UsageError(f"{flag} {said[0]} excludes other values; give it alone")
     fields: dict[str, object] = {}
     if ordered:
         fields["ordered"] = True

@@ -17,9 +17,9 @@ from smartpubsub.cli.topic.rules import topic_argument
 @data_option
 @json_option
 def show(topic: str, data: str | None, as_json: bool) -> None:
-    """Show whose a topic is, its rules, and its versions.
+    """Show a topic's author, rules and versions.
 
-    It is the newest version that is shown, whichever is named.
+    Shows the newest version, even if another one is named.
 
     \b
     Example:
@@ -38,10 +38,11 @@ def show(topic: str, data: str | None, as_json: bool) -> None:
 @data_option
 @json_option
 def list_(data: str | None, as_json: bool) -> None:
-    """List the topics that the node has to do with.
+    """List the topics that the node takes part in.
 
-    That is those that it has made, subscribes to, has pinned or keeps for others, and those that it
-    has just read. Each has its content id, how many events of it are kept here, and its name.
+    These are the topics that it created, subscribes to, has pinned or keeps for others, and those
+    that it has just read. Shows for each its content id, the number of its events on this node, and
+    its name.
 
     \b
     Example:
@@ -57,11 +58,11 @@ def list_(data: str | None, as_json: bool) -> None:
         name = printable(topic["name"].encode())
         click.echo(f"{topic['topic']}  {events:<10}  {name}  {_reasons(topic)}".rstrip())
     if not topics:
-        click.echo("no topics; make one with: smartpubsub topic create NAME", err=True)
+        click.echo("no topics; create one with: smartpubsub topic create NAME", err=True)
 
 
 def _reasons(topic: dict[str, Any]) -> str:
-    """Why a node has to do with a topic."""
+    """Why a node takes part in a topic."""
     reasons = {
         "own": topic["is_own"],
         "subscribed": topic["subscriptions"],
@@ -73,7 +74,7 @@ def _reasons(topic: dict[str, Any]) -> str:
 
 
 def _described(shown: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What is said of a topic, for people."""
+    """A topic as text."""
     publishers, requesters, kept = shown["publishers"], shown["requesters"], shown["kept"]
     asking = requesters or ["anyone"]
     versions = [f"{v['version']} {v['topic']} {v['created']}" for v in shown["versions"]]
@@ -107,11 +108,10 @@ def _numbered(values: list[str]) -> list[tuple[int, str]]:
 @data_option
 @json_option
 def pin(topic: str, data: str | None, as_json: bool) -> None:
-    """Have the node keep all of a topic.
+    """Keep a whole topic on the node.
 
-    It fetches what was published before, and nothing of it is let go however old, many or long its
-    events are; for other topics the limits topic_age_s_max, topic_event_count_max and
-    topic_bytes_max of the node say that.
+    The node fetches all earlier events and discards none of them. For other topics, the node's
+    limits topic_age_s_max, topic_event_count_max and topic_bytes_max apply.
 
     \b
     Example:
@@ -125,7 +125,7 @@ def pin(topic: str, data: str | None, as_json: bool) -> None:
 @data_option
 @json_option
 def unpin(topic: str, data: str | None, as_json: bool) -> None:
-    """Have the node keep no more of a topic than of others.
+    """Apply the node's limits to a pinned topic again.
 
     \b
     Example:
@@ -142,4 +142,4 @@ def _pin(topic: str, pinned: bool, data: str | None, as_json: bool) -> None:
     elif pinned:
         click.echo(f"all of {topic} is kept from now on")
     else:
-        click.echo(f"no more is kept of {topic} than of other topics")
+        click.echo(f"{topic} is kept within the limits of the node")

@@ -17,9 +17,8 @@ from smartpubsub.node.errors import EventRefusedError, LimitError, NodeError, No
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import contact_of, text_of
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.group import Contract, everybody_may
-from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice, Request
-from smartpubsub.protocols.fastdelivery.told import (
+from smartpubsub.protocols.fastdelivery.group import Contract, accept_all
+from smartpubsub.protocols.fastdelivery.news import (
     GroupOpened,
     GroupRefused,
     JoinRefused,
@@ -28,6 +27,7 @@ from smartpubsub.protocols.fastdelivery.told import (
     Overloaded,
     SearchResult,
 )
+from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice, Request
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pubsub import SubscriptionState
@@ -136,7 +136,7 @@ class Groups:
     ) -> None:
         """Own a group, and wait until its events can go out."""
         fast = self._engine.fast
-        contract = everybody_may if accept is None else _contract(accept)
+        contract = accept_all if accept is None else _contract(accept)
         call = Call()
 
         def create(now: int) -> tuple[None, list[Effect]]:
@@ -156,7 +156,7 @@ class Groups:
 
     async def advertise(self, predicate: Predicate) -> None:
         """Put a group of this node's on the boards."""
-        group = self._engine.fast.office.owning.groups.get(predicate)
+        group = self._engine.fast.groups.get(predicate)
         if group is None:
             raise NotOwnerError(f"this node owns no group {predicate}; create it first")
         if group.is_private:
@@ -169,7 +169,7 @@ class Groups:
 
     def invite(self, predicate: Predicate, peer: str) -> bytes:
         """An invitation for a peer to a private group of this node's."""
-        group = self._engine.fast.office.owning.groups.get(predicate)
+        group = self._engine.fast.groups.get(predicate)
         if group is None:
             raise NotOwnerError(f"this node owns no group {predicate}; only its owner invites")
         if not group.is_private:
@@ -195,7 +195,7 @@ class Groups:
         def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
             publication = core.new_event(event, payload, now)
             effects = fast.publish_in(group, publication, now, wants_all=wants_all)
-            is_owner = group in fast.office.owning.groups and group.matches(event)
+            is_owner = group in fast.groups and group.matches(event)
             if everywhere and is_owner and core.pubsub is not fast:
                 effects += core.pubsub.publish(publication, now)
             return publication.id, effects
@@ -214,7 +214,7 @@ class Groups:
                 is_advertised=group.is_advertised,
                 member_count=len(group.requests),
             )
-            for group in self._engine.fast.office.owning.groups.values()
+            for group in self._engine.fast.groups.values()
         ]
         joined = dict.fromkeys(membership.group for membership in self._memberships.values())
         return owned + [

@@ -27,7 +27,7 @@ from smartpubsub.node.api.topic_subscription import KeptSubscription, TopicSubsc
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.gathering import Wanted
+from smartpubsub.protocols.pulsarcast.history import Wanted
 
 if TYPE_CHECKING:
     from smartpubsub.node.api.topics import Stock, Topics

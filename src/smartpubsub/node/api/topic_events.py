@@ -12,8 +12,8 @@ from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.room import Room
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class Entry(Event):
         )
 
 
-def must_be_topic(cid: Cid, rooms: Iterable[Room]) -> None:
+def must_be_topic(cid: Cid, directory: TopicDirectory) -> None:
     """Complain if it is known here that something is an event, before a topic is looked for."""
-    for room in rooms:
-        event = room.log.events.get(cid)
+    for replica in directory.replicas.values():
+        event = replica.log.events.get(cid)
         if event is not None:
             topic = cid_text(event.topic)
             raise NodeError(f"{cid_text(cid)} is an event; name the topic that it is in, {topic}")

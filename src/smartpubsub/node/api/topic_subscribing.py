@@ -16,7 +16,7 @@ from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 from smartpubsub.seam import Effect
 
@@ -41,7 +41,7 @@ class TopicSubscribing:
         """
         assert isinstance(subscription, TopicSubscription)
         core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
-        must_be_topic(subscription.topic, pulsar.office.rooms.values())
+        must_be_topic(subscription.topic, pulsar.directory)
         left_over: list[int] = []
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
@@ -107,7 +107,7 @@ class TopicSubscribing:
         pulsar = self._engine.pulsar
 
         def unsubscribe(now: int) -> list[Effect]:
-            is_there = number in pulsar.office.subscribing.wanted
+            is_there = number in pulsar.subscriptions.wanted
             return pulsar.unsubscribe(number, now) if is_there else []
 
         await self._engine.have_ended(unsubscribe)
@@ -117,7 +117,7 @@ class TopicSubscribing:
     def kept(self) -> list[Wish]:
         """The subscriptions that go on whether or not somebody takes their events."""
         pulsar, now = self._engine.pulsar, self._engine.host.clock.now()
-        desk = pulsar.office.subscribing
+        desk = pulsar.subscriptions
         return [
             Wish(
                 number,
@@ -131,7 +131,7 @@ class TopicSubscribing:
 
     async def unsubscribe(self, number: int) -> bool:
         """End a subscription that is kept, by its number; whether there is one."""
-        if number not in self._engine.pulsar.office.subscribing.kept:
+        if number not in self._engine.pulsar.subscriptions.kept:
             return False
         if number in self._open:
             self._leave(self._open[number])
@@ -139,14 +139,14 @@ class TopicSubscribing:
         return True
 
     def _left_over(self, topic: Cid) -> list[int]:
-        office = self._engine.pulsar.office
-        room = office.room_of.get(topic)
+        pulsar = self._engine.pulsar
+        replica = pulsar.directory.of_version(topic)
         found = []
-        for number in office.subscribing.kept:
-            wanted = topic_named_by(office.subscribing.wanted[number].predicate)
-            is_version = room is not None and office.room_of.get(wanted) is room
-            # The meta topic is in the same room, and another wish.
-            if is_version and room is not None and room.id in (wanted, topic):
+        for number in pulsar.subscriptions.kept:
+            wanted = topic_named_by(pulsar.subscriptions.wanted[number].predicate)
+            is_version = replica is not None and pulsar.directory.of_version(wanted) is replica
+            # The meta topic has the same replica, and is another wish.
+            if is_version and replica is not None and replica.id in (wanted, topic):
                 is_version = False
             if number not in self._open and (is_version or wanted == topic):
                 found.append(number)
@@ -156,19 +156,19 @@ class TopicSubscribing:
         self, subscription: Subscription, given: Mapping[Cid, None]
     ) -> TopicEvent | None:
         """The first event that waits for a subscription and was not given yet."""
-        desk = self._engine.pulsar.office.subscribing
+        desk = self._engine.pulsar.subscriptions
         return None if subscription.number is None else desk.next(subscription.number, given)
 
     def waiting_ids(self, subscription: Subscription) -> set[str]:
         """The content ids of what waits for a subscription."""
-        desk = self._engine.pulsar.office.subscribing
+        desk = self._engine.pulsar.subscriptions
         number = subscription.number
         return set() if number is None else {cid_text(cid) for cid in desk.waiting_for(number)}
 
     def dropped_of(self, subscription: Subscription) -> int:
         """How much was let go before anybody has taken it."""
         number = subscription.number
-        return 0 if number is None else self._engine.pulsar.office.subscribing.dropped[number]
+        return 0 if number is None else self._engine.pulsar.subscriptions.dropped[number]
 
     async def take_told(self, number: int | None, event: Cid) -> None:
         """Have what a subscription was told wait no more, up to an event."""
@@ -192,8 +192,8 @@ class TopicSubscribing:
             return
         wanting = [self._open[number] for number in item.subscriptions if number in self._open]
         if wanting:
-            room = self._engine.pulsar.office.room_of[wanting[0].topic]
-            event = room.log.with_id(item.event.id)
+            replica = self._engine.pulsar.directory.of_version(wanting[0].topic)
+            event = None if replica is None else replica.log.with_id(item.event.id)
             if event is not None:
                 for subscription in wanting:
                     subscription.take(Entry.of_event(event, item.hops))

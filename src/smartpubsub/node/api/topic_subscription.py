@@ -12,7 +12,7 @@ from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.api.topic_events import Entry, Gaps
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
-from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
 
 if TYPE_CHECKING:
     from smartpubsub.node.api.topic_subscribing import TopicSubscribing

@@ -22,8 +22,8 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
-from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed, TopicStored
+from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
+from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed, TopicStored
 from smartpubsub.protocols.pulsarcast.topics import META, Rules
 from smartpubsub.seam import Effect
 
@@ -76,8 +76,8 @@ class Topics:
         pulsar, own = self._engine.pulsar, self._engine.host.own.peer
         rules = wanted.applied(Rules(), own)
         linked = subtopics_of(subtopics)
-        count_max = pulsar.office.settings.room_count_max
-        if len(pulsar.office.rooms) >= count_max:
+        count_max = pulsar.settings.topic_count_max
+        if pulsar.directory.is_full:
             raise LimitError(f"the node has {count_max:,} topics, which is all that it keeps")
         made = await self._stored(
             f"the topic {name!r}",
@@ -137,7 +137,7 @@ class Topics:
         """Publish in a topic, or have somebody publish who may."""
         if wait is Wait.ALL:
             raise NotPromisedError("topics do not tell when everybody has an event; wait for less")
-        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
+        must_be_topic(topic, self._engine.pulsar.directory)
         core, pulsar = self._engine.core, self._engine.pulsar
         predicate = Predicate.of({cid_text(topic): True})
 
@@ -158,8 +158,8 @@ class Topics:
         return TopicReceipt(id, receipt.waited_for, receipt.held, content_id)
 
     def _known(self, topic: Cid, id: EventId) -> Cid | None:
-        room = self._engine.pulsar.office.room_of.get(topic)
-        event = None if room is None else room.log.with_id(id)
+        replica = self._engine.pulsar.directory.of_version(topic)
+        event = None if replica is None else replica.log.with_id(id)
         return None if event is None else event.cid
 
     async def take(self, blocks: Sequence[bytes]) -> int:
@@ -180,17 +180,19 @@ class Topics:
     async def export(self, topic: Cid) -> tuple[list[Cid], list[bytes], Gaps]:
         """All blocks of a topic: the newest, from which all others can be reached, and all."""
         read = await self._history(topic, WantedHistory())
-        room = self._engine.pulsar.office.room_of[topic]
-        versions = sorted(room.versions.values(), key=lambda version: version.version)
-        blocks = [room.meta.block, *(v.block for v in versions if v is not room.meta)]
+        replica = self._engine.pulsar.directory.of_version(topic)
+        if replica is None:
+            raise _not_found(topic)
+        versions = sorted(replica.versions.values(), key=lambda version: version.version)
+        blocks = [replica.meta.block, *(v.block for v in versions if v is not replica.meta)]
         linked = {cid for event in read.events for cid in event.parents}
         heads = [event.cid for event in read.events if event.cid not in linked]
         blocks += [event.block for event in read.events]
-        return [room.topic.cid, *heads], blocks, _gaps(read)
+        return [replica.topic.cid, *heads], blocks, _gaps(read)
 
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
-        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
+        must_be_topic(topic, self._engine.pulsar.directory)
         pulsar = self._engine.pulsar
         told = await self._told(
             f"the topic {cid_text(topic)}", lambda now: pulsar.describe(topic, now)
@@ -205,7 +207,9 @@ class Topics:
         pulsar = self._engine.pulsar
 
         def pin(now: int) -> list[Effect]:
-            if topic not in pulsar.office.room_of:  # The node has left its tree in this moment.
+            if (
+                pulsar.directory.of_version(topic) is None
+            ):  # The node has left its tree in this moment.
                 raise _not_found(topic)
             return pulsar.pin(topic, is_pinned, now)
 
@@ -213,31 +217,29 @@ class Topics:
 
     def known(self) -> list[KnownTopic]:
         """The topics that the node has to do with, by name."""
-        engine = self._engine
-        now = engine.host.clock.now()
         found = [
             KnownTopic(
-                room.topic,
-                self.stock(room.topic.cid),
-                room.is_own,
-                len(room.subscriptions),
-                room.keeper_until_us > now,
+                status.replica.topic,
+                self.stock(status.replica.topic.cid),
+                status.replica.is_own,
+                status.subscription_count,
+                status.is_keeper,
             )
-            for room in engine.pulsar.office.rooms.values()
+            for status in self._engine.pulsar.topics()
         ]
         return sorted(found, key=lambda known: (known.topic.name, known.topic.cid))
 
     def stock(self, topic: Cid) -> Stock:
         """What the node has of a topic that it knows."""
-        room = self._engine.pulsar.office.room_of.get(topic)
-        if room is None:
+        replica = self._engine.pulsar.directory.of_version(topic)
+        if replica is None:
             return Stock(0, 0, False, False)
-        log = room.log
+        log = replica.log
         events = sum(not event.draft.is_announcement for event in log.events.values())
-        return Stock(events, log.bytes, room.is_pinned, room.has_all)
+        return Stock(events, log.bytes, log.is_pinned, log.has_all)
 
     async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
-        must_be_topic(topic, self._engine.pulsar.office.rooms.values())
+        must_be_topic(topic, self._engine.pulsar.directory)
         pulsar = self._engine.pulsar
         told = await self._told(
             f"the history of {cid_text(topic)}", lambda now: pulsar.read(topic, wanted, now)

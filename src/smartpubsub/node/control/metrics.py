@@ -177,7 +177,7 @@ class NodeMetrics(Collector):
     def _states(self) -> list[SubscriptionState]:
         core, now = self._engine.core, self._engine.host.clock.now()
         pulsar = self._engine.pulsar
-        topics = pulsar.office.subscribing.wanted
+        topics = pulsar.subscriptions.wanted
         return [
             *(core.state_of(number, now) for number in core.subscriptions),
             *(pulsar.state_of(n, now) for n in topics if n not in core.subscriptions),

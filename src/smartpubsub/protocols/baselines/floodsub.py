@@ -1,7 +1,4 @@
-"""Floodsub: every event to every peer, once.
-
-The baseline that everything can be compared with.
-"""
+"""Floodsub: every node sends every event to all its peers, once. The simplest baseline."""
 
 from __future__ import annotations
 
@@ -11,9 +8,8 @@ from dataclasses import dataclass
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.protocols.baselines.peers import Peers, PeerSettings
 from smartpubsub.protocols.baselines.rpc import Copy, Rpc
-from smartpubsub.protocols.local import LocalSubscriptions
-from smartpubsub.protocols.peers import Peers, PeerSettings
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
@@ -23,6 +19,7 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Tally,
 )
+from smartpubsub.protocols.runtime.local import LocalSubscriptions
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import (
     Deliver,
@@ -41,40 +38,40 @@ from smartpubsub.seam import (
 
 @dataclass(frozen=True, kw_only=True)
 class FloodsubSettings(PeerSettings):
-    """Times are in microseconds."""
+    """The constants of Floodsub; times in microseconds."""
 
     seen_us: int = 2 * MINUTE
     seen_count_max: int = 100_000
 
 
 class Floodsub:
-    """One node's share of the flood."""
+    """One node's part in Floodsub."""
 
     def __init__(self, settings: FloodsubSettings, kademlia: Kademlia, signing: Signing) -> None:
         self.settings = settings
         self.refusals: Counter[str] = Counter()
-        """Events that were not what they pretend to be, and peers that there was no room for."""
+        """Rejected events and peers, counted by reason."""
         self.peers = Peers(settings, kademlia)
         self._signing = signing
         self._local = LocalSubscriptions()
         self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
 
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
-        """Everything comes anyway, so a subscription is in force at once."""
+        """Add a subscription; it is in force at once, because every event reaches this node."""
         return self._local.add(subscription)
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
-        """Nobody else knows of it, so it has taken effect at once."""
+        """Remove a subscription; this takes effect at once, because no peer knows of it."""
         return self._local.remove(number)
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
-        """Always in force."""
+        """Return that the subscription is in force."""
         return SubscriptionState.IN_FORCE
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:
-        """Send an event to all peers; nobody acknowledges anything."""
+        """Send an event to all peers; there are no acknowledgements."""
         self._seen.add(publication.id, now)
         return [
             *self._local.deliver(publication, 0),
@@ -83,7 +80,7 @@ class Floodsub:
         ]
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """What to do about an event."""
+        """Handle an input and return the effects."""
         match event:
             case Received(peer, Rpc() as rpc):
                 return self._on_rpc(peer, rpc, now)
@@ -99,7 +96,7 @@ class Floodsub:
         return []
 
     def inspect(self) -> Inspection:
-        """The node's state for an onlooker."""
+        """Return the node's state for an observer."""
         return Inspection(self.tally().bounds)
 
     def check(self) -> None:
@@ -107,7 +104,7 @@ class Floodsub:
         assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
 
     def tally(self) -> Tally:
-        """How much there is of what has limits, and what was refused."""
+        """Return how much the node holds of what has limits, and what it has rejected."""
         bounds = (
             Bound("peers", len(self.peers), self.settings.peer_count_max),
             Bound("seen events", len(self._seen), self.settings.seen_count_max),
@@ -116,7 +113,7 @@ class Floodsub:
 
     @property
     def refused(self) -> int:
-        """How much was not taken from others."""
+        """How many messages of other nodes were rejected."""
         return self.refusals.total()
 
     def _on_rpc(self, peer: Peer, rpc: Rpc, now: int) -> list[Effect]:

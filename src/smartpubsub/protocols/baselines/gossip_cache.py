@@ -1,4 +1,4 @@
-"""The events of the last few heartbeats, which can be told of and asked for."""
+"""The message cache: events of the last few heartbeats, which peers can request."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from smartpubsub.seam import Peer
 
 
 @dataclass(slots=True)
-class Cached:
-    """An event, and what has to do with it."""
+class CachedEvent:
+    """An event, and which peers have sent and requested it."""
 
     copy: Copy
-    """As it is sent on."""
+    """The event as this node forwards it."""
     at: int
-    """When it came."""
+    """When it arrived."""
     brought_by: dict[Peer, None] = field(default_factory=dict)
-    """The mesh members that sent it."""
+    """The mesh members that have sent it."""
     asked_by: dict[Peer, int] = field(default_factory=dict)
-    """How often peers were sent it because they asked."""
+    """How often each peer was sent the event at its request."""
 
 
 class MessageCache:
-    """Events by their age in heartbeats."""
+    """Events by their age in heartbeats, at most `history_count_max`."""
 
     def __init__(self, settings: GossipSettings) -> None:
         self._settings = settings
-        self._events: dict[EventId, Cached] = {}
+        self._events: dict[EventId, CachedEvent] = {}
         self._windows: deque[deque[EventId]] = deque([deque()])
-        """The newest first."""
+        """The ids of each heartbeat, newest first."""
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def put(self, copy: Copy, now: int) -> Cached:
-        """Keep an event, if need be in the place of the oldest."""
+    def put(self, copy: Copy, now: int) -> CachedEvent:
+        """Add an event; evict the oldest one if the cache is full."""
         if len(self._events) >= self._settings.history_count_max:
             self._drop_oldest()
-        cached = self._events[copy.event.id] = Cached(copy, now)
+        cached = self._events[copy.event.id] = CachedEvent(copy, now)
         self._windows[0].append(copy.event.id)
         return cached
 
-    def get(self, id: EventId) -> Cached | None:
-        """An event that is not too old."""
+    def get(self, id: EventId) -> CachedEvent | None:
+        """Return an event; None if it is not in the cache."""
         return self._events.get(id)
 
     def asked_for(self, id: EventId, peer: Peer) -> Copy | None:
-        """An event for a peer that asks, unless it has asked too often."""
+        """Return an event for a peer that requests it; None after too many requests."""
         cached = self._events.get(id)
         if cached is None:
             return None
@@ -61,18 +61,23 @@ class MessageCache:
         return cached.copy
 
     def recent(self) -> list[EventId]:
-        """What others are to be told of, the newest first."""
+        """Return the ids to gossip, newest first."""
         told = range(min(len(self._windows), self._settings.history_gossip))
         return [id for age in told for id in reversed(self._windows[age])]
 
     def shift(self) -> None:
-        """A heartbeat has passed."""
+        """Start the window of the next heartbeat; drop the oldest one."""
         if not self._events:
             return
         self._windows.appendleft(deque())
         if len(self._windows) > self._settings.history_length:
             for id in self._windows.pop():
                 del self._events[id]
+
+    def check(self) -> None:
+        """Assert that every cached event is in one window."""
+        assert sum(map(len, self._windows)) == len(self._events)
+        assert len(self._windows) <= self._settings.history_length
 
     def _drop_oldest(self) -> None:
         while not self._windows[-1]:

@@ -1,4 +1,4 @@
-"""The mesh: the few peers with whom a node exchanges events as they come."""
+"""The mesh: the few peers to which a node forwards events at once."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from statistics import median
 
 from smartpubsub.protocols.baselines.gossip_scores import Scores
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
-from smartpubsub.protocols.peers import Peers
+from smartpubsub.protocols.baselines.peers import Peers
 from smartpubsub.seam import Peer
 
 
 class Mesh:
-    """Who is in it, and who may not come back yet."""
+    """The mesh members, and the peers that may not rejoin yet."""
 
     def __init__(self, settings: GossipSettings, peers: Peers, scores: Scores, rng: Random) -> None:
         self.members: dict[Peer, None] = {}
         self.backoffs: dict[Peer, int] = {}
-        """Until when peers may not come, those told longest ago first."""
+        """Until when each peer may not rejoin; the oldest back-off first."""
         self._settings = settings
         self._peers = peers
         self._scores = scores
         self._rng = rng
-        self._changes_judged = 0
+        self._changes_seen = 0
 
-    # --- what others want ---
+    # --- messages of peers ---
 
     def on_graft(self, peer: Peer, now: int) -> bool:
-        """A peer has taken this node into its mesh; whether it is taken into this one too.
+        """Take a peer into the mesh that has taken this node into its own; False if refused.
 
-        libp2p takes those that it connected to itself even if there are too many. Here these are
-        nearly all, and a limit for the rest would be none.
+        libp2p accepts peers that it connected to itself even if the mesh is full. Here these are
+        nearly all peers, so that exception would remove the limit.
         """
         settings = self._settings
         if peer in self.members:
@@ -41,47 +41,47 @@ class Mesh:
             self._scores.misbehaved(peer, now)
             if now < until - settings.backoff_us + settings.graft_flood_us:
                 self._scores.misbehaved(peer, now)
-        elif len(self.members) < settings.d_high and self._is_welcome(peer, now):
+        elif len(self.members) < settings.d_high and self._is_acceptable(peer, now):
             self._enter(peer, now)
             return True
         self._back_off(peer, now + settings.backoff_us)
         return False
 
     def on_prune(self, peer: Peer, backoff_us: int, now: int) -> None:
-        """A peer has put this node out of its mesh, for so long at least."""
+        """Drop a peer that has pruned this node, and leave it alone for the back-off."""
         self.drop(peer, now)
         self._back_off(peer, now + min(backoff_us, self._settings.backoff_us_max))
 
     def drop(self, peer: Peer, now: int) -> None:
-        """A peer is gone."""
+        """Remove a peer from the mesh."""
         if peer in self.members:
             del self.members[peer]
             self._scores.left_mesh(peer, now)
 
-    # --- what this node wants ---
+    # --- maintenance ---
 
     def maintain(self, now: int, *, thoroughly: bool) -> tuple[list[Peer], list[Peer]]:
-        """See that the mesh has as many members as it should, and good ones: who came, who went.
+        """Correct the size and quality of the mesh; return the grafted and the pruned peers.
 
-        Most of the time nothing has happened, and then it is not looked into unless thoroughly.
+        Without `thoroughly` this does nothing if the size is right and no score may have dropped.
         """
         settings = self._settings
         is_size_right = settings.d_low <= len(self.members) <= settings.d_high
-        if is_size_right and not thoroughly and self._scores.changes == self._changes_judged:
+        if is_size_right and not thoroughly and self._scores.changes == self._changes_seen:
             return [], []
-        self._changes_judged = self._scores.changes
+        self._changes_seen = self._scores.changes
         before = dict(self.members)
-        self._prune([peer for peer in before if not self._is_welcome(peer, now)], now)
+        self._prune([peer for peer in before if not self._is_acceptable(peer, now)], now)
         if len(self.members) < settings.d_low:
             self._graft(self._candidates(now), settings.d - len(self.members), now)
         if thoroughly:
-            self._look_around(now)
+            self._maintain_thoroughly(now)
         if len(self.members) > settings.d_high:
             self._prune(self._surplus(now), now)
         grafted = [peer for peer in self.members if peer not in before]
         return grafted, [peer for peer in before if peer not in self.members]
 
-    def _look_around(self, now: int) -> None:
+    def _maintain_thoroughly(self, now: int) -> None:
         rested = now - self._settings.backoff_slack_us
         self.backoffs = {peer: until for peer, until in self.backoffs.items() if until > rested}
         for peer in [peer for peer in self.members if peer not in self._peers]:
@@ -90,7 +90,7 @@ class Mesh:
         self._graft_better(now)
 
     def _surplus(self, now: int) -> list[Peer]:
-        """All but D: the best stay, and enough of those that this node chose itself."""
+        """Return all members but D; the best and enough outbound ones are not among them."""
         settings = self._settings
         members = list(self.members)
         self._rng.shuffle(members)
@@ -108,7 +108,7 @@ class Mesh:
             self._graft(self._candidates(now, self._peers.is_outbound), missing, now)
 
     def _graft_better(self, now: int) -> None:
-        """If the mesh is poor take in some who are better than half of it."""
+        """Opportunistic grafting: if the median score is low, add peers that are above it."""
         if len(self.members) < 2:
             return
         middle = median(self._scores.score(peer, now) for peer in self.members)
@@ -125,11 +125,11 @@ class Mesh:
             for peer in self._peers
             if peer not in self.members
             and self.backoffs.get(peer, rested) <= rested
-            and self._is_welcome(peer, now)
+            and self._is_acceptable(peer, now)
             and is_wanted(peer)
         ]
 
-    def _is_welcome(self, peer: Peer, now: int) -> bool:
+    def _is_acceptable(self, peer: Peer, now: int) -> bool:
         return self._scores.is_above(0.0, peer, now)
 
     def _graft(self, candidates: Sequence[Peer], count: int, now: int) -> None:

@@ -1,12 +1,12 @@
-"""What a node thinks of its peers, by what it has seen them do itself: GossipSub's peer scores.
+"""GossipSub's peer scores, from what this node has observed itself.
 
-The parts have the numbers that GossipSub v1.1 gives them. P5, the application's opinion, is always
-zero. P6, peers behind one address, is left out: addresses here are what peers say of themselves.
+The parameters have the numbers of GossipSub v1.1. P5, the application's score, is always zero. P6,
+peers behind one address, does not exist: addresses here are what peers claim.
 
-P3 is measured against what goes round: libp2p has a fixed number of deliveries that is expected,
-which is wrong as soon as more or fewer events are published.
+P3 is relative to the traffic. libp2p expects a fixed number of deliveries, which is wrong as soon
+as more or fewer events are published.
 
-Counts fade, each when somebody looks at it, so that peers who do nothing cost nothing.
+Counters decay when they are read, so that idle peers cost nothing.
 """
 
 from __future__ import annotations
@@ -18,63 +18,65 @@ from smartpubsub.seam import Peer
 
 
 @dataclass(slots=True)
-class _Standing:
-    faded_at: int
+class _PeerRecord:
+    """The counters of one peer."""
+
+    decayed_at: int
     meshed_at: int | None = None
-    """Since when it is in the mesh."""
+    """Since when it is in the mesh; None if it is not."""
     first_deliveries: float = 0.0
     mesh_deliveries: float = 0.0
-    """First ones, and those soon after."""
+    """First deliveries, and those within `near_first_us` of the first."""
     deficits: float = 0.0
-    """What it owed when it left the mesh."""
+    """Its delivery deficits when it left the mesh."""
     invalid: float = 0.0
     misbehaviour: float = 0.0
     is_flawless: bool = True
-    """Whether none of the last three is more than nothing."""
+    """Whether the last three counters are zero."""
 
 
 class Scores:
-    """The standing of peers; whoever has none scores zero."""
+    """The scores of peers; a peer without a record scores zero."""
 
     def __init__(self, settings: ScoreSettings) -> None:
         self.changes = 0
-        """How often something happened for which a score may be lower now."""
+        """How many observations may have lowered a score."""
         self._settings = settings
-        self._standings: dict[Peer, _Standing] = {}
+        self._records: dict[Peer, _PeerRecord] = {}
         self._traffic = 0.0
-        """How many events there were, as far as they are not forgotten."""
-        self._traffic_faded_at = 0
+        """The decayed number of events."""
+        self._traffic_decayd_at = 0
         self._publishers: dict[Peer, int] = {}
-        """When the last few were heard of, longest ago first."""
-        self._traffic_fading = 0.5 ** (settings.fade_us / settings.traffic_half_life_us)
-        self._fault_fading = 0.5 ** (settings.fade_us / settings.fault_half_life_us)
+        """When the last few publishers had an event, oldest first."""
+        self._traffic_decay_factor = 0.5 ** (settings.decay_us / settings.traffic_half_life_us)
+        self._fault_decay_factor = 0.5 ** (settings.decay_us / settings.fault_half_life_us)
 
     def __len__(self) -> int:
-        return len(self._standings)
+        return len(self._records)
 
-    # --- what peers do ---
+    # --- observations ---
 
     def entered_mesh(self, peer: Peer, now: int) -> None:
-        """A peer is in the mesh from now on."""
-        standing = self._standing(peer, now)
-        standing.meshed_at = now
-        standing.mesh_deliveries = 0.0
+        """Note that a peer has entered the mesh."""
+        record = self._record(peer, now)
+        record.meshed_at = now
+        record.mesh_deliveries = 0.0
 
     def left_mesh(self, peer: Peer, now: int) -> None:
-        """A peer is no longer in the mesh; what it owed is not forgotten."""
-        standing = self._standing(peer, now)
-        deficit = self._deficit(standing, now)
-        standing.meshed_at = None
+        """Note that a peer has left the mesh; keep its delivery deficit."""
+        record = self._record(peer, now)
+        deficit = self._deficit(record, now)
+        record.meshed_at = None
         if deficit:
             self._at_fault(peer, now).deficits += deficit
 
     def first_delivery(self, peer: Peer, publisher: Peer, now: int) -> None:
-        """A peer has brought an event before all others."""
+        """Note that a peer has delivered an event first."""
         self.changes += 1
-        standing = self._standing(peer, now)
-        standing.first_deliveries += 1
-        standing.mesh_deliveries += 1
-        self._fade_traffic(now)
+        record = self._record(peer, now)
+        record.first_deliveries += 1
+        record.mesh_deliveries += 1
+        self._decay_traffic(now)
         self._traffic += 1
         self._publishers.pop(publisher, None)
         self._publishers[publisher] = now
@@ -82,126 +84,122 @@ class Scores:
             del self._publishers[next(iter(self._publishers))]
 
     def later_delivery(self, peer: Peer, now: int) -> None:
-        """A mesh member has brought an event soon after the first."""
-        self._standing(peer, now).mesh_deliveries += 1
+        """Note that a mesh member has delivered an event soon after the first."""
+        self._record(peer, now).mesh_deliveries += 1
 
     def sent_invalid(self, peer: Peer, now: int) -> None:
-        """A peer has sent an event that is not what it pretends to be."""
+        """Note that a peer has sent an invalid event."""
         self._at_fault(peer, now).invalid += 1
 
     def misbehaved(self, peer: Peer, now: int) -> None:
-        """A peer has broken the rules."""
+        """Note that a peer has violated the protocol."""
         self._at_fault(peer, now).misbehaviour += 1
 
-    # --- what to think of them ---
+    # --- scores ---
 
     def score(self, peer: Peer, now: int) -> float:
-        """A peer's points."""
-        standing = self._standings.get(peer)
-        if standing is None:
+        """Return a peer's score."""
+        record = self._records.get(peer)
+        if record is None:
             return 0.0
-        self._fade(standing, now)
+        self._decay(record, now)
         settings = self._settings
         points = min(
-            standing.first_deliveries * settings.first_delivery_points,
+            record.first_deliveries * settings.first_delivery_points,
             settings.first_delivery_points_max,
         )
-        if standing.meshed_at is not None:
-            seconds = (now - standing.meshed_at) / 1_000_000
+        if record.meshed_at is not None:
+            seconds = (now - record.meshed_at) / 1_000_000
             points += min(seconds * settings.mesh_second_points, settings.mesh_points_max)
-            points += settings.deficit_points * self._deficit(standing, now)
-        if not standing.is_flawless:
-            breaches = max(0.0, standing.misbehaviour - settings.misbehaviour_allowed)
-            points += settings.deficit_points * standing.deficits
-            points += settings.invalid_points * standing.invalid**2
+            points += settings.deficit_points * self._deficit(record, now)
+        if not record.is_flawless:
+            breaches = max(0.0, record.misbehaviour - settings.misbehaviour_allowed)
+            points += settings.deficit_points * record.deficits
+            points += settings.invalid_points * record.invalid**2
             points += settings.misbehaviour_points * breaches**2
         return points
 
     def is_above(self, threshold: float, peer: Peer, now: int) -> bool:
-        """Whether a peer has at least so many points; cheap for most if the threshold is low."""
-        standing = self._standings.get(peer)
-        if standing is None or (
-            standing.is_flawless and threshold <= self._settings.deficit_points
-        ):
+        """Whether a peer scores at least a threshold; cheap for most peers if that is low."""
+        record = self._records.get(peer)
+        if record is None or (record.is_flawless and threshold <= self._settings.deficit_points):
             return threshold <= 0
         return self.score(peer, now) >= threshold
 
     def forget(self, now: int) -> None:
-        """Forget peers of whom there is nothing left to say."""
-        for standing in self._standings.values():
-            self._fade(standing, now)
-        self._standings = {
-            peer: standing
-            for peer, standing in self._standings.items()
-            if standing.meshed_at is not None
-            or standing.first_deliveries
-            or not standing.is_flawless
+        """Drop records whose counters have decayed to zero."""
+        for record in self._records.values():
+            self._decay(record, now)
+        self._records = {
+            peer: record
+            for peer, record in self._records.items()
+            if record.meshed_at is not None or record.first_deliveries or not record.is_flawless
         }
 
-    def _deficit(self, standing: _Standing, now: int) -> float:
-        """How much less than expected a mesh member brings: 0 if it is enough, 1 if nothing."""
+    def _deficit(self, record: _PeerRecord, now: int) -> float:
+        """Return a mesh member's delivery deficit, squared: from 0 to 1, which is no delivery."""
         settings = self._settings
-        since = standing.meshed_at
+        since = record.meshed_at
         if since is None or now - since < settings.activation_us:
             return 0.0
-        self._fade_traffic(now)
+        self._decay_traffic(now)
         expected = self._traffic * settings.share_expected
-        if expected < settings.expected_min or standing.mesh_deliveries >= expected:
+        if expected < settings.expected_min or record.mesh_deliveries >= expected:
             return 0.0
-        if not self._are_publishers_many(now):
+        if not self._has_many_publishers(now):
             return 0.0
-        return (1 - standing.mesh_deliveries / expected) ** 2
+        return (1 - record.mesh_deliveries / expected) ** 2
 
-    def _are_publishers_many(self, now: int) -> bool:
+    def _has_many_publishers(self, now: int) -> bool:
         settings = self._settings
         return (
             len(self._publishers) >= settings.publisher_count_min
             and next(iter(self._publishers.values())) > now - settings.traffic_half_life_us
         )
 
-    def _standing(self, peer: Peer, now: int) -> _Standing:
-        standing = self._standings.get(peer)
-        if standing is None:
-            if len(self._standings) >= self._settings.standing_count_max:
+    def _record(self, peer: Peer, now: int) -> _PeerRecord:
+        record = self._records.get(peer)
+        if record is None:
+            if len(self._records) >= self._settings.record_count_max:
                 self._make_room()
-            standing = self._standings[peer] = _Standing(now)
+            record = self._records[peer] = _PeerRecord(now)
         else:
-            self._fade(standing, now)
-        return standing
+            self._decay(record, now)
+        return record
 
-    def _at_fault(self, peer: Peer, now: int) -> _Standing:
+    def _at_fault(self, peer: Peer, now: int) -> _PeerRecord:
         self.changes += 1
-        standing = self._standing(peer, now)
-        standing.is_flawless = False
-        return standing
+        record = self._record(peer, now)
+        record.is_flawless = False
+        return record
 
     def _make_room(self) -> None:
-        outside = [peer for peer, standing in self._standings.items() if standing.meshed_at is None]
-        harmless = [peer for peer in outside if self._standings[peer].is_flawless]
-        del self._standings[(harmless or outside)[0]]
+        outside = [peer for peer, record in self._records.items() if record.meshed_at is None]
+        harmless = [peer for peer in outside if self._records[peer].is_flawless]
+        del self._records[(harmless or outside)[0]]
 
-    def _fade(self, standing: _Standing, now: int) -> None:
-        times = (now - standing.faded_at) // self._settings.fade_us
+    def _decay(self, record: _PeerRecord, now: int) -> None:
+        times = (now - record.decayed_at) // self._settings.decay_us
         if times <= 0:
             return
-        standing.faded_at += times * self._settings.fade_us
-        traffic = self._traffic_fading**times
-        standing.first_deliveries = self._rest(standing.first_deliveries * traffic)
-        standing.mesh_deliveries = self._rest(standing.mesh_deliveries * traffic)
-        if not standing.is_flawless:
-            fault = self._fault_fading**times
-            # Whoever forwarded nothing may have been down, and need not wait long.
-            standing.deficits = self._rest(standing.deficits * traffic)
-            standing.invalid = self._rest(standing.invalid * fault)
-            standing.misbehaviour = self._rest(standing.misbehaviour * fault)
-            faults = standing.deficits or standing.invalid or standing.misbehaviour
-            standing.is_flawless = not faults
+        record.decayed_at += times * self._settings.decay_us
+        traffic = self._traffic_decay_factor**times
+        record.first_deliveries = self._rest(record.first_deliveries * traffic)
+        record.mesh_deliveries = self._rest(record.mesh_deliveries * traffic)
+        if not record.is_flawless:
+            fault = self._fault_decay_factor**times
+            # A peer that forwarded nothing may have been down; its deficit decays fast.
+            record.deficits = self._rest(record.deficits * traffic)
+            record.invalid = self._rest(record.invalid * fault)
+            record.misbehaviour = self._rest(record.misbehaviour * fault)
+            faults = record.deficits or record.invalid or record.misbehaviour
+            record.is_flawless = not faults
 
-    def _fade_traffic(self, now: int) -> None:
-        times = (now - self._traffic_faded_at) // self._settings.fade_us
+    def _decay_traffic(self, now: int) -> None:
+        times = (now - self._traffic_decayd_at) // self._settings.decay_us
         if times > 0:
-            self._traffic_faded_at += times * self._settings.fade_us
-            self._traffic *= self._traffic_fading**times
+            self._traffic_decayd_at += times * self._settings.decay_us
+            self._traffic *= self._traffic_decay_factor**times
 
     def _rest(self, count: float) -> float:
         return count if count >= self._settings.negligible else 0.0

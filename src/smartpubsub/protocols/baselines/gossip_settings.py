@@ -1,119 +1,120 @@
-"""The constants of GossipSub v1.1, by the names that it gives them where it does."""
+"""The constants of GossipSub v1.1, under its own names where it has them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
-from smartpubsub.protocols.peers import PeerSettings
+from smartpubsub.protocols.baselines.peers import PeerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSettings:
-    """How peers are judged; times are in microseconds.
+    """The parameters of peer scores; times in microseconds.
 
-    A peer that does its share has up to 15 points, one that does not forward loses 8, and one event
-    that is not what it pretends to be costs 10, two cost 40, three 90.
+    A peer that forwards has up to 15 points, and one that does not loses 8. One invalid event costs
+    10 points, two cost 40, three 90.
     """
 
-    fade_us: int = SECOND
-    """How often what is counted gets less."""
+    decay_us: int = SECOND
+    """The interval at which counters decay."""
     traffic_half_life_us: int = MINUTE
-    """How long deliveries count, and that there were none."""
+    """The half-life of deliveries and delivery deficits."""
     fault_half_life_us: int = 10 * MINUTE
-    """How long other faults count."""
+    """The half-life of invalid events and misbehaviour."""
     negligible: float = 0.01
-    """A count below this is none."""
-    standing_count_max: int = 2_000
+    """A counter below this is zero."""
+    record_count_max: int = 2_000
 
     mesh_second_points: float = 0.01
     """P1: for every second in the mesh."""
     mesh_points_max: float = 5.0
     first_delivery_points: float = 0.5
-    """P2: for every event that nobody else brought before."""
+    """P2: for every event that the peer delivers first."""
     first_delivery_points_max: float = 10.0
 
     deficit_points: float = -8.0
-    """P3: for a mesh member that forwards nothing; P3b: when it goes."""
+    """P3: for a mesh member that forwards nothing; P3b: when it leaves."""
     share_expected: float = 0.1
-    """A mesh member is expected to bring so much of what there is, soon after the first."""
+    """The share of events that a mesh member is expected to deliver first or soon after."""
     expected_min: float = 3.0
-    """Nobody is judged while less than this can be expected."""
+    """P3 is zero while the expected number of deliveries is lower."""
     publisher_count_min: int = 8
-    """Nobody is judged by the events of fewer: a peer may honestly always be behind for some."""
+    """P3 is zero with fewer publishers: an honest peer may always be late for some."""
     near_first_us: int = 2 * SECOND
     activation_us: int = 30 * SECOND
-    """Nobody is judged before it has been in the mesh for so long."""
+    """P3 is zero until a peer has been in the mesh for so long."""
 
     invalid_points: float = -10.0
-    """P4: for the square of the number of invalid events."""
+    """P4: per square of the number of invalid events."""
     misbehaviour_points: float = -5.0
-    """P7: for the square of the number of breaches beyond those allowed."""
+    """P7: per square of the number of violations beyond those allowed."""
     misbehaviour_allowed: float = 6.0
 
     gossip_threshold: float = -10.0
-    """Whoever is below is neither told what there is nor sent what it asks for."""
+    """A peer below gets no gossip and no requested events."""
     publish_threshold: float = -50.0
-    """Whoever is below is not sent this node's own events."""
+    """A peer below is not sent this node's own events."""
     graylist_threshold: float = -80.0
-    """Whoever is below is not listened to."""
+    """Messages of a peer below are ignored."""
     opportunistic_threshold: float = 1.0
-    """If half of the mesh is below, better peers are looked for."""
+    """If the median of the mesh is below, the node grafts better peers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GossipSettings(PeerSettings):
-    """Times are in microseconds."""
+    """The constants of GossipSub; times in microseconds."""
 
     heartbeat_us: int = SECOND
 
     d: int = 6
-    """How many peers a mesh is meant to have."""
+    """The target size of the mesh."""
     d_low: int = 5
     d_high: int = 12
     d_score: int = 4
-    """How many of the best are kept when there are too many."""
+    """How many of the best members stay when the mesh is pruned."""
     d_out: int = 2
-    """How many there have to be that this node chose itself."""
+    """How many members have to be outbound: chosen by this node."""
     d_lazy: int = 6
-    """How many outside the mesh are told at least, in every heartbeat, what there is."""
+    """The least number of peers outside the mesh that get gossip in a heartbeat."""
     gossip_factor: float = 0.25
-    """Which share of them is told, if that is more."""
+    """The share of those peers that gets gossip, if that is more."""
 
     flood_publish: bool = True
-    """Whether a node's own events go to all peers and not to its mesh alone."""
+    """Whether a node sends its own events to all peers instead of its mesh."""
     history_length: int = 5
-    """For how many heartbeats events can be asked for."""
+    """For how many heartbeats events can be requested."""
     history_gossip: int = 3
-    """In how many heartbeats others are told of an event."""
+    """For how many heartbeats the id of an event is gossiped."""
     history_count_max: int = 10_000
     seen_us: int = 2 * MINUTE
     seen_count_max: int = 100_000
 
     ihave_length_max: int = 5_000
-    """How many events a peer can offer, and how many it is asked for, in a heartbeat."""
+    """How many ids of a peer are read, and how many events it is asked for, in a heartbeat."""
     ihave_count_max: int = 10
-    """How many offers of a peer are looked at in a heartbeat."""
-    iwant_patience_us: int = SECOND
-    """After this long somebody else is asked for an event."""
+    """How many IHAVE messages of a peer are read in a heartbeat."""
+    iwant_timeout_us: int = SECOND
+    """After this long another peer is asked for an event."""
     iwant_followup_us: int = 3 * SECOND
-    """After this long whoever offered an event and does not send it has broken its promise."""
+    """After this long a peer that was asked for an event has broken its promise."""
     iwant_others_max: int = 3
-    """How many are remembered who could be asked next."""
-    wish_count_max: int = 20_000
+    """How many further peers that offer an event are remembered."""
+    iwant_count_max: int = 20_000
+    """Requested events that have not arrived."""
     retransmissions_max: int = 3
-    """How often a peer is sent the same event because it asks."""
+    """How often a peer is sent the same event at its request."""
 
     backoff_us: int = MINUTE
-    """How long a peer that was pruned may not come back."""
+    """How long a pruned peer may not rejoin the mesh."""
     backoff_us_max: int = HOUR
-    """The longest that others may ask for."""
+    """The longest back-off that a peer may ask for."""
     backoff_slack_us: int = 2 * SECOND
-    """How much later this node comes back, for clocks and links that are not the same."""
+    """How much longer this node waits itself, because clocks and links differ."""
     graft_flood_us: int = 10 * SECOND
-    """Whoever comes back so soon breaks the rules twice."""
+    """A graft this soon after a prune counts as two violations."""
     opportunistic_heartbeats: int = 60
-    """Better peers are looked for in one of so many heartbeats."""
+    """The mesh is maintained thoroughly in one of so many heartbeats."""
     opportunistic_count: int = 2
 
     scores: ScoreSettings = field(default_factory=ScoreSettings)

@@ -1,7 +1,7 @@
-"""GossipSub v1.1: events go round a mesh of few links, and what there is goes round as gossip.
+"""GossipSub v1.1: nodes forward events in a mesh of few links, and gossip the ids of recent ones.
 
-Every node is in the one topic that there is, so none publishes from outside, and what libp2p calls
-fanout is not there. Peers are those of `smartpubsub.protocols.peers`, and no others are exchanged.
+Every node is in the only topic, so no node publishes from outside it, and libp2p's fanout does not
+exist here. The peers are those of `baselines.peers`; there is no peer exchange.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.gossip_cache import MessageCache
+from smartpubsub.protocols.baselines.gossip_iwant import IwantRequests
 from smartpubsub.protocols.baselines.gossip_mesh import Mesh
 from smartpubsub.protocols.baselines.gossip_scores import Scores
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
-from smartpubsub.protocols.baselines.gossip_wishes import Wishes
+from smartpubsub.protocols.baselines.peers import Peers
 from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
-from smartpubsub.protocols.local import LocalSubscriptions
-from smartpubsub.protocols.peers import Peers
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
@@ -29,6 +28,7 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Tally,
 )
+from smartpubsub.protocols.runtime.local import LocalSubscriptions
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import (
     Deliver,
@@ -48,14 +48,14 @@ _NOTHING = Control()
 
 
 class GossipSub:
-    """One node's share of the mesh."""
+    """One node's part in GossipSub."""
 
     def __init__(
         self, settings: GossipSettings, kademlia: Kademlia, signing: Signing, rng: Random
     ) -> None:
         self.settings = settings
         self.refusals: Counter[str] = Counter()
-        """Events that were not what they pretend to be, and peers that there was no room for."""
+        """Rejected events and peers, counted by reason."""
         self.peers = Peers(settings, kademlia)
         self.scores = Scores(settings.scores)
         self.mesh = Mesh(settings, self.peers, self.scores, rng)
@@ -64,27 +64,27 @@ class GossipSub:
         self._local = LocalSubscriptions()
         self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
         self._cache = MessageCache(settings)
-        self._wishes = Wishes(settings, self._seen, rng)
+        self._iwant = IwantRequests(settings, self._seen, rng)
         self._heartbeats = 0
 
-    # --- what can be wanted ---
+    # --- what every protocol offers ---
 
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
-        """Everything comes anyway, so a subscription is in force at once."""
+        """Add a subscription; it is in force at once, because every event reaches this node."""
         return self._local.add(subscription)
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
-        """Nobody else knows of it, so it has taken effect at once."""
+        """Remove a subscription; this takes effect at once, because no peer knows of it."""
         return self._local.remove(number)
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
-        """Always in force."""
+        """Return that the subscription is in force."""
         return SubscriptionState.IN_FORCE
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:
-        """Send an event to all peers that are worth it; nobody acknowledges anything."""
+        """Send an event to all peers with a sufficient score; there are no acknowledgements."""
         self._seen.add(publication.id, now)
         copy = self._cache.put(Copy(publication, 1), now).copy
         rpc = Rpc(publish=(copy,))
@@ -95,15 +95,17 @@ class GossipSub:
         ]
 
     def inspect(self) -> Inspection:
-        """The node's state for an onlooker."""
+        """Return the node's state for an observer."""
         return Inspection(self.tally().bounds)
 
     def check(self) -> None:
         """Assert the invariants of the state."""
         assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+        self._cache.check()
+        self._iwant.check()
 
     def tally(self) -> Tally:
-        """How much there is of what has limits, and what was refused."""
+        """Return how much the node holds of what has limits, and what it has rejected."""
         settings = self.settings
         bounds = (
             Bound("peers", len(self.peers), settings.peer_count_max),
@@ -111,20 +113,20 @@ class GossipSub:
             Bound("backoffs", len(self.mesh.backoffs), settings.peer_count_max),
             Bound("seen events", len(self._seen), settings.seen_count_max),
             Bound("cached events", len(self._cache), settings.history_count_max),
-            Bound("wished events", len(self._wishes), settings.wish_count_max),
-            Bound("standings", len(self.scores), settings.scores.standing_count_max),
+            Bound("requested events", len(self._iwant), settings.iwant_count_max),
+            Bound("peer scores", len(self.scores), settings.scores.record_count_max),
         )
         return Tally(bounds, self.refusals)
 
     @property
     def refused(self) -> int:
-        """How much was not taken from others."""
+        """How many messages of other nodes were rejected."""
         return self.refusals.total()
 
-    # --- what happens ---
+    # --- inputs ---
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """What to do about an event."""
+        """Handle an input and return the effects."""
         match event:
             case Received(peer, Rpc() as rpc):
                 return self._on_rpc(peer, rpc, now)
@@ -132,18 +134,18 @@ class GossipSub:
                 again = SetTimer(("gossip", "heartbeat"), now + self.settings.heartbeat_us)
                 return [again, *self._heartbeat(now)]
             case TimerFired(("gossip", "greet")):
-                return [self._next_greeting(now), *self.peers.greet(now)]
+                return [self._greet_timer(now), *self.peers.greet(now)]
             case Told(Joined()):
                 return self.peers.greet(now)
             case Started():
-                # Spread, so that not all nodes have their hearts beat at once.
+                # A random time, so that the heartbeats of nodes do not coincide.
                 first = now + self._rng.randrange(self.settings.heartbeat_us)
-                return [SetTimer(("gossip", "heartbeat"), first), self._next_greeting(now)]
+                return [SetTimer(("gossip", "heartbeat"), first), self._greet_timer(now)]
             case Disconnected(peer):
                 self._forget(peer, now)
         return []
 
-    def _next_greeting(self, now: int) -> SetTimer:
+    def _greet_timer(self, now: int) -> SetTimer:
         return SetTimer(("gossip", "greet"), now + self.settings.greet_us)
 
     def _on_rpc(self, peer: Peer, rpc: Rpc, now: int) -> list[Effect]:
@@ -151,7 +153,7 @@ class GossipSub:
             return []
         if rpc.subscribe is False:
             self._forget(peer, now)
-        # A greeting may have got lost; whoever exchanges gossip wants events too.
+        # A subscription may have been lost; a peer that sends control messages wants events too.
         elif (rpc.subscribe or (rpc.control and peer not in self.peers)) and (
             not self.peers.heard_from(peer, now)
         ):
@@ -180,7 +182,7 @@ class GossipSub:
             self.scores.sent_invalid(peer, now)
             return []
         self._seen.add(event.id, now)
-        self._wishes.granted(event.id)
+        self._iwant.received(event.id)
         self.scores.first_delivery(peer, event.id.publisher, now)
         onward = Copy(event, hops + 1)
         self._cache.put(onward, now).brought_by[peer] = None
@@ -216,7 +218,7 @@ class GossipSub:
         if (control.ihave or control.iwant) and self.scores.is_above(threshold, peer, now):
             effects += self._on_iwant(peer, control.iwant)
             if control.ihave:
-                wanted = self._wishes.offered(peer, control.ihave, now)
+                wanted = self._iwant.offered(peer, control.ihave, now)
                 answer = answer._replace(iwant=wanted)
         if control.graft and not self.mesh.on_graft(peer, now):
             answer = answer._replace(prune_s=self.settings.backoff_us // SECOND)
@@ -227,7 +229,7 @@ class GossipSub:
         return effects
 
     def _on_iwant(self, peer: Peer, ids: tuple[EventId, ...]) -> list[Effect]:
-        """Each in a message of its own, so that together they are not too long for one."""
+        """Send each event in a message of its own; together they might exceed the size limit."""
         copies = [self._cache.asked_for(id, peer) for id in ids[: self.settings.ihave_length_max]]
         return [Send(peer, Rpc(publish=(copy,))) for copy in copies if copy is not None]
 
@@ -238,22 +240,25 @@ class GossipSub:
         thoroughly = self._heartbeats % self.settings.opportunistic_heartbeats == 0
         if thoroughly:
             self.scores.forget(now)
-        asked, broken = self._wishes.heartbeat(now)
+        asked, broken = self._iwant.heartbeat(now)
         for peer in broken:
             self.scores.misbehaved(peer, now)
         grafted, pruned = self.mesh.maintain(now, thoroughly=thoroughly)
-        said: dict[Peer, Control] = {peer: Control(graft=True) for peer in grafted}
+        controls: dict[Peer, Control] = {peer: Control(graft=True) for peer in grafted}
         backoff_s = self.settings.backoff_us // SECOND
-        said |= {peer: Control(prune_s=backoff_s) for peer in pruned}
+        controls |= {peer: Control(prune_s=backoff_s) for peer in pruned}
         for peer, ids in asked.items():
-            said[peer] = said.get(peer, _NOTHING)._replace(iwant=ids)
-        effects = self._gossip(said, now)
-        effects += [Send(peer, Rpc(control=control)) for peer, control in said.items()]
+            controls[peer] = controls.get(peer, _NOTHING)._replace(iwant=ids)
+        effects = self._gossip(controls, now)
+        effects += [Send(peer, Rpc(control=control)) for peer, control in controls.items()]
         self._cache.shift()
         return effects
 
-    def _gossip(self, said: dict[Peer, Control], now: int) -> list[Effect]:
-        """Tell some peers outside the mesh what there is, with what is said to them anyway."""
+    def _gossip(self, controls: dict[Peer, Control], now: int) -> list[Effect]:
+        """Send the ids of recent events to some peers outside the mesh.
+
+        Ids for a peer that gets a control message anyway are added to that message.
+        """
         ids = tuple(self._cache.recent())
         if not ids:
             return []
@@ -267,12 +272,12 @@ class GossipSub:
             if peer not in self.mesh.members and self.scores.is_above(threshold, peer, now)
         ]
         count = max(settings.d_lazy, int(settings.gossip_factor * len(candidates)))
-        told = self._rng.sample(candidates, min(count, len(candidates)))
+        chosen = self._rng.sample(candidates, min(count, len(candidates)))
         rpc = Rpc(control=Control(ihave=ids))
         effects: list[Effect] = []
-        for peer in told:
-            if peer in said:
-                said[peer] = said[peer]._replace(ihave=ids)
+        for peer in chosen:
+            if peer in controls:
+                controls[peer] = controls[peer]._replace(ihave=ids)
             else:
                 effects.append(Send(peer, rpc))
         return effects

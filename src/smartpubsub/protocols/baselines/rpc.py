@@ -1,7 +1,7 @@
 """The messages of libp2p's pubsub, which Floodsub and GossipSub share, and their size on the wire.
 
-All content is in one topic: a protocol that knows topics only cannot tell which of them a predicate
-asks for, so everything goes to everyone, and whoever receives it looks whether it is wanted.
+All events are in one topic. A protocol that only knows topics cannot map predicates to them, so
+every event goes to every node, and each node matches it against its subscriptions.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from smartpubsub.protocols.publication import SEQUENCE_BYTES, TOPIC, EventId, Pu
 _TOPIC_BYTES = field_bytes(len(TOPIC))
 _SUBSCRIPTION_BYTES = field_bytes(2 + _TOPIC_BYTES)
 _GRAFT_BYTES = field_bytes(_TOPIC_BYTES)
-# An extension of ours, which others pass over: over how many links an event has come.
+# An extension that other implementations ignore: the number of links that an event has taken.
 _HOPS_TAG_BYTES = 2
 
 
 class Copy(NamedTuple):
-    """An event, and over how many links this copy of it has come when it arrives."""
+    """An event, and how many links this copy of it has taken when it arrives."""
 
     event: Publication
     hops: int
 
 
 class Control(NamedTuple):
-    """What GossipSub says beside events.
+    """The control messages of GossipSub.
 
-    Nobody who is pruned is told of other peers: Kademlia finds them.
+    A prune names no other peers: Kademlia finds them.
     """
 
     ihave: tuple[EventId, ...] = ()
     """Events that the sender has."""
     iwant: tuple[EventId, ...] = ()
-    """Events that the sender would like to be sent."""
+    """Events that the sender requests."""
     graft: bool = False
     """Whether the sender has taken the receiver into its mesh."""
     prune_s: int | None = None
-    """For how many seconds the receiver may not come into the sender's mesh; None if it may."""
+    """For how many seconds the receiver may not join the sender's mesh; None if it may."""
 
 
 class Rpc(NamedTuple):
-    """What one peer says to another at once."""
+    """One message from one peer to another."""
 
     subscribe: bool | None = None
-    """Whether the sender wants to be sent events from now on; None if nothing has changed."""
+    """Whether the sender subscribes or unsubscribes; None if neither."""
     publish: tuple[Copy, ...] = ()
     control: Control | None = None
 
 
 def wire_bytes(rpc: Rpc) -> int:
-    """The length of a message in protobuf, with the varint before it that frames it."""
+    """Return the length of a message in protobuf, including its length prefix."""
     size = 0
     for event, hops in rpc.publish:
         size += field_bytes(event.wire_bytes + _HOPS_TAG_BYTES + varint_bytes(hops))

@@ -1,4 +1,4 @@
-"""The protobuf messages of libp2p's pubsub, and what is in the data of one of ours."""
+"""The protobuf schemas of libp2p's pubsub, and of the data in an event."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PUBSUB = FileDescriptorProto(
         DescriptorProto(
             name="Message",
             field=[
-                field("publisher", 1, "bytes"),  # libp2p says from, which Python does not let us.
+                field("publisher", 1, "bytes"),  # "from" in libp2p, a Python keyword.
                 field("data", 2, "bytes"),
                 field("seqno", 3, "bytes"),
                 field("topic", 4, "string"),
                 field("signature", 5, "bytes"),
                 field("key", 6, "bytes"),
-                field("hops", 100, "uint32"),  # Ours, and far from what libp2p may still number.
+                field("hops", 100, "uint32"),  # An extension, far from the numbers of libp2p.
             ],
         ),
         DescriptorProto(
@@ -87,7 +87,7 @@ _CONTENT = FileDescriptorProto(
 )
 
 RpcBuffer, EventBuffer = message_classes(_PUBSUB, "RPC", "Message")
-"""What one peer says to another, and an event in it, in protobuf."""
+"""A message from one peer to another, and an event in it."""
 
 (ContentBuffer,) = message_classes(_CONTENT, "Content")
-"""The data of an event in protobuf."""
+"""The data of an event."""

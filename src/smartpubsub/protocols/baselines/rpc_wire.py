@@ -1,7 +1,7 @@
-"""Messages as they go over a connection: libp2p's pubsub in protobuf, each after its length.
+"""Encodes and decodes libp2p's pubsub messages: protobuf with a length prefix.
 
-What comes from others is checked before anything is made of it. What is not known, what is about
-another topic, and what says nothing to this implementation is passed over.
+The decoder validates every field. It ignores unknown fields, other topics, and fields that this
+implementation does not use.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _SIGNED_FIRST = b"libp2p-pubsub:"
 _SEQUENCE = Struct(">II")
 """The incarnation, then the number: later events have larger sequences."""
 _TIME_END_US = 1 << 56
-"""No time in microseconds is as late, and earlier ones can be written as dates."""
+"""Times in microseconds are lower; all of these can be written as dates."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RpcLimits:
-    """The most that is taken of what others send in one message."""
+    """Limits on the messages of other nodes."""
 
     message_bytes_max: int = 1 << 20
     """libp2p's own limit."""
     event_count_max: int = 1_000
     id_count_max: int = 5_000
-    """How many events may be offered, and how many wished for."""
+    """How many events may be offered, and how many requested."""
     part_count_max: int = 100
-    """How many subscriptions there may be, and how many parts of a control message of each sort."""
+    """How many subscriptions there may be, and how many control entries of each kind."""
     peer_bytes_max: int = 128
     predicate_bytes_max: int = 64 * 1024
     attributes_max: int = ATTRIBUTES_MAX
@@ -61,7 +61,7 @@ class RpcLimits:
 
 
 def encode(rpc: Rpc) -> bytes:
-    """A message with its length before it.
+    """Encode a message with its length prefix.
 
     >>> encode(Rpc(subscribe=True)).hex(" ", 8)
     '110a 0f0801120b736d61 7274707562737562'
@@ -74,13 +74,13 @@ def encode(rpc: Rpc) -> bytes:
         copy.hops = hops
         buffer.publish.append(copy)
     if rpc.control is not None:
-        buffer.control.SetInParent()  # One that says nothing is not the same as none.
+        buffer.control.SetInParent()  # An empty control message differs from none.
         _fill(buffer.control, rpc.control)
     return framed(buffer.SerializeToString())
 
 
 def decode(data: bytes, limits: RpcLimits) -> Rpc:
-    """The one message that is there with its length before it, if it keeps to the limits."""
+    """Decode one message with its length prefix; raise `WireError` if it exceeds the limits."""
     buffer = parsed(RpcBuffer, unframed(data, limits.message_bytes_max), "pubsub message")
     _limit_parts("subscriptions", buffer.subscriptions, limits)
     limit("a list of events", buffer.publish, limits.event_count_max, "events")
@@ -93,22 +93,22 @@ def decode(data: bytes, limits: RpcLimits) -> Rpc:
 
 
 def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
-    """What a publisher signs: all of an event but its hops, which change on the way."""
+    """Return what a publisher signs: the event without its hops, which change on the way."""
     signed: bytes = _event_buffer(id, predicate, payload, created_us).SerializeToString()
     return _SIGNED_FIRST + signed
 
 
-# --- events and predicates, which other protocols write alike ---
+# --- events and predicates, which other protocols encode in the same way ---
 
 
 def event_bytes(event: Publication) -> bytes:
-    """An event as libp2p's pubsub writes it, signed and without hops."""
+    """Encode an event as libp2p's pubsub does, signed and without hops."""
     written: bytes = _signed_buffer(event).SerializeToString()
     return written
 
 
 def read_event(data: bytes, limits: RpcLimits) -> Publication:
-    """An event that was written so, if it keeps to the limits."""
+    """Decode such an event; raise `WireError` if it exceeds the limits."""
     buffer = parsed(EventBuffer, data, "event")
     if buffer.topic != TOPIC:
         raise WireError(f"an event in another topic than {TOPIC!r}")
@@ -116,7 +116,7 @@ def read_event(data: bytes, limits: RpcLimits) -> Publication:
 
 
 def read_predicate(text: str, limits: RpcLimits) -> Predicate:
-    """A predicate, if it keeps to the limits."""
+    """Parse a predicate; raise `WireError` if it exceeds the limits."""
     limit("a predicate", text.encode(), limits.predicate_bytes_max)
     try:
         return Predicate.parse(text, limits.attributes_max)
@@ -166,8 +166,8 @@ def _sequence(id: EventId) -> bytes:
 
 
 def _copy(buffer: Any, limits: RpcLimits) -> Copy:
-    # Others do not count; then it is one link that an event has come over at least.
-    # Whoever says more is wrong, and the number has to grow on the way without an end in sight.
+    # Other implementations do not count hops; then the event has taken at least one link.
+    # The upper limit leaves room for the number to grow on the way.
     return Copy(_event(buffer, limits), min(max(1, buffer.hops), limits.hops_max))
 
 
@@ -185,7 +185,7 @@ def _event(buffer: Any, limits: RpcLimits) -> Publication:
 def _control(buffer: Any, limits: RpcLimits) -> Control:
     for parts, name in (
         (buffer.ihave, "offers"),
-        (buffer.iwant, "wishes"),
+        (buffer.iwant, "requests"),
         (buffer.graft, "grafts"),
         (buffer.prune, "prunes"),
     ):

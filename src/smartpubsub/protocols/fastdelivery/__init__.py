@@ -1,6 +1,6 @@
 """FastDelivery: a publisher's own network, in which events take two hops at most.
 
-A publisher owns groups. Whoever joins one is served by the publisher itself or by one helper, a
-member of the same group and region that has agreed to pass events on. `docs/fastdelivery.md` tells
-the whole story; `core` is where it begins.
+A publisher owns groups. A member of a group is served by the publisher itself or by a helper, which
+is a member of the same group and region. `docs/fastdelivery.md` describes the protocol; `protocol`
+is the entry point.
 """

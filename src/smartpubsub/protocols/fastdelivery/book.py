@@ -1,142 +1,359 @@
-"""Who serves whom in a group: regions, helpers, and what is to be done when that changes.
+"""Which node serves which member of a group: regions, helpers, and the orders that follow.
 
-The book only keeps accounts. Every change returns orders, and what comes of an order is told to the
-book as another change. A member has its place in one of five ways:
+The book does no I/O. Every change adds orders; the owner carries them out and reports the result to
+the book as another change. `MEMBER_TRANSITIONS` and `DELEGATION_TRANSITIONS` are the two state
+machines of a member.
 
-- waiting: for a place, which somebody has to agree to;
-- direct: the publisher serves it;
-- helper: the publisher serves it, and it serves others;
-- delegated: a helper serves it;
-- silent: it does not answer, and nobody tries to serve it until it is heard from.
-
-Nobody is moved to a helper before the helper has said that it has it, and a place at a helper is
-taken from when the helper is told until it is told otherwise: so no limit is ever exceeded.
+A member moves to a helper only after the helper has confirmed it. A place at a helper counts as
+taken from the moment the helper is told of the member until it is told otherwise. So no limit is
+exceeded at any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.members import Member, Place, Region
-from smartpubsub.protocols.fastdelivery.orders import (
-    AskToHelp,
-    Dismiss,
-    HandOver,
-    Order,
-    Overload,
-    Serve,
-    TakeBack,
-    TurnAway,
-)
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.seam import Peer
+
+MEASURED = "measured-"
+"""The prefix of the names of measured regions; no region that a member declares starts so."""
+
+
+# --- states ---
+
+
+class MemberState(Enum):
+    """How a member is served."""
+
+    WAITING = "waiting"
+    """By no node; a node has to agree first."""
+    DIRECT = "direct"
+    """By the owner."""
+    HELPER = "helper"
+    """By the owner; and it serves other members."""
+    DELEGATED = "delegated"
+    """By a helper."""
+    SILENT = "silent"
+    """By no node until it is heard from: it does not answer."""
+
+
+class Delegation(Enum):
+    """What a helper knows of a member."""
+
+    NONE = "none"
+    OFFERED = "offered"
+    """The owner has told the helper of the member; the helper has not confirmed it."""
+    ACCEPTED = "accepted"
+
+
+MEMBER_TRANSITIONS: dict[tuple[MemberState, str], MemberState] = {
+    (MemberState.WAITING, "owner serves it"): MemberState.DIRECT,
+    (MemberState.WAITING, "helper accepts it"): MemberState.DELEGATED,
+    (MemberState.WAITING, "agrees to help"): MemberState.HELPER,
+    (MemberState.WAITING, "does not answer"): MemberState.SILENT,
+    (MemberState.DIRECT, "helper accepts it"): MemberState.DELEGATED,
+    (MemberState.DIRECT, "agrees to help"): MemberState.HELPER,
+    (MemberState.DIRECT, "does not answer"): MemberState.SILENT,
+    (MemberState.DELEGATED, "loses its helper"): MemberState.WAITING,
+    (MemberState.DELEGATED, "agrees to help"): MemberState.HELPER,
+    (MemberState.DELEGATED, "does not answer"): MemberState.SILENT,
+    (MemberState.HELPER, "is dismissed"): MemberState.DIRECT,
+    (MemberState.HELPER, "stops helping"): MemberState.WAITING,
+    (MemberState.HELPER, "does not answer"): MemberState.SILENT,
+    (MemberState.SILENT, "is heard from"): MemberState.WAITING,
+}
+
+DELEGATION_TRANSITIONS: dict[tuple[Delegation, str], Delegation] = {
+    (Delegation.NONE, "hand over"): Delegation.OFFERED,
+    (Delegation.OFFERED, "helper confirms"): Delegation.ACCEPTED,
+    (Delegation.OFFERED, "take back"): Delegation.NONE,
+    (Delegation.ACCEPTED, "take back"): Delegation.NONE,
+}
+
+_SERVED_BY_OWNER = (MemberState.DIRECT, MemberState.HELPER)
+
+
+# --- orders ---
+
+
+class Serve(NamedTuple):
+    """Tell a member that it is served, and send it the events that it has missed."""
+
+    peer: Peer
+
+
+class TurnAway(NamedTuple):
+    """Refuse a new member: the group has no place for it."""
+
+    peer: Peer
+
+
+class AskToHelp(NamedTuple):
+    """Ask a candidate to serve a number of members."""
+
+    peer: Peer
+    term: int
+    wanted: int
+
+
+class HandOver(NamedTuple):
+    """Tell a helper to serve members as they are now."""
+
+    helper: Peer
+    term: int
+    peers: tuple[Peer, ...]
+
+
+class TakeBack(NamedTuple):
+    """Tell a helper to stop serving a member."""
+
+    helper: Peer
+    term: int
+    peer: Peer
+
+
+class Dismiss(NamedTuple):
+    """Tell a helper that it is not needed any more."""
+
+    helper: Peer
+    term: int
+
+
+class Overload(NamedTuple):
+    """Report that a region exceeds `direct_max` because no member in it can help."""
+
+    region: str
+    served: int
+
+
+Order: TypeAlias = Serve | TurnAway | AskToHelp | HandOver | TakeBack | Dismiss | Overload
+
+
+# --- members and regions ---
+
+
+@dataclass(slots=True, eq=False)
+class GroupMember:
+    """A member of a group."""
+
+    contact: Contact
+    predicates: tuple[Predicate, ...]
+    region: str
+    capacity: int
+    state: MemberState = MemberState.WAITING
+    delegation: Delegation = Delegation.NONE
+    helper: Peer | None = None
+    """The helper that the member was offered to or is served by."""
+    delegated: dict[Peer, None] = field(default_factory=dict)
+    """The members that it serves as a helper, or has been offered."""
+    term: int = 0
+    granted: int = 0
+    """How many members it has agreed to serve."""
+    declined_until: int = -(1 << 62)
+    was_served: bool = False
+    """Whether it was ever served; such a member is not turned away."""
+
+    @property
+    def peer(self) -> Peer:
+        """The member's peer id."""
+        return self.contact.peer
+
+    @property
+    def room(self) -> int:
+        """How many more members it would serve."""
+        return self.granted - len(self.delegated) if self.state is MemberState.HELPER else 0
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """The members of one region."""
+
+    name: str
+    members: dict[Peer, GroupMember] = field(default_factory=dict)
+    by_state: dict[MemberState, dict[Peer, GroupMember]] = field(
+        default_factory=lambda: {state: {} for state in MemberState}
+    )
+    candidates: dict[Peer, GroupMember] = field(default_factory=dict)
+    """Members that may agree to serve others, or more than they do."""
+    unoffered: dict[Peer, GroupMember] = field(default_factory=dict)
+    """Waiting members that no helper has been told of."""
+    leaving: dict[Peer, GroupMember] = field(default_factory=dict)
+    """Directly served members that a helper has been told of."""
+    asked: Peer | None = None
+    """The candidate that is being asked to help."""
+    decline_count: int = 0
+    """How many candidates have declined in a row."""
+    is_overloaded: bool = False
+
+    def at(self, state: MemberState) -> list[GroupMember]:
+        """Return the members in a state, in the order in which they reached it."""
+        return list(self.by_state[state].values())
+
+    @property
+    def direct_count(self) -> int:
+        """How many members the owner serves itself, not counting helpers."""
+        return len(self.by_state[MemberState.DIRECT])
+
+    @property
+    def unserved(self) -> list[GroupMember]:
+        """Waiting members that no helper was told of, without the candidate that is asked."""
+        return [member for peer, member in self.unoffered.items() if peer != self.asked]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a helper would serve one more member."""
+        return any(helper.room > 0 for helper in self.by_state[MemberState.HELPER].values())
+
+    def track(self, member: GroupMember) -> None:
+        """Update the indexes of unoffered and leaving members."""
+        is_offered = member.delegation is Delegation.OFFERED
+        is_waiting = member.state is MemberState.WAITING
+        is_direct = member.state is MemberState.DIRECT
+        _keep(self.unoffered, member, is_waiting and not is_offered)
+        _keep(self.leaving, member, is_direct and is_offered)
+
+    def drop(self, member: GroupMember) -> None:
+        """Remove a member from the region."""
+        everywhere = (self.members, self.by_state[member.state], self.candidates)
+        for members in (*everywhere, self.unoffered, self.leaving):
+            members.pop(member.peer, None)
+
+
+def _keep(members: dict[Peer, GroupMember], member: GroupMember, is_one: bool) -> None:
+    if is_one:
+        members[member.peer] = member
+    else:
+        members.pop(member.peer, None)
 
 
 class Book:
     """The members of a group."""
 
     def __init__(self, settings: FastSettings, first_term: int = 0) -> None:
-        self.members: dict[Peer, Member] = {}
+        self.members: dict[Peer, GroupMember] = {}
         self.regions: dict[str, Region] = {}
         self._settings = settings
         self._last_term = first_term
+        self._last_region = 0
         self._orders: list[Order] = []
         self._fan_out = 0
         self.now = 0
+        """The time of the current change."""
 
     def __len__(self) -> int:
         return len(self.members)
 
     @property
     def fan_out(self) -> int:
-        """How many the publisher serves itself, helpers among them."""
+        """How many members the owner serves itself, helpers included."""
         return self._fan_out
 
-    def taken(self) -> list[Order]:
-        """What is to be done."""
+    def take_orders(self) -> list[Order]:
+        """Return the orders that have not been taken yet."""
         orders, self._orders = self._orders, []
         return orders
 
-    def helpers(self) -> Iterator[Member]:
-        """All who help."""
-        return (member for member in self.members.values() if member.place is Place.HELPER)
+    def helpers(self) -> Iterator[GroupMember]:
+        """Iterate over all helpers."""
+        return (m for m in self.members.values() if m.state is MemberState.HELPER)
+
+    # --- measured regions ---
+
+    def landmarks(self) -> dict[str, Contact]:
+        """Return a member of each measured region that answers."""
+        found = {}
+        for name, region in self.regions.items():
+            if name.startswith(MEASURED):
+                there = (m for m in region.members.values() if m.state is not MemberState.SILENT)
+                member = next(there, None)
+                if member is not None:
+                    found[name] = member.contact
+        return found
+
+    def new_region(self) -> str:
+        """Return a name for a region that is not known yet."""
+        self._last_region += 1
+        return f"{MEASURED}{self._last_region}"
 
     # --- members ---
 
     def put(
         self, contact: Contact, predicates: tuple[Predicate, ...], region: str, capacity: int
     ) -> None:
-        """Somebody joins, or says anew what it wants, where it is and what it offers."""
+        """Add a member, or update its interest, region and capacity."""
         member = self.members.get(contact.peer)
         if member is not None and member.region != region:
             self.remove(contact.peer)
             member = None
         if member is None:
-            self._add(Member(contact, predicates, region, capacity))
+            self._add(GroupMember(contact, predicates, region, capacity))
             return
         member.contact, member.predicates, member.capacity = contact, predicates, capacity
         self._consider(member)
-        if member.place is Place.SILENT:
+        if member.state is MemberState.SILENT:
             self.heard(contact.peer)
             return
-        serving = member.helper or member.promised_to
-        if serving is not None:  # What it was told of the member is out of date.
-            term = self.members[serving].term
-            self._orders.append(HandOver(serving, term, (member.peer,)))
-        if member.place is Place.HELPER:
+        if member.helper is not None:  # What the helper knows of the member is out of date.
+            term = self.members[member.helper].term
+            self._orders.append(HandOver(member.helper, term, (member.peer,)))
+        if member.state is MemberState.HELPER:
             self._limit(member)
-        if member.place in (Place.DIRECT, Place.HELPER):
+        if member.state in _SERVED_BY_OWNER:
             self._orders.append(Serve(member.peer))
         self._settle(region)
 
-    def _add(self, member: Member) -> None:
+    def _add(self, member: GroupMember) -> None:
         region = self.regions.setdefault(member.region, Region(member.region))
         self.members[member.peer] = region.members[member.peer] = member
-        region.places[member.place][member.peer] = member
+        region.by_state[member.state][member.peer] = member
         region.track(member)
         self._consider(member)
         self._settle(member.region)
 
     def remove(self, peer: Peer) -> None:
-        """Somebody has left, or has lapsed."""
+        """Remove a member that has left or lapsed."""
         member = self.members.get(peer)
         if member is None:
             return
         self._detach(member)
-        if member.place is Place.HELPER:
+        if member.state is MemberState.HELPER:
             self._orders.append(Dismiss(peer, member.term))
             self._disband(member)
-        self._set_place(member, Place.SILENT)
         if self.regions[member.region].asked == peer:
             self.regions[member.region].asked = None
         self._drop(member)
         if member.region in self.regions:
             self._settle(member.region)
 
-    def _drop(self, member: Member) -> None:
+    def _drop(self, member: GroupMember) -> None:
         region = self.regions[member.region]
+        self._fan_out -= member.state in _SERVED_BY_OWNER
         del self.members[member.peer]
         region.drop(member)
         if not region.members:
             del self.regions[member.region]
 
-    # --- what comes of orders ---
+    # --- results of orders ---
 
     def agreed(self, peer: Peer, term: int, granted: int) -> None:
-        """A candidate has said how many it would serve; none if it declines."""
+        """Take a candidate's answer: how many members it would serve; 0 if it declines."""
         member = self.members.get(peer)
         if member is None or self.regions[member.region].asked != peer:
             return
         self.regions[member.region].asked = None
         if min(granted, member.capacity) <= member.granted:
-            member.unwilling_until = self.now + self._settings.decline_us
+            member.declined_until = self.now + self._settings.decline_us
             self.regions[member.region].decline_count += 1
         else:
-            if member.place is not Place.HELPER:
+            if member.state is not MemberState.HELPER:
                 self._detach(member)
-                self._set_place(member, Place.HELPER)
+                self._move(member, "agrees to help")
                 member.term = term
                 self._orders.append(Serve(peer))
             member.granted = min(granted, member.capacity)
@@ -147,53 +364,52 @@ class Book:
     def handed_over(
         self, helper: Peer, term: int, wanted: Mapping[Peer, tuple[Predicate, ...]]
     ) -> None:
-        """A helper serves these now, for what they wanted when it was told."""
+        """Take a helper's confirmation that it serves members with these predicates."""
         serving = self.members.get(helper)
-        if serving is None or serving.place is not Place.HELPER or serving.term != term:
+        if serving is None or serving.state is not MemberState.HELPER or serving.term != term:
             return
         for peer, predicates in wanted.items():
             member = self.members.get(peer)
             if member is None or member.predicates != predicates:
-                continue  # It is being told something else.
-            if member.promised_to == helper:
-                member.promised_to = None
-                member.helper = helper
-                self._set_place(member, Place.DELEGATED)
+                continue  # The helper is being told of the member's newer interest.
             if member.helper == helper:
+                if member.delegation is Delegation.OFFERED:
+                    self._delegation(member, "helper confirms")
+                    self._move(member, "helper accepts it")
                 self._orders.append(Serve(peer))
         self._settle(serving.region)
 
     def not_helping(self, peer: Peer, term: int) -> None:
-        """A helper does not know any more that it is one."""
+        """Take the answer of a helper that does not know its role, such as after a restart."""
         member = self.members.get(peer)
-        if member is not None and member.place is Place.HELPER and member.term == term:
+        if member is not None and member.state is MemberState.HELPER and member.term == term:
             self._disband(member)
-            self._set_place(member, Place.WAITING)
+            self._move(member, "stops helping")
             self._settle(member.region)
 
     def silent(self, peer: Peer) -> None:
-        """Somebody does not answer."""
+        """Stop serving a member that does not answer."""
         member = self.members.get(peer)
-        if member is None or member.place is Place.SILENT:
+        if member is None or member.state is MemberState.SILENT:
             return
         region = self.regions[member.region]
         if region.asked == peer:
             region.asked = None
         self._detach(member)
-        if member.place is Place.HELPER:
+        if member.state is MemberState.HELPER:
             self._disband(member)
-        self._set_place(member, Place.SILENT)
+        self._move(member, "does not answer")
         self._settle(member.region)
 
     def heard(self, peer: Peer) -> None:
-        """Somebody who was silent is there again."""
+        """Serve a member again that was silent."""
         member = self.members.get(peer)
-        if member is not None and member.place is Place.SILENT:
-            self._set_place(member, Place.WAITING)
+        if member is not None and member.state is MemberState.SILENT:
+            self._move(member, "is heard from")
             self._settle(member.region)
 
     def settle(self) -> None:
-        """Some time has passed: see whether somebody can help who would not before."""
+        """Ask again, after some time, candidates that declined."""
         for name, region in list(self.regions.items()):
             for member in region.members.values():
                 self._consider(member)
@@ -205,91 +421,95 @@ class Book:
     def _settle(self, name: str) -> None:
         region, direct_max = self.regions[name], self._settings.direct_max
         if region.asked is not None and region.direct_count >= direct_max and not region.has_room:
-            return  # Nothing can be done before there is an answer.
+            return  # The book can do nothing before the candidate answers.
         self._delegate(region)
-        for member in region.homeless:
+        for member in region.unserved:
             if region.direct_count >= direct_max or not self._has_fan_out:
                 break
-            self._set_place(member, Place.DIRECT)
+            self._move(member, "owner serves it")
             self._orders.append(Serve(member.peer))
-        # Whoever is about to leave makes room for somebody who waits.
+        # A leaving member makes room for a waiting one.
         leaving = len(region.leaving)
-        # Where there is a helper that may serve more, it is to have all but the pool.
-        may_extend = any(peer in region.able for peer in region.places[Place.HELPER])
+        # A helper that may serve more gets all members but the pool.
+        may_extend = any(peer in region.candidates for peer in region.by_state[MemberState.HELPER])
         most = self._settings.pool if may_extend else direct_max
-        is_crowded = region.direct_count - leaving + len(region.homeless) > most
-        if region.asked is None and (is_crowded or (region.homeless and not self._has_fan_out)):
+        is_crowded = region.direct_count - leaving + len(region.unserved) > most
+        if region.asked is None and (is_crowded or (region.unserved and not self._has_fan_out)):
             self._seek_help(region)
         if region.direct_count <= direct_max:
             region.is_overloaded = False
         self._dismiss_idle(region)
 
     def _delegate(self, region: Region) -> None:
-        """Give helpers those who wait and those who are served directly, but for a strong pool."""
-        helpers = [m for m in region.at(Place.HELPER) if m.room > 0]
+        """Offer waiting and directly served members to helpers, except for a strong pool."""
+        helpers = [m for m in region.at(MemberState.HELPER) if m.room > 0]
         if not helpers:
             return
-        free = [m for m in region.at(Place.DIRECT) if m.promised_to is None]
-        free = [*(m for m in free if m.peer != region.asked), *region.homeless]
+        free = [m for m in region.at(MemberState.DIRECT) if m.delegation is Delegation.NONE]
+        free = [*(m for m in free if m.peer != region.asked), *region.unserved]
         free.sort(key=lambda member: -member.capacity)
         left = free[self._settings.pool :]
-        left.sort(key=lambda member: member.place is Place.DIRECT)  # Who waits comes first.
+        left.sort(key=lambda member: member.state is MemberState.DIRECT)  # Waiting members first.
         for helper in helpers:
             given, left = left[: helper.room], left[helper.room :]
             if not given:
                 return
             for member in given:
-                member.promised_to = helper.peer
-                helper.charges[member.peer] = None
-                region.track(member)
+                helper.delegated[member.peer] = None
+                member.helper = helper.peer
+                self._delegation(member, "hand over")
             peers = tuple(member.peer for member in given)
             self._orders.append(HandOver(helper.peer, helper.term, peers))
 
     def _seek_help(self, region: Region) -> None:
-        # Where many publishers want help and few give it, members would wait for all to decline.
+        # Where many owners compete for few helpers, members would wait for all to decline.
         is_vain = region.decline_count >= self._settings.decline_count_max
-        has_places = len(region.homeless) <= self._settings.fan_out_max - self._fan_out
+        has_places = len(region.unserved) <= self._settings.fan_out_max - self._fan_out
         candidate = None if is_vain and has_places else self._candidate(region)
         if candidate is None:
             self._serve_all(region)
             return
-        need = len(region.homeless) + max(0, region.direct_count - self._settings.pool)
+        need = len(region.unserved) + max(0, region.direct_count - self._settings.pool)
         region.asked = candidate.peer
-        if candidate.place is Place.HELPER:
+        if candidate.state is MemberState.HELPER:
             term, wanted = candidate.term, candidate.granted + max(need, candidate.granted)
         else:
             self._last_term += 1
             term, wanted = self._last_term, max(1, need)
         self._orders.append(AskToHelp(candidate.peer, term, min(wanted, candidate.capacity)))
 
-    def _candidate(self, region: Region) -> Member | None:
-        """A helper that may serve more; or else the most capable, if possible not yet in care."""
+    def _candidate(self, region: Region) -> GroupMember | None:
+        """Choose a helper that may serve more; else the most capable member."""
         able = [
             member
-            for member in region.able.values()
-            if member.promised_to is None and member.place is not Place.SILENT
+            for member in region.candidates.values()
+            if member.delegation is not Delegation.OFFERED
+            and member.state is not MemberState.SILENT
         ]
-        for places in ((Place.HELPER,), (Place.DIRECT, Place.WAITING), (Place.DELEGATED,)):
-            some = [member for member in able if member.place in places]
-            if not self._has_fan_out:  # Then only who is served anyway can be made a helper.
-                some = [m for m in some if m.place in (Place.HELPER, Place.DIRECT)]
+        preferred = (
+            (MemberState.HELPER,),
+            (MemberState.DIRECT, MemberState.WAITING),
+            (MemberState.DELEGATED,),
+        )
+        for states in preferred:
+            some = [member for member in able if member.state in states]
+            if not self._has_fan_out:  # Another helper would exceed the fan-out.
+                some = [m for m in some if m.state in _SERVED_BY_OWNER]
             if some:
                 return max(some, key=lambda member: member.capacity - member.granted)
         return None
 
-    def _consider(self, member: Member) -> None:
-        """Take note whether a member may agree to serve somebody."""
-        able = self.regions[member.region].able
-        if member.capacity > member.granted and member.unwilling_until <= self.now:
-            able[member.peer] = member
-        else:
-            able.pop(member.peer, None)
+    def _consider(self, member: GroupMember) -> None:
+        """Update whether a member is a candidate for helping."""
+        candidates = self.regions[member.region].candidates
+        is_willing = member.declined_until <= self.now
+        _keep(candidates, member, member.capacity > member.granted and is_willing)
 
     def _serve_all(self, region: Region) -> None:
-        """Nobody can help: serve those who wait directly, as far as that goes."""
-        for member in region.homeless:
+        """Serve waiting members directly, as far as the fan-out allows: no member can help."""
+        for member in region.unserved:
             if self._has_fan_out:
-                self._set_place(member, Place.DIRECT)
+                self._move(member, "owner serves it")
                 self._orders.append(Serve(member.peer))
             elif not member.was_served:
                 self._orders.append(TurnAway(member.peer))
@@ -299,56 +519,85 @@ class Book:
             self._orders.append(Overload(region.name, region.direct_count))
 
     def _dismiss_idle(self, region: Region) -> None:
-        """Helpers who serve nobody are served directly again."""
-        for helper in region.at(Place.HELPER):
+        """Serve helpers without delegated members directly again."""
+        for helper in region.at(MemberState.HELPER):
             has_place = region.direct_count < self._settings.direct_max
-            if not helper.charges and has_place and region.asked != helper.peer:
+            if not helper.delegated and has_place and region.asked != helper.peer:
                 self._orders.append(Dismiss(helper.peer, helper.term))
                 helper.granted = 0
                 self._consider(helper)
-                self._set_place(helper, Place.DIRECT)
+                self._move(helper, "is dismissed")
 
-    def _limit(self, helper: Member) -> None:
-        """A helper offers less than it has agreed to: take back what is too much."""
+    def _limit(self, helper: GroupMember) -> None:
+        """Take back the members that exceed what a helper offers now."""
         helper.granted = min(helper.granted, helper.capacity)
-        for peer in list(helper.charges)[helper.granted :]:
-            charge = self.members[peer]
-            self._detach(charge)
-            if charge.place is Place.DELEGATED:
-                self._set_place(charge, Place.WAITING)
+        for peer in list(helper.delegated)[helper.granted :]:
+            member = self.members[peer]
+            self._detach(member)
+            if member.state is MemberState.DELEGATED:
+                self._move(member, "loses its helper")
 
-    def _detach(self, member: Member) -> None:
-        """Nobody is to serve a member any more in the publisher's stead."""
-        serving = member.helper or member.promised_to
-        member.helper = member.promised_to = None
-        self.regions[member.region].track(member)
-        if serving is not None:
-            helper = self.members[serving]
-            del helper.charges[member.peer]
-            self._orders.append(TakeBack(serving, helper.term, member.peer))
+    def _detach(self, member: GroupMember) -> None:
+        """Take a member back from its helper, if it has one."""
+        if member.helper is None:
+            return
+        helper = self.members[member.helper]
+        member.helper = None
+        self._delegation(member, "take back")
+        del helper.delegated[member.peer]
+        self._orders.append(TakeBack(helper.peer, helper.term, member.peer))
 
-    def _disband(self, helper: Member) -> None:
-        """Those in a helper's care are without it."""
-        for peer in helper.charges:
-            charge = self.members[peer]
-            charge.helper = charge.promised_to = None
-            self.regions[charge.region].track(charge)
-            if charge.place is Place.DELEGATED:
-                self._set_place(charge, Place.WAITING)
-        helper.charges = {}
+    def _disband(self, helper: GroupMember) -> None:
+        """Take all members from a helper that does not serve them any more."""
+        for peer in helper.delegated:
+            member = self.members[peer]
+            member.helper = None
+            self._delegation(member, "take back")
+            if member.state is MemberState.DELEGATED:
+                self._move(member, "loses its helper")
+        helper.delegated = {}
         helper.granted = 0
         self._consider(helper)
 
-    def _set_place(self, member: Member, place: Place) -> None:
-        served = (Place.DIRECT, Place.HELPER)
-        self._fan_out += (place in served) - (member.place in served)
-        places = self.regions[member.region].places
-        del places[member.place][member.peer]
-        places[place][member.peer] = member
-        member.place = place
+    def _delegation(self, member: GroupMember, happening: str) -> None:
+        member.delegation = DELEGATION_TRANSITIONS[member.delegation, happening]
         self.regions[member.region].track(member)
-        member.was_served |= place not in (Place.WAITING, Place.SILENT)
+
+    def _move(self, member: GroupMember, happening: str) -> None:
+        state = MEMBER_TRANSITIONS[member.state, happening]
+        self._fan_out += (state in _SERVED_BY_OWNER) - (member.state in _SERVED_BY_OWNER)
+        region = self.regions[member.region]
+        del region.by_state[member.state][member.peer]
+        region.by_state[state][member.peer] = member
+        member.state = state
+        region.track(member)
+        member.was_served |= state not in (MemberState.WAITING, MemberState.SILENT)
 
     @property
     def _has_fan_out(self) -> bool:
         return self._fan_out < self._settings.fan_out_max
+
+    def check(self) -> None:
+        """Assert that every member is served once and that no limit is exceeded."""
+        members = self.members
+        assert sum(len(region.members) for region in self.regions.values()) == len(members)
+        served = sum(member.state in _SERVED_BY_OWNER for member in members.values())
+        assert served == self._fan_out <= self._settings.fan_out_max, "fan-out"
+        for region in self.regions.values():
+            assert region.asked is None or region.asked in region.members
+            assert sum(map(len, region.by_state.values())) == len(region.members)
+        for peer, member in members.items():
+            region = self.regions[member.region]
+            assert region.members[peer] is region.by_state[member.state][peer] is member
+            is_delegated = member.delegation is Delegation.ACCEPTED
+            assert (member.state is MemberState.DELEGATED) == is_delegated
+            assert (member.delegation is Delegation.NONE) == (member.helper is None)
+            if member.helper is not None:
+                helper = members[member.helper]
+                assert helper.state is MemberState.HELPER, "a delegated member has no helper"
+                assert helper.region == member.region, "a helper serves another region"
+                assert peer in helper.delegated
+            assert not member.delegated or member.state is MemberState.HELPER
+            assert all(members[other].helper == peer for other in member.delegated)
+            assert 0 <= len(member.delegated) <= member.granted <= member.capacity, "capacity"
+            assert member.term <= self._last_term, "a helper has a term of the future"

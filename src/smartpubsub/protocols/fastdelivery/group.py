@@ -1,4 +1,4 @@
-"""A group as its owner has it: who is in it, who wants what, and which events are under way."""
+"""A group as its owner knows it: members, their interest, and events in flight."""
 
 from __future__ import annotations
 
@@ -8,72 +8,86 @@ from typing import TypeAlias
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import Book
+from smartpubsub.protocols.fastdelivery.interest import MemberInterest
 from smartpubsub.protocols.fastdelivery.parts import Request
-from smartpubsub.protocols.fastdelivery.wants import Wants
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 
 Contract: TypeAlias = Callable[[Request], str]
-"""Why somebody may not join, or nothing if it may."""
+"""Returns why a node may not join; "" if it may."""
 
 
-def everybody_may(_: Request) -> str:
-    """The contract of a group that takes everybody."""
+def accept_all(_: Request) -> str:
+    """Let every node join."""
     return ""
 
 
-def nobody_may_yet(_: Request) -> str:
-    """The contract of a group whose owner has started again, and has not said yet what it is."""
+def accept_none_yet(_: Request) -> str:
+    """Refuse new members until the restarted owner's application has set the contract again."""
     return "the owner has just started and does not know yet who may join; try again"
 
 
 @dataclass(slots=True, eq=False)
-class Record:
-    """An event that is not yet confirmed by everybody who wants it."""
+class EventInFlight:
+    """An event that not all members that want it have confirmed."""
 
     event: Publication
-    group: Group
+    group: OwnedGroup
     wants_all: bool
     waiting: dict[Peer, int] = field(default_factory=dict)
-    """Who has not confirmed it, and which event each is to have before; 0 for none."""
+    """Members that have not confirmed it, and the number of each one's predecessor; 0 for none."""
     sent: dict[Peer, Peer | None] = field(default_factory=dict)
-    """Whom of them it was sent to, and by whom it is on its way now; None if it is not."""
+    """The waiting members that it was sent to, and by which peer it is on its way; None if not."""
     is_published: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Group:
-    """One of the owner's groups."""
+class OwnedGroup:
+    """A group of this node; only `owner.GroupOwner` changes it."""
 
     predicate: Predicate
     book: Book
     is_advertised: bool = True
     is_private: bool = False
-    """Whether only those may join who were invited."""
-    contract: Contract = everybody_may
+    """Whether only invited nodes may join."""
+    contract: Contract = accept_all
     is_open: bool = False
-    """Whether everybody who waited for such a group is known; before, events wait too."""
+    """Whether all subscribers that waited for the group are known; until then events wait."""
     requests: dict[Peer, Request] = field(default_factory=dict)
-    """The last that each member has said."""
+    """The last request of each member."""
     renewed_us: dict[Peer, int] = field(default_factory=dict)
-    questions: dict[Peer, int] = field(default_factory=dict)
-    """The joins that are to be answered when the member has its place."""
-    records: dict[EventId, Record] = field(default_factory=dict)
+    unanswered: dict[Peer, int] = field(default_factory=dict)
+    """The numbers of join requests that are answered once the member is served."""
+    in_flight: dict[EventId, EventInFlight] = field(default_factory=dict)
     advertised_us: int = 0
     last_delegation: int = 0
-    last_region: int = 0
-    wants: Wants = field(default_factory=Wants)
+    interest: MemberInterest = field(default_factory=MemberInterest)
 
     def difference(self, is_advertised: bool, is_private: bool, contract: Contract) -> str:
-        """Why it is not the group that is wanted, if it is not; nobody is let in by mistake."""
+        """Return why the group cannot be created again so; "" if it can.
+
+        A group that restricts who may join never loses that restriction by mistake.
+        """
         if self.is_private != is_private:
             kind = "private" if self.is_private else "not private"
-            return f"it is there already and {kind}, and stays so; make another group"
+            return f"it exists already and is {kind}; create another group"
         if self.is_advertised != is_advertised:
             kind = (
                 "is advertised already" if self.is_advertised else "is not advertised; advertise it"
             )
-            return f"it is there already and {kind}"
-        if self.contract is not everybody_may and contract is everybody_may:
-            return "it is there already, and its owner decides who may join; say who decides now"
+            return f"it exists already and {kind}"
+        if self.contract is not accept_all and contract is accept_all:
+            return "it exists already and has a contract; create it with a contract"
         return ""
+
+    def check(self) -> None:
+        """Assert that the book, the requests and the events in flight agree."""
+        self.book.check()
+        members, requests = set(self.book.members), set(self.requests)
+        assert members <= requests, "the book has a member without a request"
+        assert set(self.renewed_us) == requests
+        assert self.interest.peers() <= requests
+        assert set(self.unanswered) <= requests
+        for event in self.in_flight.values():
+            assert set(event.sent) <= set(event.waiting) <= requests
+            assert event.waiting or not self.is_open, "a confirmed event is still in flight"

@@ -10,7 +10,7 @@ _ANY_NUMBER = Interval(-math.inf, math.inf)
 
 
 def finds(searched: Predicate, group: Predicate) -> bool:
-    """Whether a group has every attribute that is searched for, and contains searched ranges.
+    """Whether a group has every attribute that is searched for, and contains the ranges.
 
     >>> group = Predicate.parse("portugal/price[0,9]")
     >>> [finds(Predicate.parse(text), group) for text in ("portugal", "price[1,2]", "price[5,15]")]
@@ -28,10 +28,10 @@ def finds(searched: Predicate, group: Predicate) -> bool:
 
 
 def shape_of(event: Predicate) -> Predicate:
-    """The predicate with an event's names, in which every number may be any number.
+    """Return the predicate with an event's names in which every number may be any number.
 
-    Whoever wants the event searches for some of these names, and for ranges that lie in these: so
-    every search by which somebody would want the event finds a group of this predicate.
+    A subscriber that wants the event searches for some of these names and for ranges within these.
+    So every such search finds a group with this predicate.
 
     >>> str(shape_of(Predicate.parse("surf/trip/price=1300")))
     'surf/trip/price[,]'

@@ -1,11 +1,11 @@
-"""Notices, requests and invitations, signed and checked."""
+"""Signs and verifies advertisements, join requests and invitations."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.office import Office
 from smartpubsub.protocols.fastdelivery.parts import (
     Notice,
     Request,
@@ -13,39 +13,49 @@ from smartpubsub.protocols.fastdelivery.parts import (
     notice_bytes,
     request_bytes,
 )
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.seam import Peer
 
 
-def signed_notice(office: Office, predicate: Predicate) -> Notice:
-    """That this node has a group."""
-    return Notice(office.own, predicate, office.signing.vouch(partial(notice_bytes, predicate)))
+class GroupSignatures:
+    """Signs as this node and verifies what other nodes have signed."""
 
+    def __init__(self, signing: Signing, own: Contact, settings: FastSettings) -> None:
+        self._signing = signing
+        self._own = own
+        self._settings = settings
 
-def is_notice_signed(office: Office, notice: Notice) -> bool:
-    """Whether it is the owner who says that there is a group."""
-    content = partial(notice_bytes, notice.predicate)
-    return office.signing.is_vouched(notice.contact.peer, content, notice.signature)
+    def is_event_signed(self, event: Publication) -> bool:
+        """Whether the publisher has signed an event."""
+        return self._signing.is_signed(event)
 
+    def advertisement(self, predicate: Predicate) -> Notice:
+        """Sign that this node owns a group."""
+        signature = self._signing.vouch(partial(notice_bytes, predicate))
+        return Notice(self._own, predicate, signature)
 
-def signed_request(office: Office, predicates: tuple[Predicate, ...], version: int) -> Request:
-    """What this node wants."""
-    settings = office.settings
-    bare = Request(office.own, predicates, settings.region, settings.capacity, version, b"")
-    return bare._replace(signature=office.signing.vouch(partial(request_bytes, bare)))
+    def is_advertisement_signed(self, notice: Notice) -> bool:
+        """Whether the owner of a group has signed its advertisement."""
+        content = partial(notice_bytes, notice.predicate)
+        return self._signing.is_vouched(notice.contact.peer, content, notice.signature)
 
+    def request(self, predicates: tuple[Predicate, ...], version: int) -> Request:
+        """Sign what this node wants and offers."""
+        settings = self._settings
+        bare = Request(self._own, predicates, settings.region, settings.capacity, version, b"")
+        return bare._replace(signature=self._signing.vouch(partial(request_bytes, bare)))
 
-def is_request_signed(office: Office, request: Request) -> bool:
-    """Whether it is the subscriber itself who wants what a request says."""
-    content = partial(request_bytes, request)
-    return office.signing.is_vouched(request.contact.peer, content, request.signature)
+    def is_request_signed(self, request: Request) -> bool:
+        """Whether the subscriber that a request names has signed it."""
+        content = partial(request_bytes, request)
+        return self._signing.is_vouched(request.contact.peer, content, request.signature)
 
+    def invitation(self, group: Predicate, invited: Peer) -> bytes:
+        """Sign that a peer may join a private group of this node."""
+        return self._signing.vouch(partial(invitation_bytes, group, invited))
 
-def signed_invitation(office: Office, group: Predicate, invited: Peer) -> bytes:
-    """That somebody may join a private group of this node."""
-    return office.signing.vouch(partial(invitation_bytes, group, invited))
-
-
-def is_invited(office: Office, group: Predicate, peer: Peer, invitation: bytes) -> bool:
-    """Whether this node has invited somebody to a group of its own."""
-    content = partial(invitation_bytes, group, peer)
-    return office.signing.is_vouched(office.own.peer, content, invitation)
+    def is_invited(self, group: Predicate, peer: Peer, invitation: bytes) -> bool:
+        """Whether this node has invited a peer to a group of its own."""
+        content = partial(invitation_bytes, group, peer)
+        return self._signing.is_vouched(self._own.peer, content, invitation)

@@ -9,8 +9,8 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.fastdelivery import parts, wire
-from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.fastdelivery.parts import Answer, Packet, Question
+from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.fastdelivery.sizes import wire_bytes

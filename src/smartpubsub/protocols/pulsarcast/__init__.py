@@ -1,8 +1,7 @@
-"""Pulsarcast: topics whose events are kept, linked, and verified by anyone.
+"""Pulsarcast: topics whose events are stored, linked, and verifiable by every node.
 
-Everything is a block of dag-cbor under the hash of its content: descriptors of topics and events,
-which link to each other (`blocks`, `topics`, `events`, `log`). A topic's members stand in a tree
-(`joining`), along which events go (`spreading`); what somebody has missed shows in the links and is
-fetched (`catching_up`); some nodes of the overlay keep everything (`keeping`).
-`docs/pulsarcast.md` tells how it works.
+Topics and events are blocks of dag-cbor under the hash of their content, which link to each other
+(`topics`, `events`, `log`). The members of a topic form a tree (`membership`), through which events
+are disseminated (`dissemination`). Links show what a node has missed (`fetcher`), and some nodes of
+the overlay store everything (`keepers`). `docs/pulsarcast.md` explains the protocol.
 """

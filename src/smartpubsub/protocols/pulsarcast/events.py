@@ -1,4 +1,7 @@
-"""Descriptors of events: what was said in a topic, by whom, and after what."""
+"""Descriptors of events: payload, author, publisher, and links to earlier events.
+
+An author signs a draft. A publisher, which may be another peer, gives it a place in the topic.
+"""
 
 from __future__ import annotations
 
@@ -33,54 +36,56 @@ from smartpubsub.seam import Peer
 
 EVENT_BYTES_MAX = 1 << 20
 PAYLOAD_BYTES_MAX = EVENT_BYTES_MAX - (1 << 14)
-"""What is left beside all other fields."""
+"""What the other fields leave."""
 PARENTS_MAX = 8
 READ_MAX = 1 << 12
-"""How many events that were read last are not read again."""
+"""How many parsed events the cache holds."""
 
 Place: TypeAlias = tuple[int, Cid]
-"""Where an event stands in its topic's order: by height, and events of one height by name."""
+"""The place of an event in its topic's order: by height, then by content id."""
 
 _FIELDS = frozenset(
     {"topic", "author", "publisher", "parents", "payload", "metadata", "signatures"}
 )
 _METADATA = frozenset({"created", "protocolVersion", "start", "number", "height"})
+_DRAFT_FIELDS = frozenset({"topic", "author", "payload", "parents", "metadata", "signature"})
+_DRAFT_METADATA = frozenset({"created", "protocolVersion", "start", "number"})
 
 _SIGNATURE_BYTES_WRITTEN = len(encode(bytes(SIGNATURE_BYTES)))
 _LIST = encode([])[0]
-"""How a list begins; what is added to it is how much is in the list, if that is little."""
+"""The first byte of an empty list; the length of a short list is added to it."""
 
 _read: dict[bytes, TopicEvent] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What an author says and signs, before somebody gives it a place in the topic."""
+    """What an author signs, before a publisher gives it a place in the topic."""
 
     topic: Cid
     id: EventId
-    """The author, and which of its events this is: all with one id are one event."""
+    """The author and its number for the event: events with one id are the same event."""
     created_us: int
     payload: bytes | Cid = field(repr=False)
-    """In a meta topic, the version that it tells of."""
+    """In a meta topic, the version that it announces."""
     is_announcement: bool = False
     signature: bytes = field(repr=False, default=b"")
     parents: tuple[Cid, ...] | None = None
-    """What it is to link to, where that is for its author to say; whoever publishes it signs it."""
+    """The links, if the topic lets authors choose them; the publisher's signature covers them."""
 
     def signed(self) -> bytes:
-        """What the author signs."""
+        """Return what the author signs."""
         return encode({**self.content, "metadata": self.metadata})
 
     @property
     def content(self) -> dict[str, Any]:
-        """The fields that are the author's."""
+        """The fields of the author."""
         payload = link(self.payload) if self.is_announcement else self.payload
         return {"topic": link(self.topic), "author": self.id.publisher, "payload": payload}
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata that is the author's."""
+        """The metadata of the author."""
         return {
             "created": time_text(self.created_us),
             "protocolVersion": PROTOCOL_VERSION,
@@ -91,22 +96,22 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TopicEvent:
-    """An event that has its place, with its block."""
+    """An event with its place in a topic, and its block."""
 
     draft: Draft
     publisher: Peer
     parents: tuple[Cid, ...]
     height: int
-    """One more than the highest of those it links to has."""
+    """One more than the height of its highest parent."""
     signature: bytes = field(repr=False)
-    """The publisher's, of everything."""
+    """The publisher's, over all other fields."""
     block: bytes = field(repr=False)
     cid: Cid
 
     def signed(self) -> bytes:
-        """What the publisher signs: the block as it is without that signature.
+        """Return what the publisher signs: the block without that signature.
 
-        Signatures are what stands last in a block, so none of it has to be written again.
+        Signatures are at the end of a block, so the rest need not be encoded again.
         """
         others = len(_signatures_before(self.draft, self.publisher))
         without = _with_signatures(self.block, others + 1, others)
@@ -119,30 +124,30 @@ class TopicEvent:
 
     @cached_property
     def id(self) -> EventId:
-        """Who says it, and which of its events it is."""
+        """The author and its number for the event."""
         return self.draft.id
 
     @cached_property
     def place(self) -> Place:
-        """Where it stands in the topic's order, which is one that links never go against."""
+        """The place in the topic's order, in which parents come first."""
         return self.height, self.cid
 
     @cached_property
     def publication(self) -> Publication:
-        """The event as all protocols deliver theirs; its predicate names the topic."""
+        """The event as all protocols deliver events; its predicate names the topic."""
         predicate = Predicate.of({cid_text(self.topic): True})
         return Publication.of(self.id, predicate, self.draft.payload, self.signature)
 
 
 def sealed_draft(draft: Draft, signing: Signing) -> Draft:
-    """A draft with its author's signature."""
+    """Return a draft with its author's signature."""
     return replace(draft, signature=signing.vouch(draft.signed))
 
 
 def new_event(
     draft: Draft, publisher: Peer, parents: tuple[Cid, ...], height: int, signing: Signing
 ) -> TopicEvent:
-    """A draft that is given its place by the peer that signs."""
+    """Give a draft a place in its topic, as the peer that signs."""
     content = _content(draft, publisher, parents, height)
     before = _signatures_before(draft, publisher)
     signed = encode({**content, "signatures": before})
@@ -173,18 +178,18 @@ def _content(
 
 
 def _with_signatures(written: bytes, count: int, said: int) -> bytes:
-    """Something that ends in a list of signatures, with another number of them before these."""
+    """Return bytes that end in `count` signatures with another length in the list's header."""
     head = len(written) - count * _SIGNATURE_BYTES_WRITTEN - 1
     return written[:head] + bytes([_LIST + said]) + written[head + 1 :]
 
 
 def _signatures_before(draft: Draft, publisher: Peer) -> list[bytes]:
-    """The author's own signature is there where somebody else publishes."""
+    """Return the author's signature if another peer publishes the event."""
     return [] if publisher == draft.id.publisher else [draft.signature]
 
 
 def read_event(block: bytes) -> TopicEvent:
-    """The event that a block describes; nobody has looked at its signatures yet."""
+    """Return the event that a block describes, without a check of its signatures."""
     event = _read.get(block)
     if event is None:
         event = _remembered(_event_in(block))
@@ -192,7 +197,7 @@ def read_event(block: bytes) -> TopicEvent:
 
 
 def _remembered(event: TopicEvent) -> TopicEvent:
-    """Read an event once, though it may come several times."""
+    """Add an event to the cache, because most events arrive several times."""
     if len(_read) >= READ_MAX:
         del _read[next(iter(_read))]
     _read[event.block] = event
@@ -243,10 +248,44 @@ def _signatures(fields: dict[str, Any]) -> list[bytes]:
 
 
 def parents_in(fields: dict[str, Any]) -> tuple[Cid, ...]:
-    """The events that one links to, in its fields."""
+    """Return the links among an event's fields."""
     parents = tuple(map(cid_in, typed(fields, "parents", list)))
     if len(parents) > PARENTS_MAX:
         raise RefusalError(Reason.OVERSIZED, f"an event that links to {len(parents)} others")
     if len(set(parents)) != len(parents):
         raise RefusalError(Reason.CYCLIC, "an event that links twice to the same")
     return parents
+
+
+def draft_block(draft: Draft) -> bytes:
+    """Encode a draft with its author's signature, as it travels to a publisher."""
+    fields = {
+        **draft.content,
+        "parents": None if draft.parents is None else [link(cid) for cid in draft.parents],
+        "metadata": draft.metadata,
+        "signature": draft.signature,
+    }
+    return encode(fields)
+
+
+def read_draft(block: bytes) -> Draft:
+    """Return the draft that a block describes, without a check of its signature."""
+    if len(block) > EVENT_BYTES_MAX:
+        raise RefusalError(Reason.OVERSIZED, f"a request of {len(block)} bytes")
+    fields = fields_of(value_in(block), "a request", _DRAFT_FIELDS)
+    metadata = fields_of(fields["metadata"], "a request's metadata", _DRAFT_METADATA)
+    check_version(metadata)
+    signature = typed(fields, "signature", bytes)
+    created_us = time_in(metadata["created"])
+    if len(signature) != SIGNATURE_BYTES or time_text(created_us) != metadata["created"]:
+        malformed("a request is not written as it is signed")
+    return Draft(
+        topic=cid_in(fields["topic"]),
+        id=EventId(
+            peer_in(fields["author"]), natural(metadata, "start"), natural(metadata, "number")
+        ),
+        created_us=created_us,
+        payload=typed(fields, "payload", bytes),
+        signature=signature,
+        parents=None if fields["parents"] is None else parents_in(fields),
+    )

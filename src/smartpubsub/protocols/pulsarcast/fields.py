@@ -1,4 +1,4 @@
-"""Reading the fields of a descriptor, with a refusal for each that is not as it should be."""
+"""Reading the fields of a descriptor; each malformed field is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.seam import Peer
 
 PROTOCOL_VERSION = "2.0.0"
-"""Of the descriptors; the first implementation's had no signatures."""
+"""The version of descriptors; those of the first implementation had no signatures."""
 PEER_BYTES_MAX = 128
 PEERS_MAX = 1_000
 """How many peers a rule of a topic may name."""
@@ -19,22 +19,22 @@ T = TypeVar("T")
 
 
 def malformed(detail: str) -> NoReturn:
-    """Refuse a descriptor that is none."""
+    """Refuse a malformed descriptor."""
     raise RefusalError(Reason.MALFORMED, detail)
 
 
 def value_in(block: bytes) -> Any:
-    """The value of a block."""
+    """Decode a block."""
     return _read(decode, block)
 
 
 def cid_in(value: object) -> Cid:
-    """What a link points to."""
+    """Return the content id in a link."""
     return _read(cid_of_link, value)
 
 
 def time_in(value: object) -> int:
-    """The microseconds that a time means."""
+    """Return a time in microseconds."""
     return _read(time_from_text, value)
 
 
@@ -46,14 +46,14 @@ def _read(read: Callable[[Any], T], value: object) -> T:
 
 
 def fields_of(value: object, what: str, names: frozenset[str]) -> dict[str, Any]:
-    """A map that has these fields and no others."""
+    """Return a map that has exactly these fields."""
     if not isinstance(value, dict) or value.keys() != names:
         malformed(f"{what} is a map of {', '.join(sorted(names))}")
     return value
 
 
 def typed(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """A field of a type; True is no number."""
+    """Return a field of a type; a bool is not an int here."""
     value = fields[name]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         malformed(f"{name} is of another type")
@@ -61,7 +61,7 @@ def typed(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 def natural(fields: Mapping[str, Any], name: str) -> int:
-    """A field that is a whole number from 0 on."""
+    """Return a field that is an integer from 0 on."""
     value = typed(fields, name, int)
     if not 0 <= value < 1 << 63:
         malformed(f"{name} is out of range")
@@ -69,21 +69,21 @@ def natural(fields: Mapping[str, Any], name: str) -> int:
 
 
 def peer_in(value: object) -> Peer:
-    """A peer id."""
+    """Return a peer id."""
     if not isinstance(value, bytes) or not 1 <= len(value) <= PEER_BYTES_MAX:
-        malformed("something that is no peer id")
+        malformed("not a peer id")
     return value
 
 
 def peers_in(value: object) -> tuple[Peer, ...]:
-    """A list of peer ids."""
+    """Return a list of peer ids."""
     if not isinstance(value, list) or len(value) > PEERS_MAX:
-        malformed(f"something that is no list of at most {PEERS_MAX} peers")
+        malformed(f"not a list of at most {PEERS_MAX} peers")
     return tuple(map(peer_in, value))
 
 
 def check_version(metadata: Mapping[str, Any]) -> None:
-    """Refuse what was written for another form of descriptors."""
+    """Refuse a descriptor of another version."""
     version = typed(metadata, "protocolVersion", str)
     if version != PROTOCOL_VERSION:
         malformed(f"protocolVersion {version!r}; known is {PROTOCOL_VERSION}")

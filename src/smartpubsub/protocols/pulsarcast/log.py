@@ -1,25 +1,69 @@
-"""A topic's events as one node has them: a graph of links, and an order that links never oppose.
+"""The events of a topic on one node: a DAG of links, and a total order that agrees with it.
 
-Events stand by height, and those of one height by name. An event is always higher than all it links
-to, so this order is the same for everybody and agrees with every chain of links. It is how forks
-are read as one sequence.
+Events are ordered by height, and those of one height by content id. An event is higher than all
+events it links to, so every node that has the same events has them in the same order, and a reader
+can read forks as one sequence.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
+from smartpubsub.protocols.pulsarcast.parts import Head
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 
 ALWAYS = -(1 << 62)
-GONE_MAX = 128
-"""How many of those that were let go last are remembered, since what is kept may link to them."""
+PRUNED_MAX = 128
+"""How many content ids of pruned events a log remembers, since retained events may link to them."""
+
+
+class Gaps(NamedTuple):
+    """What is missing from a sequence of events, according to their links."""
+
+    missing: tuple[Cid, ...]
+    """Events that are linked to, or reported as newest, and absent."""
+    pruned: tuple[Cid, ...]
+    """The absent events that some node reports as pruned, so that fetching them is useless."""
+    whole: tuple[Cid, ...]
+    """The highest events below which nothing is missing."""
+
+
+def gaps_in(
+    events: Sequence[TopicEvent],
+    heads: Iterable[Cid],
+    pruned: Container[Cid],
+    needs_parents: Callable[[TopicEvent], bool],
+) -> Gaps:
+    """Find the gaps in events that are in order; parents count where `needs_parents` says so."""
+    present = {event.cid for event in events}
+    absent: dict[Cid, None] = {}
+    lacking: set[Cid] = set()
+    whole: dict[Cid, None] = {}
+    for event in events:
+        is_whole = True
+        if needs_parents(event):
+            for cid in event.parents:
+                if cid not in present:
+                    absent[cid] = None
+                    is_whole = is_whole and cid in pruned
+                elif cid in lacking:
+                    is_whole = False
+        if is_whole:
+            whole[event.cid] = None
+            for cid in event.parents:
+                whole.pop(cid, None)
+        else:
+            lacking.add(event.cid)
+    absent |= {cid: None for cid in heads if cid not in present}
+    missing = tuple(cid for cid in absent if cid not in pruned)
+    return Gaps(missing, tuple(cid for cid in absent if cid in pruned), tuple(whole))
 
 
 class Log:
@@ -28,26 +72,32 @@ class Log:
     def __init__(self) -> None:
         self.events: dict[Cid, TopicEvent] = {}
         self.heads: dict[Cid, int] = {}
-        """What nothing is known to link to, each with its height; not all of it is here."""
+        """Events without a known successor and their heights; some of them are not here."""
         self.before: dict[Cid, None] = {}
-        """What counts as known although it is not here: it came before this node's time."""
+        """Events that are not here and count as known: this node joined after them."""
         self.missing: dict[Cid, None] = {}
-        """What is linked to and not here, and should be."""
+        """Events that are linked to, not here, and needed."""
         self.whole: dict[Cid, int] = {}
-        """The highest events below which nothing is missing."""
+        """The highest events below which nothing is missing, and their heights."""
         self.floor_us = ALWAYS
-        """Nothing is missed that an event from before this time links to."""
+        """What events created before this time link to is not needed."""
         self.horizon: Place = (0, b"")
-        """Up to where events have been let go."""
-        self.gone: dict[Cid, None] = {}
-        """The last of them, and what others say to have let go."""
+        """The place up to which events were pruned."""
+        self.pruned: dict[Cid, None] = {}
+        """The events that this node pruned last, and those that other nodes report as pruned."""
         self.bytes = 0
+        self.is_settled = False
+        """Whether it is settled from which event on this node needs all events."""
+        self.has_all = False
+        """Whether all events from the first on are here, except pruned ones."""
+        self.is_pinned = False
+        """Whether retention does not apply."""
         self._ids: dict[EventId, Cid] = {}
         self._order: list[Place] = []
         self._lacks: dict[Cid, int] = {}
-        """Events below which something is missing, and how many of those they link to lack it."""
+        """For each event below which something is missing: how many of its parents are affected."""
         self._above: dict[Cid, list[TopicEvent]] = {}
-        """Which of them link to what is missing, or lacks something itself."""
+        """The successors in `_lacks` of each event that is missing or in `_lacks` itself."""
 
     def __len__(self) -> int:
         return len(self.events)
@@ -56,28 +106,90 @@ class Log:
         return cid in self.events
 
     def knows(self, cid: Cid) -> bool:
-        """Whether nothing has to be done to have an event."""
+        """Whether an event is here or need not be."""
         return cid in self.events or cid in self.before
 
     def with_id(self, id: EventId) -> TopicEvent | None:
-        """The event that its author gave this id."""
+        """Return the event to which its author gave this id."""
         cid = self._ids.get(id)
         return None if cid is None else self.events[cid]
 
-    # --- coming and going ---
+    # --- settling and completeness ---
+
+    def settle(self, *, has_all: bool = False) -> None:
+        """Need every event from now on; a topic's author has all of them from the start."""
+        self.is_settled = True
+        self.has_all = self.has_all or has_all
 
     def start_at(self, heads: Iterable[tuple[Cid, int]], floor_us: int) -> None:
-        """Take it that everything up to these heads came before this node's time."""
+        """Settle: everything up to these heads was published before this node joined."""
+        self.is_settled = True
+        self._start_at(heads, floor_us)
+
+    def _start_at(self, heads: Iterable[tuple[Cid, int]], floor_us: int) -> None:
         self.floor_us = floor_us
         for cid, height in heads:
             if cid not in self.events:
                 self.before[cid] = None
                 self.heads[cid] = self.whole[cid] = height
 
-    def check(self, event: TopicEvent) -> None:
-        """Refuse an event that does not fit to those that are here."""
+    def set_floor(self, floor_us: int) -> None:
+        """Need nothing that events created before a time link to, until the log is settled."""
+        if not self.is_settled:
+            self.floor_us = floor_us
+
+    def pin(self, is_pinned: bool) -> None:
+        """Exempt the log from retention, or not any more."""
+        self.is_pinned = is_pinned
+
+    def note_complete(self) -> None:
+        """Note that all events are here, except pruned ones."""
+        self.has_all = True
+
+    def note_loss(self) -> None:
+        """Note that an event could not be fetched from any node."""
+        self.has_all = False
+
+    def audit(self) -> None:
+        """Find out again whether all events are here: some were lost, or some have arrived."""
+        self.has_all = (self.has_all or bool(self.events)) and not self.gaps().missing
+
+    def gaps(self) -> Gaps:
+        """Return the gaps in the whole history."""
+        return gaps_in(self.after(None), self.heads, self.pruned, lambda _: True)
+
+    # --- persistence ---
+
+    def record(self) -> dict[str, Any]:
+        """Return what has to be stored besides the events."""
+        return {
+            "before": list(self.before),
+            "heads": [[cid, height] for cid, height in self.heads.items()],
+            "floor": self.floor_us,
+            "horizon": list(self.horizon),
+            "gone": list(self.pruned),
+            "new": not self.is_settled,
+            "all": self.has_all,
+            "pinned": self.is_pinned,
+        }
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Restore what `record` returned, before the events are added."""
+        before = dict.fromkeys(record["before"])
+        heads = [(cid, height) for cid, height in record["heads"] if cid in before]
+        self._start_at(heads, record["floor"])
+        self.before |= before
+        self.horizon = tuple(record["horizon"])
+        self.note_pruned(record.get("gone", ()))
+        self.is_settled, self.has_all = not record["new"], record["all"]
+        self.is_pinned = record["pinned"]
+
+    # --- adding and removing events ---
+
+    def must_fit(self, event: TopicEvent) -> None:
+        """Refuse an event that does not fit the events that are here."""
         if event.place <= self.horizon:
-            raise RefusalError(Reason.REPLAYED, "an event from before all that is kept")
+            raise RefusalError(Reason.REPLAYED, "an event from before all retained events")
         highest, known = 0, True
         for cid in event.parents:
             parent = self.events.get(cid)
@@ -87,12 +199,12 @@ class Log:
             elif height > highest:
                 highest = height
         if event.height <= highest or (known and event.height != highest + 1):
-            raise RefusalError(Reason.CYCLIC, "an event that is not one higher than what it links")
+            raise RefusalError(Reason.CYCLIC, "an event that is not one higher than its parents")
 
     def add(self, event: TopicEvent) -> list[TopicEvent]:
-        """Take an event that was checked and is not here.
+        """Add an event that was checked and is not here.
 
-        Gives the events below which nothing is missing any more, in the order of their links.
+        Return the events below which nothing is missing any more, parents first.
         """
         cid = event.cid
         self.events[cid] = event
@@ -130,7 +242,7 @@ class Log:
             self.whole.pop(parent, None)
 
     def _settle(self, cid: Cid) -> list[TopicEvent]:
-        """Nothing is missing any more at and below an event; what that makes whole, in order."""
+        """Return the events that become whole when nothing is missing at and below an event."""
         made_whole: list[TopicEvent] = []
         settled = [cid]
         for cid in settled:
@@ -144,13 +256,13 @@ class Log:
         return made_whole
 
     def _should_have_below(self, event: TopicEvent) -> bool:
-        """Whether what an event links to is from this node's time, and not let go yet."""
+        """Whether this node needs what an event links to, and has not pruned it."""
         return event.draft.created_us >= self.floor_us and event.height > self.horizon[0] + 1
 
     def give_up(self, cid: Cid) -> list[TopicEvent]:
-        """Take it that something that is missing cannot be had any more.
+        """Stop waiting for a missing event.
 
-        Gives the events below which nothing else is missing, in the order of their links.
+        Return the events below which nothing else is missing, parents first.
         """
         if cid in self.events:
             return []
@@ -158,8 +270,8 @@ class Log:
         self.before[cid] = None
         return self._settle(cid)
 
-    def let_go(self, retention: Retention, now: int) -> list[TopicEvent]:
-        """Forget the oldest events, as far as there are too many."""
+    def prune(self, retention: Retention, now: int) -> list[TopicEvent]:
+        """Remove and return the oldest events, as far as retention demands."""
         gone = []
         while self._order and self._is_too_much(retention, now):
             self.horizon = self._order.pop(0)
@@ -170,17 +282,17 @@ class Log:
             self.bytes -= len(event.block)
             if event.cid in self.heads:
                 self.before[event.cid] = None
-        self.note_gone(event.cid for event in gone[-GONE_MAX:])
+        self.note_pruned(event.cid for event in gone[-PRUNED_MAX:])
         return gone
 
-    def note_gone(self, cids: Iterable[Cid]) -> None:
-        """Remember that events were let go, here or by others who had them."""
-        self.gone |= dict.fromkeys(cids)
-        while len(self.gone) > GONE_MAX:
-            del self.gone[next(iter(self.gone))]
+    def note_pruned(self, cids: Iterable[Cid]) -> None:
+        """Remember that this node or another one has pruned events."""
+        self.pruned |= dict.fromkeys(cids)
+        while len(self.pruned) > PRUNED_MAX:
+            del self.pruned[next(iter(self.pruned))]
 
     def is_too_large(self, retention: Retention) -> bool:
-        """Whether there are more events, or longer ones, than are to be kept."""
+        """Whether there are more events, or more bytes, than retention allows."""
         is_long = len(self.events) > retention.event_count_max
         return is_long or self.bytes > retention.byte_count_max
 
@@ -192,17 +304,22 @@ class Log:
 
     # --- reading ---
 
+    def newest_heads(self, count_max: int) -> tuple[Head, ...]:
+        """Return the heads that became known last, at most so many."""
+        heads = [Head(cid, height) for cid, height in self.heads.items()]
+        return tuple(heads[-count_max:])
+
     def highest(self) -> int:
-        """How high the highest event stands."""
+        """Return the height of the highest known event."""
         return max(self.heads.values(), default=0)
 
     def after(self, place: Place | None) -> list[TopicEvent]:
-        """The events that stand after a place, in order; all if there is none."""
+        """Return the events after a place, in order; all events if it is None."""
         first = 0 if place is None else bisect_right(self._order, place)
         return [self.events[cid] for _, cid in self._order[first:]]
 
     def newest(self, count: int) -> list[TopicEvent]:
-        """The last so many events, in order, but for those that tell of versions."""
+        """Return the last `count` events, in order, without those that announce versions."""
         found: list[TopicEvent] = []
         for _, cid in reversed(self._order):
             if len(found) == count:
@@ -212,9 +329,9 @@ class Log:
         return found[::-1]
 
     def beyond(self, wanted: Iterable[Cid], had: Iterable[Cid], since_us: int) -> list[TopicEvent]:
-        """What somebody lacks, in order: the wanted and all below, but for what it has and below.
+        """Return what a peer lacks, in order: `wanted` and all below, without `had` and all below.
 
-        Of what is older than a time only the wanted itself.
+        Of events older than `since_us` return only those in `wanted`.
         """
         descent = _Descent(self.events)
         tips = dict.fromkeys(wanted)
@@ -233,12 +350,31 @@ class Log:
         found.sort(key=lambda event: event.place)
         return found
 
+    def check(self) -> None:
+        """Assert that the indexes agree with the events, and heights with the links."""
+        assert self._order == sorted(event.place for event in self.events.values())
+        assert self.bytes == sum(len(event.block) for event in self.events.values())
+        assert len(self.pruned) <= PRUNED_MAX
+        assert self.events.keys().isdisjoint(self.missing)
+        assert all(self.events[cid].id == id for id, cid in self._ids.items())
+        for event in self.events.values():
+            heights = [self.events[cid].height for cid in event.parents if cid in self.events]
+            assert event.height > max(heights, default=0)
+            if len(heights) == len(event.parents):
+                assert event.height == 1 + max(heights, default=0)
+        for cid, height in self.heads.items():
+            assert cid not in self.events or self.events[cid].height == height
+        for cid, count in self._lacks.items():
+            if cid in self.events:
+                waiting = [parent for parent in self.events[cid].parents if parent in self._above]
+                assert 0 < count <= len(waiting), "an event waits for parents that are not whole"
+
 
 class _Descent:
-    """Goes down the links from the highest event on.
+    """Follows links downward, the highest event first.
 
-    What is linked to is always lower, so when it is an event's turn it is settled whether somebody
-    who has something above it has it too.
+    Parents are lower than their event. So when an event is next, all its successors have been
+    visited, and it is known whether the peer has one of them and therefore the event.
     """
 
     def __init__(self, events: Mapping[Cid, TopicEvent]) -> None:
@@ -248,7 +384,7 @@ class _Descent:
         self._open_count = 0
 
     def reach(self, cid: Cid, *, is_had: bool) -> None:
-        """Come to an event from above."""
+        """Visit an event from a successor, which the peer has or has not."""
         event = self._events.get(cid)
         if event is None:
             return
@@ -261,7 +397,7 @@ class _Descent:
             self._open_count -= 1
 
     def next(self) -> TopicEvent | None:
-        """The next event that is lacking, if there may be one."""
+        """Return the next event that the peer lacks, if there is one."""
         while self._open_count:
             event = self._events[heapq.heappop(self._heap)[1]]
             if not self._is_had[event.cid]:

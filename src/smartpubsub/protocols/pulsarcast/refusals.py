@@ -1,4 +1,4 @@
-"""Why a descriptor is not taken."""
+"""Why this node refuses a descriptor."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from smartpubsub.errors import SmartPubSubError
 
 
 class Reason(Enum):
-    """What can be wrong with a descriptor, or with its coming now."""
+    """What is wrong with a descriptor, or with the moment of its arrival."""
 
     MALFORMED = "malformed"
-    """It is no descriptor, or not written in the one way there is."""
+    """It is not a descriptor, or not in canonical form."""
     OVERSIZED = "oversized"
     FORGED = "forged"
-    """A signature is not that of whom it should be."""
+    """A signature is not that of the peer it names."""
     UNAUTHORISED = "unauthorised"
-    """The topic does not allow this publisher, or this author's request."""
+    """The topic does not allow this publisher, or requests of this author."""
     CYCLIC = "cyclic"
-    """It does not lie above what it links to."""
+    """Its height is not one more than that of the events it links to."""
     REPLAYED = "replayed"
-    """It is older than what is still taken, or another event of the same author and number."""
+    """It is older than all retained events, or a second event with the same author and number."""
     FUTURE_DATED = "future-dated"
     NO_ROOM = "no room"
-    """There is nothing wrong with it, but nothing can be let go in its place."""
+    """It is valid, but pinned topics fill the storage."""
     ROLLED_BACK = "rolled-back"
-    """It is a version of a topic that does not follow the newest, or relies on one that is past."""
+    """It is a version that does not follow the newest, or only an older version allows it."""
 
 
 class RefusalError(SmartPubSubError):
-    """A descriptor that is not taken, and why."""
+    """A descriptor that this node refuses, with the reason."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason.value}: {detail}")

@@ -1,4 +1,4 @@
-"""The constants of Pulsarcast, and limits on everything that is kept. Times are in microseconds."""
+"""The constants of Pulsarcast, and limits on everything it keeps. Times are in microseconds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from dataclasses import dataclass
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 
+STAY_US = 10 * MINUTE
+"""How long a node that has used a topic stays in its tree without a subscription."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Retention:
-    """How much of a topic is kept; the oldest goes first. A pinned topic is kept whole."""
+    """How much of a topic a node retains; the oldest events are pruned first.
+
+    A pinned topic is retained whole.
+    """
 
     age_us_max: int | None = None
     event_count_max: int = 100_000
@@ -18,59 +24,60 @@ class Retention:
 
 @dataclass(frozen=True, kw_only=True)
 class PulsarSettings:
-    """What a node does, how patient it is, and how much it keeps."""
+    """Timeouts, intervals and limits of one node."""
 
     keepers: int = 3
-    """On how many of the nodes closest to a topic its events are stored before they count as
-    published: f + 1."""
+    """How many of the nodes closest to a topic store an event before it counts as published:
+    f + 1."""
     fan_out_max: int = 4
-    """How many children a node takes in a tree before it hands newcomers down."""
+    """How many children a node takes in a tree before it redirects peers that join."""
 
     beat_us: int = 3 * SECOND
-    """How often a child and its parent tell each other what they have."""
+    """The interval of heartbeats between children and parents."""
     tries_max: int = 2
-    """How often a neighbour that is silent is tried again."""
-    patience_us: int = SECOND
-    """How long a neighbour's answer is waited for; longer where answers usually take longer."""
+    """How many retransmissions a silent neighbour gets."""
+    timeout_us: int = SECOND
+    """The shortest timeout for a neighbour's answer; it grows with measured round trips."""
     join_us: int = 3 * SECOND
-    """How long somebody who looks for its own place is waited for, and how often that is tried."""
+    """How long to wait for a candidate that looks for its own place, and the retry interval."""
     avoid_us: int = 30 * SECOND
-    """How long somebody who did not answer is not joined again."""
+    """How long a peer that did not answer is not asked again."""
     proof_us: int = MINUTE
-    """How often a root has a lookup say whether it still is one, and who keeps the topic."""
+    """How often a root confirms by a lookup that it is root, and who the keepers are."""
     keep_us: int = 4 * SECOND
-    """How long to wait for keepers before they are looked for again."""
+    """How long to wait for keepers before the next lookup."""
     keepers_us: int = 2 * MINUTE
-    """How long those who were found are taken to be a topic's keepers."""
+    """How long the result of a lookup for keepers is used."""
     lease_us: int = 30 * MINUTE
-    """How long a keeper that nobody reminds goes on."""
+    """How long a keeper goes on without an invitation or an event."""
     request_us: int = 6 * SECOND
-    """How long a publisher's answer to a request is waited for; longer after each try."""
+    """The first timeout for a publisher's answer to a request; it doubles with each try."""
     request_us_max: int = MINUTE
     fetch_us: int = 5 * SECOND
-    """How long missed events are waited for before somebody else is asked."""
+    """How long to wait for a page of events before another peer is asked."""
     grace_us: int = SECOND * 3 // 10
-    """How long what is missing may still be on its way before it is asked for."""
+    """How long a missing event may still be on its way before it is fetched."""
     lost_us: int = 10 * MINUTE
-    """How long what is missing is looked for everywhere."""
+    """How long a missing event is asked for before it is given up."""
     skew_us_max: int = 5 * MINUTE
     """How far clocks may differ."""
 
     page_count_max: int = 500
     page_bytes_max: int = 256 << 10
-    """How much of what somebody has missed goes in one message."""
+    """The limits of one page of events."""
     names_max: int = 256
-    """How many names of events a message carries."""
-    room_count_max: int = 10_000
+    """How many content ids a message carries."""
+    topic_count_max: int = 10_000
     version_count_max: int = 1_000
-    """Versions of a topic that are remembered."""
+    """Versions of one topic."""
     waiting_count_max: int = 1_000
-    """Nodes that wait for this one to have its place in a tree."""
+    """Peers that wait for this node to get its place in a tree."""
     pending_count_max: int = 100_000
-    """Events that wait to be stored, and requests that wait to be granted, in one topic."""
+    """Events that wait to be stored, and requests that wait for an answer, in one topic."""
     request_count_max: int = 1_000
-    """Requests of one author that came too early."""
+    """Requests of one author that came before their turn."""
     unspread_count_max: int = 10_000
+    """Events of one topic that were fetched, and may still come through the tree."""
     retention: Retention = Retention()
     stored_bytes_max: int = 16 << 30
-    """Of all topics' events together; beyond it the largest topic lets its oldest go."""
+    """Of the events of all topics; beyond it the largest topic is pruned."""

@@ -11,9 +11,9 @@ from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import wire
-from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.protocols.pulsarcast.events import read_event
 from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
+from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by

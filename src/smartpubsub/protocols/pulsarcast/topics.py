@@ -1,4 +1,4 @@
-"""Descriptors of topics: what a topic is called, whose it is, and who may publish in it."""
+"""Descriptors of topics: name, author, and who may publish."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.seam import Peer
 
 TOPIC_BYTES_MAX = 60_000
-"""What the overlay's nodes keep under one name."""
+"""What the nodes of the overlay store under one name."""
 NAME_CHARACTERS_MAX = 256
 SUBTOPICS_MAX = 500
 META = "meta"
 ANYONE, NOBODY, SELF = "anyone", "nobody", "self"
-"""What people say in the place of peer ids; the last is the topic's author."""
+"""Words that users write instead of peer ids; the last is the topic's author."""
 
 _FIELDS = frozenset({"name", "author", "parent", "#", "metadata", "signature"})
 _METADATA = frozenset(
@@ -58,7 +58,7 @@ _RULE = frozenset({"enabled", "peers"})
 
 
 class Linking(Enum):
-    """Who says what an event links to."""
+    """Who chooses the links of an event."""
 
     LAST_SEEN = "LAST_SEEN"
     """The publishing node: the newest events that it has seen."""
@@ -67,7 +67,7 @@ class Linking(Enum):
 
     @property
     def word(self) -> str:
-        """What people call it.
+        """The name that users write.
 
         >>> Linking.LAST_SEEN.word
         'last-seen'
@@ -77,13 +77,13 @@ class Linking(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Who may publish in a topic, and who may ask those who may."""
+    """Who may publish in a topic, and who may ask publishers to publish."""
 
     publishers: tuple[Peer, ...] | None = None
-    """None for anybody."""
+    """None for any peer."""
     takes_requests: bool = False
     requesters: tuple[Peer, ...] = ()
-    """Empty for anybody."""
+    """Empty for any peer."""
     linking: Linking = Linking.LAST_SEEN
 
     def may_publish(self, peer: Peer) -> bool:
@@ -91,7 +91,7 @@ class Rules:
         return self.publishers is None or peer in self.publishers
 
     def may_request(self, peer: Peer) -> bool:
-        """Whether a peer may have an event published by somebody who may."""
+        """Whether a peer may ask a publisher to publish an event."""
         return self.takes_requests and (not self.requesters or peer in self.requesters)
 
     def allow(self, author: Peer, publisher: Peer) -> bool:
@@ -100,13 +100,13 @@ class Rules:
 
     @property
     def is_chained(self) -> bool:
-        """Whether events come to be in one line, which readers are then told in its order."""
+        """Whether all events form one chain, which is delivered in its order."""
         alone = self.publishers is not None and len(self.publishers) == 1
         return alone and self.linking is Linking.LAST_SEEN
 
 
 def topic_named_by(predicate: Predicate) -> Cid:
-    """The topic that a subscription's or an event's predicate names."""
+    """Return the topic that the predicate of a subscription or an event names."""
     names = list(predicate.attributes)
     if len(names) != 1:
         raise CidError(f"{str(predicate)!r} names no topic; a topic is one content id")
@@ -114,7 +114,7 @@ def topic_named_by(predicate: Predicate) -> Cid:
 
 
 def rules_ordered_by(author: Peer) -> Rules:
-    """The rules of a topic that keeps one order: its author publishes, whoever asks."""
+    """Return the rules of a topic with one order: its author publishes for every peer."""
     return Rules(publishers=(author,), takes_requests=True)
 
 
@@ -125,16 +125,16 @@ class Topic:
     name: str
     author: Peer
     parent: Cid | None
-    """The version before this one."""
+    """The previous version."""
     subtopics: Mapping[str, Cid]
-    """By name; `meta` is among them, but for a meta topic."""
+    """By name; every topic except a meta topic has `meta`."""
     created_us: int
     version: int
-    """Grows from each version to the next."""
+    """Increases from each version to the next."""
     rules: Rules
     signature: bytes = field(repr=False)
     signed: bytes = field(repr=False)
-    """What the author has signed: everything but the signature."""
+    """What the author has signed: everything except the signature."""
     block: bytes = field(repr=False)
     cid: Cid
 
@@ -144,8 +144,8 @@ class Topic:
         return self.subtopics.get(META)
 
     @property
-    def room(self) -> Cid:
-        """What all versions of a topic and its meta topic have in common."""
+    def stable_id(self) -> Cid:
+        """The id that all versions of a topic share: that of the meta topic."""
         return self.subtopics.get(META, self.cid)
 
 
@@ -159,7 +159,7 @@ def new_topic(
     parent: Topic | None = None,
     subtopics: Mapping[str, Cid] | None = None,
 ) -> Topic:
-    """A topic of the peer that signs."""
+    """Make a topic, or a version of one, of the peer that signs."""
     content: dict[str, Any] = {
         "name": name,
         "author": author,
@@ -185,13 +185,13 @@ def new_topic(
 
 
 def new_meta_topic(name: str, author: Peer, signing: Signing, now: int) -> Topic:
-    """The topic in which only a topic's author tells of its versions."""
+    """Make the topic in which a topic's author announces versions."""
     return new_topic(name, author, Rules(publishers=(author,)), signing, now)
 
 
 @lru_cache(maxsize=1 << 10)
 def read_topic(block: bytes) -> Topic:
-    """The topic that a block describes; nobody has looked at its signature yet."""
+    """Return the topic that a block describes, without a check of its signature."""
     if len(block) > TOPIC_BYTES_MAX:
         raise RefusalError(Reason.OVERSIZED, f"a topic of {len(block)} bytes")
     fields = fields_of(value_in(block), "a topic", _FIELDS)

@@ -90,8 +90,9 @@ class Outbox(Generic[Part]):
 
     def take(self) -> list[Effect]:
         """Return all effects, with the batches that are due at the end."""
+        due_us = self.now - self._batch_us
         for peer in list(self._queues):
-            if self.now - self._sent_us.get(peer, -self._batch_us) >= self._batch_us:
+            if self._sent_us.get(peer, due_us) <= due_us:
                 self._send_batch(peer)
         if self._queues and not self._flush_is_set:
             self._flush_is_set = True

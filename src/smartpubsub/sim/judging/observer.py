@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.told import GroupOpened
+from smartpubsub.protocols.fastdelivery.news import GroupOpened
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import (
     Delivery,
@@ -17,7 +17,7 @@ from smartpubsub.protocols.pubsub import (
     Subscribed,
     Unsubscribed,
 )
-from smartpubsub.protocols.pulsarcast.told import TopicStored
+from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.topics import Topics
 from smartpubsub.sim.judging.journal import EventRecord, Journal, SubscriptionRecord

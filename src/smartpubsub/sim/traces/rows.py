@@ -11,7 +11,7 @@ from smartpubsub.protocols.pubsub import (
     Subscription,
     Unsubscribed,
 )
-from smartpubsub.protocols.pulsarcast.told import TopicStored
+from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.sim.traces.trace import Row
 
 

@@ -1,0 +1,104 @@
+"""Which nodes keep the directory of an attribute: the f + 1 closest to its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.queries import Found
+from smartpubsub.protocols.fastdelivery.ports import FastOutbox
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.seam import Deliver, Peer
+
+OnKeepers = Callable[[list[Contact]], None]
+
+KNOWN_COUNT_MAX = 10_000
+"""Names whose keepers are cached, and suspected peers."""
+
+
+class KeeperLookup:
+    """Finds keepers by Kademlia lookups, caches them, and leaves out suspected peers."""
+
+    def __init__(self, outbox: FastOutbox, kademlia: Kademlia, settings: FastSettings) -> None:
+        self._outbox = outbox
+        self._kademlia = kademlia
+        self._settings = settings
+        self._known: dict[bytes, tuple[int, tuple[Contact, ...]]] = BoundedDict(KNOWN_COUNT_MAX)
+        """The result of each lookup, and until when it is valid."""
+        self._waiting: dict[bytes, list[OnKeepers]] = {}
+        self._lookups: dict[int, bytes] = {}
+        self._suspected: dict[Peer, int] = BoundedDict(KNOWN_COUNT_MAX)
+        """Peers that did not answer, and until when they are not chosen."""
+
+    # --- keepers of a name ---
+
+    def find(self, name: bytes, then: OnKeepers) -> None:
+        """Look up the nodes closest to a name that are not suspected; may include this node."""
+        known = self._known.get(name)
+        if known is not None and self._outbox.now < known[0]:
+            then(self._chosen(known[1]))
+            return
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(then)
+        if len(waiting) == 1:
+            self._look_up(name)
+
+    def _look_up(self, name: bytes) -> None:
+        number, effects = self._kademlia.find_closest(name, self._outbox.now)
+        self._lookups[number] = name
+        for effect in effects:
+            if isinstance(effect, Deliver):  # There is no peer to ask.
+                self.on_found(effect.item)
+            else:
+                self._outbox.emit(effect)
+
+    def on_found(self, found: object) -> None:
+        """Take the result of a lookup, unless another component of the node started it."""
+        name = self._lookups.pop(found.number, None) if isinstance(found, Found) else None
+        if name is None or not isinstance(found, Found):
+            return
+        self._known[name] = (self._outbox.now + self._settings.find_us, found.closest)
+        for then in self._waiting.pop(name, []):
+            then(self._chosen(found.closest))
+
+    def _chosen(self, closest: tuple[Contact, ...]) -> list[Contact]:
+        return self.trusted(closest)[: self._settings.keeper_count]
+
+    def closest(self, name: bytes, count: int) -> list[Contact]:
+        """Return the closest peers in the routing table, and this node, without suspected ones."""
+        kademlia = self._kademlia
+        known = [*kademlia.closest_local(name, count + len(self._suspected)), kademlia.own]
+        known.sort(key=lambda contact: contact.key ^ key_of(name))
+        return self.trusted(known)[:count]
+
+    # --- suspected peers ---
+
+    def suspect(self, peer: Peer) -> None:
+        """Choose a peer for nothing for a while: it did not answer."""
+        self._suspected[peer] = self._outbox.now + self._settings.suspect_us
+
+    def heard(self, peer: Peer) -> None:
+        """Trust a peer again: it has sent a message."""
+        self._suspected.pop(peer, None)
+
+    def trusted(self, contacts: Iterable[Contact]) -> list[Contact]:
+        """Leave out suspected peers."""
+        return [contact for contact in contacts if not self._is_suspected(contact.peer)]
+
+    def _is_suspected(self, peer: Peer) -> bool:
+        until = self._suspected.get(peer)
+        return until is not None and self._outbox.now < until
+
+    def tick(self) -> None:
+        """Drop cached keepers and suspicions that have expired."""
+        now = self._outbox.now
+        for peer in [peer for peer, until in self._suspected.items() if until <= now]:
+            del self._suspected[peer]
+        for name in [name for name, (until, _) in self._known.items() if until <= now]:
+            del self._known[name]
+
+    def check(self) -> None:
+        """Assert that every waiting caller has a lookup that is running."""
+        assert set(self._waiting) <= set(self._lookups.values())

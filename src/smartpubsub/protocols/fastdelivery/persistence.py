@@ -1,0 +1,85 @@
+"""Persists an owner's groups and their members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.parts import Join, Packet, Request, canonical_text
+from smartpubsub.protocols.fastdelivery.ports import FastOutbox
+from smartpubsub.protocols.fastdelivery.wire import PacketLimits, decode, encode
+from smartpubsub.seam import Load, Peer
+
+_GROUP = b"group/"
+_MEMBER = b"member/"
+_UNDATED = 1
+"""The packet number of a stored member whose renewal time is not known."""
+
+
+class StoredGroup(NamedTuple):
+    """A group of an earlier incarnation."""
+
+    predicate: Predicate
+    is_advertised: bool
+    is_private: bool
+    has_contract: bool
+
+
+class StoredMember(NamedTuple):
+    """A member of a stored group."""
+
+    group: Predicate
+    request: Request
+    renewed_us: int
+
+
+Stored: TypeAlias = StoredGroup | StoredMember
+
+
+class GroupStore:
+    """Groups and members in the node's storage."""
+
+    def __init__(self, outbox: FastOutbox) -> None:
+        self._outbox = outbox
+        self.prefix = outbox.name.encode() + b"/"
+
+    def load(self) -> None:
+        """Ask the host for everything that is stored."""
+        self._outbox.emit(Load(self.prefix))
+
+    def put_group(self, group: StoredGroup) -> None:
+        """Store a group and its properties."""
+        flags = bytes([group.is_advertised, group.is_private, group.has_contract])
+        self._outbox.store(_GROUP + _text(group.predicate), flags)
+
+    def put_member(self, member: StoredMember) -> None:
+        """Store a member's request, and when it was renewed."""
+        number = max(_UNDATED, member.renewed_us)
+        content = encode(Packet(number, Join(member.group, member.request, b"")))
+        self._outbox.store(_member_key(member.group, member.request.contact.peer), content)
+
+    def drop_member(self, group: Predicate, peer: Peer) -> None:
+        """Remove a member from storage."""
+        self._outbox.store(_member_key(group, peer), None)
+
+    def read(self, values: Sequence[tuple[bytes, bytes]]) -> Iterator[Stored]:
+        """Read back groups and members; groups come before their members."""
+        for key, value in values:
+            kind, _, about = key.removeprefix(self.prefix).partition(b"/")
+            if kind + b"/" == _GROUP:
+                predicate = Predicate.parse(about.decode(), attributes_max=len(about))
+                yield StoredGroup(predicate, *map(bool, value))
+            elif kind + b"/" == _MEMBER:
+                number, question = decode(value, PacketLimits())
+                assert isinstance(question, Join)
+                renewed_us = self._outbox.now if number == _UNDATED else number
+                yield StoredMember(question.group, question.request, renewed_us)
+
+
+def _text(predicate: Predicate) -> bytes:
+    return canonical_text(predicate).encode()
+
+
+def _member_key(group: Predicate, peer: Peer) -> bytes:
+    return _MEMBER + _text(group) + b"/" + peer

@@ -1,0 +1,364 @@
+"""FastDelivery as a core: routes inputs to components and wires them to each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from types import MappingProxyType
+from typing import Any, get_args
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Found, Joined
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery import parts
+from smartpubsub.protocols.fastdelivery.advertiser import GroupAdvertiser
+from smartpubsub.protocols.fastdelivery.delivery import HOLD_TIMER, GroupDelivery
+from smartpubsub.protocols.fastdelivery.directory import GroupDirectory
+from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
+from smartpubsub.protocols.fastdelivery.helper import GroupHelper
+from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
+from smartpubsub.protocols.fastdelivery.owner import GroupOwner
+from smartpubsub.protocols.fastdelivery.parts import Answer, Notify, Packet, Question, Relay
+from smartpubsub.protocols.fastdelivery.persistence import GroupStore
+from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastPorts, FastRequests
+from smartpubsub.protocols.fastdelivery.regions import RegionFinder
+from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
+from smartpubsub.protocols.fastdelivery.search import GroupSearch
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.shapes import shape_of
+from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
+from smartpubsub.protocols.fastdelivery.subscriber import GroupSubscriber
+from smartpubsub.protocols.fastdelivery.timeouts import AnswerTimeouts
+from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.pubsub import (
+    Bound,
+    Inspection,
+    Subscription,
+    SubscriptionState,
+    Tally,
+)
+from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
+from smartpubsub.seam import (
+    Connect,
+    Effect,
+    Event,
+    Loaded,
+    Peer,
+    Received,
+    Started,
+    Timer,
+    TimerFired,
+    Told,
+)
+
+NAME = "fast"
+"""The prefix of timers and, with a slash, of storage keys."""
+TICK_TIMER = "tick"
+
+_ANSWERS = frozenset(get_args(Answer)) - {parts.Working}
+
+
+def _mark_resend(question: Question) -> Question:
+    if isinstance(question, Notify | Relay):
+        return question._replace(is_resend=True)
+    return question
+
+
+class FastDelivery:
+    """One node's part in FastDelivery.
+
+    Each component takes only components that are declared before it, so there are no cycles.
+    """
+
+    name = NAME
+    messages: tuple[type, ...] = (Packet,)
+
+    def __init__(
+        self, settings: FastSettings, kademlia: Kademlia, signing: Signing, rng: Random
+    ) -> None:
+        self._settings = settings
+        self._own = own = kademlia.own
+        self._rng = rng
+        self._rejected: Counter[str] = Counter()
+        self._to_self: list[Packet] = []
+        """Messages of this node to itself, which use no link."""
+        self._deferred = Deferred()
+        self._stored: Sequence[tuple[bytes, bytes]] = ()
+        """Stored groups and members that wait until the node has joined the overlay."""
+
+        self._outbox: FastOutbox = Outbox(NAME, list)
+        timeouts = AnswerTimeouts(settings)
+        self._requests: FastRequests = Requests(
+            self._outbox,
+            self._send,
+            timeouts,
+            tries_max=settings.tries_max,
+            mark_resend=_mark_resend,
+        )
+        self._signatures = GroupSignatures(signing, own, settings)
+        ports = FastPorts(
+            self._outbox, self._requests, self._signatures, settings, own, self._reject
+        )
+        self._store = GroupStore(self._outbox)
+        self._keepers = keepers = KeeperLookup(self._outbox, kademlia, settings)
+        self._delivery = GroupDelivery(ports)
+        self.directory = GroupDirectory(ports, keepers)
+        self._search = GroupSearch(ports, keepers, rng)
+        self._subscriber = GroupSubscriber(ports, self._search, self._delivery)
+        self.helper = GroupHelper(ports, self._delivery, self._subscriber.is_member)
+        self._regions = RegionFinder(ports)
+        self._replicas = GroupReplicas(ports, keepers)
+        self._owner = GroupOwner(
+            ports,
+            timeouts,
+            GroupAdvertiser(ports, keepers),
+            self._regions,
+            self._replicas,
+            self._store,
+            self._delivery.deliver,
+        )
+        self._on_question: dict[type, Callable[[Contact, int, Any], None]] = {
+            parts.Notify: self._subscriber.on_notify,
+            parts.Relay: self.helper.on_relay,
+            parts.Join: self._owner.on_join,
+            parts.Recruit: self.helper.on_recruit,
+            parts.Delegate: self.helper.on_delegate,
+            parts.Release: self.helper.on_release,
+            parts.Advertise: self.directory.on_advertise,
+            parts.Search: self.directory.on_search,
+            parts.Unwatch: self.directory.on_unwatch,
+            parts.CopyBoard: self.directory.on_copy,
+            parts.Pull: self.directory.on_pull,
+            parts.Invite: self._subscriber.on_invite,
+            parts.Measure: self._regions.on_measure,
+            parts.Keep: self._replicas.on_keep,
+            parts.Expect: self._owner.on_expect,
+            parts.Ping: self._on_ping,
+        }
+
+    def _call(
+        self, now: int, call: Callable[..., Any], *arguments: object, **options: object
+    ) -> list[Effect]:
+        """Call a component once the node has joined the overlay; return the effects of now."""
+        self._outbox.now = now
+        self._deferred.run(partial(call, *arguments, **options))
+        return self._take()
+
+    # --- what every protocol offers ---
+
+    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
+        """Join all groups whose events may match; deliver `Subscribed` when it is in force."""
+        self._delivery.add(subscription)
+        return self._call(now, self._subscriber.subscribe, subscription)
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """End a subscription; deliver `Unsubscribed` when all owners know or do not answer."""
+        subscription = self._delivery.remove(number)
+        return self._call(now, self._subscriber.unsubscribe, subscription)
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """Return how far a subscription has come."""
+        self._outbox.now = now
+        return self._subscriber.state_of(number)
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Publish in a group that every interested subscriber finds; create it if need be."""
+        group = shape_of(publication.predicate)
+        call = self._owner.publish
+        return self._call(now, call, group, publication, wants_all=wants_all, creates=True)
+
+    # --- groups ---
+
+    @property
+    def groups(self) -> Mapping[Predicate, OwnedGroup]:
+        """The groups that this node owns, for reading."""
+        return MappingProxyType(self._owner.groups)
+
+    def create_group(
+        self,
+        predicate: Predicate,
+        now: int,
+        *,
+        is_advertised: bool = True,
+        is_private: bool = False,
+        contract: Contract = accept_all,
+    ) -> list[Effect]:
+        """Own a group; deliver `GroupOpened` when its events can go out."""
+        properties = {"is_advertised": is_advertised, "is_private": is_private}
+        call = self._owner.create
+        return self._call(now, call, predicate, contract=contract, **properties)
+
+    def advertise(self, predicate: Predicate, now: int) -> list[Effect]:
+        """Put a group of this node into its directories, or renew it there."""
+        self._outbox.now = now
+        self._owner.mark_advertised(predicate)
+        return self._call(now, self._owner.advertise, predicate)
+
+    def publish_in(
+        self, group: Predicate, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Publish in a group of this node; deliver `Published` or `Refused`."""
+        call = self._owner.publish
+        return self._call(now, call, group, publication, wants_all=wants_all, creates=False)
+
+    def join_group(
+        self,
+        subscription: Subscription,
+        owner: Contact,
+        group: Predicate,
+        now: int,
+        invitation: bytes = b"",
+    ) -> list[Effect]:
+        """Join a group whose owner is known; deliver `Subscribed` or `JoinRefused`."""
+        self._delivery.add(subscription)
+        if owner.addresses:
+            self._outbox.emit(Connect(owner.peer, owner.addresses))
+        return self._call(now, self._subscriber.join, subscription, owner, group, invitation)
+
+    def search(self, predicate: Predicate, number: int, now: int) -> list[Effect]:
+        """Search directories once; deliver a `SearchResult` under the number."""
+        return self._call(now, self._search.search, predicate, number)
+
+    def invite(self, group: Predicate, peer: Peer) -> bytes:
+        """Return an invitation for a peer to a private group of this node."""
+        return self._signatures.invitation(group, peer)
+
+    # --- inputs ---
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Handle an input and return the effects."""
+        self._outbox.now = now
+        match event:
+            case Received(peer, Packet() as packet, addresses):
+                self._keepers.heard(peer)
+                self._owner.heard(peer)
+                self._on_packet(Contact.of(peer, addresses), packet)
+            case TimerFired(timer):
+                self._on_timer(timer)
+            case Told(Found() as found):
+                self._keepers.on_found(found)
+            case Told(Joined()):
+                self._on_joined()
+            case Loaded(prefix, values) if prefix == self._store.prefix:
+                self._stored = values
+                if self._deferred.is_open:
+                    self._restore()
+            case Started(incarnation):
+                for component in (self._requests, self._subscriber, self._owner):
+                    component.start(incarnation)
+                self._store.load()
+                self._set_tick_timer()
+        return self._take()
+
+    def _on_timer(self, timer: Timer) -> None:
+        match timer:
+            case (_, name, int(number)) if name == REQUEST_TIMER:
+                self._requests.on_timer(number)
+            case (_, name) if name == HOLD_TIMER:
+                self._delivery.on_hold_timer()
+            case (_, name) if name == TICK_TIMER:
+                self._tick()
+
+    def _on_packet(self, contact: Contact, packet: Packet) -> None:
+        number, part = packet
+        kind = type(part)
+        if kind is parts.Working:
+            self._requests.on_progress(contact.peer, number)
+        elif kind in _ANSWERS:
+            self._requests.on_answer(contact.peer, number, part)  # type: ignore[arg-type]
+        else:
+            self._on_question[kind](contact, number, part)
+
+    def _on_ping(self, contact: Contact, number: int, _: parts.Ping) -> None:
+        self._requests.answer(contact.peer, number, parts.Done())
+
+    def _on_joined(self) -> None:
+        if not self._deferred.is_open:
+            self._restore()
+            self._deferred.open()
+
+    def _restore(self) -> None:
+        values, self._stored = self._stored, ()
+        self._owner.restore(self._store.read(values))
+
+    def _set_tick_timer(self) -> None:
+        """Set the tick timer to a random time, so that nodes do not act at the same moment."""
+        after_us = self._settings.probe_us * self._rng.randint(80, 120) // 100
+        self._outbox.set_timer((TICK_TIMER,), after_us)
+
+    def _tick(self) -> None:
+        self._set_tick_timer()
+        for component in (
+            self._keepers,
+            self.directory,
+            self._subscriber,
+            self._owner,
+            self.helper,
+            self._replicas,
+        ):
+            component.tick()
+
+    def _send(self, peer: Peer, number: int, part: Question | Answer) -> None:
+        packet = Packet(number, part)
+        if peer == self._own.peer:
+            self._to_self.append(packet)
+        else:
+            self._outbox.send(peer, packet)
+
+    def _reject(self, reason: str) -> None:
+        self._rejected[reason] += 1
+
+    def _take(self) -> list[Effect]:
+        while self._to_self:
+            packets, self._to_self = self._to_self, []
+            for packet in packets:
+                self._on_packet(self._own, packet)
+        return self._outbox.take()
+
+    # --- inspection ---
+
+    def inspect(self) -> Inspection:
+        """Return the node's state for an observer."""
+        groups = self._owner.groups.values()
+        served = dict.fromkeys(peer for group in groups for peer in group.requests)
+        return Inspection(bounds=self.tally().bounds, served=tuple(served))
+
+    def check(self) -> None:
+        """Assert the invariants of all components."""
+        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+        assert not self._to_self, "a message of this node to itself was not handled"
+        for component in (
+            self._requests,
+            self._keepers,
+            self._delivery,
+            self.directory,
+            self._subscriber,
+            self.helper,
+            self._replicas,
+            self._owner,
+        ):
+            component.check()
+
+    def tally(self) -> Tally:
+        """Return how much the node holds of what has limits, and what it has rejected."""
+        settings, groups = self._settings, self._owner.groups.values()
+        fan_out = max((group.book.fan_out for group in groups), default=0)
+        memberships, held = self._subscriber.membership_count, self._delivery.held_count
+        bounds = (
+            Bound("groups", len(groups), settings.group_count_max),
+            Bound("memberships", memberships, settings.group_count_max),
+            Bound("fan-out", fan_out, settings.fan_out_max),
+            Bound("delegated members", self.helper.delegated_count, settings.capacity),
+            Bound("events in flight", self._owner.in_flight_count, settings.in_flight_count_max),
+            Bound("held events", held, settings.held_count_max),
+            Bound("directories", len(self.directory.directories), settings.directory_count_max),
+            Bound("event replicas", self._replicas.count, settings.replica_count_max),
+        )
+        return Tally(bounds, self._rejected)

@@ -1,0 +1,158 @@
+"""Dissemination: check an event, store it, deliver it, and forward it through the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.parts import Leave, Parcel, Spread
+from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
+from smartpubsub.protocols.pulsarcast.store import EventStore
+from smartpubsub.protocols.pulsarcast.subscriptions import Subscriptions
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.seam import Peer
+
+FETCHED_HOPS = 1
+"""A fetched event has come over one link from the node that had it."""
+
+
+@dataclass(eq=False)
+class Dissemination(Component):
+    """Accepts events and forwards them.
+
+    `on_accepted` is called with each accepted event and the peer that it came from.
+    """
+
+    _directory: TopicDirectory
+    _membership: Membership
+    _store: EventStore
+    _subscriptions: Subscriptions
+    _on_accepted: Callable[[TopicReplica, TopicEvent, Peer | None], None]
+    _unspread: dict[Cid, BoundedDict[Cid, None]] = field(init=False, default_factory=dict)
+    """Events of each topic that came otherwise than through the tree, and still may."""
+
+    def on_spread(self, peer: Peer, message: Spread) -> None:
+        """Accept and forward an event that comes through the tree."""
+        block, hops = message
+        event = self._permissions.read_event(block)
+        if event is None:
+            return
+        replica = self._directory.of_version(event.topic)
+        if replica is None:
+            self._on_unknown_version(peer, event)
+            return
+        if not self._membership.is_neighbour(replica, peer):
+            self._outbox.queue(peer, Leave(replica.id))  # It takes this node for its child.
+        if event.cid in replica.log:
+            unspread = self._unspread.get(replica.id)
+            if unspread is not None and event.cid in unspread:
+                del unspread[event.cid]
+                self._forward(replica, block, hops, peer)
+            else:
+                self._permissions.count("repeated")
+        elif self._accept(replica, event, hops, peer):
+            self._forward(replica, block, hops, peer)
+
+    def _on_unknown_version(self, peer: Peer, event: TopicEvent) -> None:
+        """Learn the version that an event was published in, if a neighbour has sent the event."""
+        for replica in self._directory.replicas.values():
+            if self._membership.is_neighbour(replica, peer):
+                self._directory.hear_of_version(replica, event.topic, peer)
+                return
+        self._permissions.count("unwanted")
+
+    def publish(self, replica: TopicReplica, event: TopicEvent) -> None:
+        """Accept and forward an event that this node has published."""
+        if self._accept(replica, event, 0, None):
+            self._forward(replica, event.block, 0, None)
+
+    def _forward(self, replica: TopicReplica, block: bytes, hops: int, source: Peer | None) -> None:
+        parcel = Parcel((Spread(block, hops + 1),))
+        for peer in self._membership.neighbours(replica):
+            if peer != source:
+                self._outbox.send(peer, parcel)
+
+    def accept_fetched(
+        self,
+        replica: TopicReplica,
+        event: TopicEvent,
+        peer: Peer,
+        *,
+        is_linked: bool = False,
+        is_delivered: bool = True,
+    ) -> bool:
+        """Accept an event that came otherwise than through the tree; whether it is valid."""
+        if not self._accept(
+            replica, event, FETCHED_HOPS, peer, is_linked=is_linked, is_delivered=is_delivered
+        ):
+            return False
+        if replica.id not in self._unspread:
+            count_max = self._settings.unspread_count_max
+            self._unspread[replica.id] = BoundedDict(count_max)
+        self._unspread[replica.id][event.cid] = None
+        return True
+
+    def accept_imported(self, replica: TopicReplica, event: TopicEvent) -> bool:
+        """Accept an event from a file without delivering it; whether it is valid."""
+        return self._accept(replica, event, 0, None, is_linked=True, is_delivered=False)
+
+    def _accept(
+        self,
+        replica: TopicReplica,
+        event: TopicEvent,
+        hops: int,
+        source: Peer | None,
+        *,
+        is_linked: bool = False,
+        is_delivered: bool = True,
+    ) -> bool:
+        """Check and store an event that is not here; deliver what becomes ready.
+
+        With `is_linked` an accepted event links to it, so it was allowed when it was published.
+        """
+        topic, log = replica.versions[event.topic], replica.log
+        is_bound = not is_linked and topic is not replica.topic and topic is not replica.meta
+        try:
+            self._permissions.check_event(event, topic, replica.topic if is_bound else None)
+            log.must_fit(event)
+            if not self._store.has_room_for(event):
+                raise RefusalError(Reason.NO_ROOM, "pinned topics leave no room")
+        except RefusalError as error:
+            self._permissions.refuse(error)
+            return False
+        twin = log.with_id(event.id)
+        whole = self._store.add(replica, event)
+        self._on_accepted(replica, event, source)
+        if event.draft.is_announcement and source is not None:
+            self._directory.hear_of_version(replica, event.draft.payload, source)
+        if twin is not None:
+            self._permissions.count(Reason.REPLAYED.value)
+        # In a topic with one order an event is delivered after all events that it links to.
+        ready = whole if replica.topic.rules.is_chained else (event,)
+        for one in ready:
+            if one is not event or (is_delivered and twin is None):
+                self._subscriptions.deliver(replica, one, hops)
+        self._store.prune_if_too_large(replica)
+        return True
+
+    def go_on_without(self, replica: TopicReplica, cid: Cid) -> None:
+        """Deliver what waits for an event that no node has, or that this node does not need."""
+        whole = replica.log.give_up(cid)
+        if replica.topic.rules.is_chained:
+            for event in whole:
+                self._subscriptions.deliver(replica, event, FETCHED_HOPS)
+
+    def on_left(self, replica: TopicReplica) -> None:
+        """Forget a topic."""
+        self._unspread.pop(replica.id, None)
+
+    def check(self) -> None:
+        """Assert the limits on what is remembered."""
+        assert self._unspread.keys() <= self._directory.replicas.keys()
+        for unspread in self._unspread.values():
+            assert len(unspread) <= self._settings.unspread_count_max

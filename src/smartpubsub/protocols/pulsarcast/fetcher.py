@@ -1,0 +1,593 @@
+"""Fetching of events: those this node has missed, older history, and parents of new events.
+
+Links and the heads that neighbours report show what is missing. The peer that is asked follows the
+links from what is wanted down to what the asker has, and sends what lies between, the lowest first,
+hundreds of events per page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.keepers import Keepers
+from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Range
+from smartpubsub.protocols.pulsarcast.refusals import RefusalError
+from smartpubsub.seam import Peer
+
+UNKNOWN_MAX = 10_000
+NEWS_US = 50_000
+"""How long to gather fetched events before neighbours are told of them."""
+CHECK_US_MAX = 30 * SECOND
+INFORMANTS_MAX = 8
+
+BACKFILL_US = 30 * SECOND
+BACKFILL_US_MAX = 10 * MINUTE
+"""How long to wait, first and at most, before all sources are asked again for older history."""
+BACKFILL_SOON_US = 3 * SECOND
+"""How long to wait while the fetcher still fetches events that this node has missed."""
+
+PARENTS_RETRY_US = SECOND
+"""How soon another peer is asked for the parents of a new event."""
+PARENTS_TIMEOUT_US = 20 * SECOND
+
+
+@dataclass(slots=True, eq=False)
+class _FetchRequest:
+    """A page that a peer was asked for."""
+
+    number: int
+    peer: Peer
+
+
+@dataclass(slots=True, eq=False)
+class _FetchState:
+    """What this node has missed in one topic."""
+
+    unknown: dict[Cid, tuple[Peer, int]] = field(default_factory=dict)
+    """Events that are missing, each with a peer that knows of it, and since when."""
+    request: _FetchRequest | None = None
+    tries: int = 0
+    check_is_set: bool = False
+
+
+@dataclass(eq=False)
+class Fetcher(Component):
+    """Finds out which events this node has missed, fetches them, and serves other nodes."""
+
+    _directory: TopicDirectory
+    _membership: Membership
+    _dissemination: Dissemination
+    _keepers: Keepers
+    _states: dict[Cid, _FetchState] = field(init=False, default_factory=dict)
+    lost: int = field(init=False, default=0)
+    """How many events were linked to and given up, because no node has sent them."""
+
+    def _state(self, replica: TopicReplica) -> _FetchState:
+        state = self._states.get(replica.id)
+        if state is None:
+            state = _FetchState()
+            if self._directory.is_current(replica):
+                self._states[replica.id] = state
+        return state
+
+    # --- noticing what is missing ---
+
+    def on_place(self, replica: TopicReplica, heads: Sequence[Head], peer: Peer | None) -> bool:
+        """Start at the parent's heads, or fetch what they show to be missing; whether it started.
+
+        This node has just taken a place below a peer, or as root if that is None.
+        """
+        if not replica.log.is_settled:
+            floor_us = self._outbox.now - self._settings.skew_us_max
+            replica.log.start_at(heads, floor_us)
+            self._directory.store_state(replica)
+            return True
+        self._check_soon(replica, self._state(replica))
+        if peer is not None:
+            self.compare(replica, heads, peer)
+            self._membership.send_beat(replica, peer, wants_answer=False)
+        return False
+
+    def restore(self, replica: TopicReplica) -> None:
+        """Miss again what was missing before a restart, or is missing after it."""
+        state = self._state(replica)
+        for cid in replica.log.missing:
+            self._note(state, cid, b"")
+
+    def compare(self, replica: TopicReplica, heads: Iterable[Head], peer: Peer) -> None:
+        """Note the heads of a peer that this node has not."""
+        if not replica.log.is_settled:
+            return
+        state = self._state(replica)
+        for head in heads:
+            if not replica.log.knows(head.cid):
+                self._note(state, head.cid, peer)
+        self._check_soon(replica, state)
+
+    def on_accepted(self, replica: TopicReplica, event: TopicEvent, peer: Peer | None) -> None:
+        """Note that an event has arrived, and which of its parents are missing."""
+        state = self._states.get(replica.id)
+        if state is not None:
+            state.unknown.pop(event.cid, None)
+        if replica.log.missing:
+            state = self._state(replica)
+            for cid in event.parents:
+                if cid in replica.log.missing:
+                    self._note(state, cid, peer or b"")
+            self._check_soon(replica, state)
+
+    def _note(self, state: _FetchState, cid: Cid, peer: Peer) -> None:
+        if len(state.unknown) < UNKNOWN_MAX:
+            state.unknown.setdefault(cid, (peer, self._outbox.now))
+
+    def _check_soon(self, replica: TopicReplica, state: _FetchState) -> None:
+        if state.unknown and not state.check_is_set and state.request is None:
+            state.check_is_set = True
+            self._outbox.set_timer(("check", replica.id), self._liveness.grace_us)
+
+    def missed(self, replica: TopicReplica) -> set[Cid]:
+        """Return all events that this node has missed since it joined."""
+        return self._state(replica).unknown.keys() | replica.log.missing.keys()
+
+    # --- fetching ---
+
+    def on_check(self, replica: TopicReplica) -> None:
+        """Ask for what has not arrived meanwhile."""
+        state = self._state(replica)
+        state.check_is_set = False
+        if state.request is None:
+            self._ask(replica, state)
+
+    def _ask(self, replica: TopicReplica, state: _FetchState) -> None:
+        log, names_max = replica.log, self._settings.names_max
+        self._give_up_lost(replica, state)
+        state.unknown = {c: about for c, about in state.unknown.items() if c not in log}
+        if not state.unknown:
+            state.tries = 0
+            return
+        peer = self._source(replica, state)
+        if peer is None:
+            self._ask_later(replica, state)
+            return
+        number = self._overlay.new_number()
+        state.request = _FetchRequest(number, peer)
+        wanted = tuple(state.unknown)[:names_max]
+        had = tuple(log.whole)[-names_max:]
+        self._outbox.queue(peer, Fetch(replica.id, number, wanted, had, max(0, log.floor_us)))
+        self._outbox.set_timer(("fetch", replica.id), self.timeout_us)
+
+    @property
+    def timeout_us(self) -> int:
+        """How long to wait for a page."""
+        return self._liveness.at_least(self._settings.fetch_us, 4)
+
+    def _source(self, replica: TopicReplica, state: _FetchState) -> Peer | None:
+        """Choose a peer: in turn those that know of the event, neighbours, keepers."""
+        informants = [peer for peer, _ in state.unknown.values() if peer]
+        sources = dict.fromkeys(
+            [
+                *informants[:1],
+                *self._membership.neighbours(replica),
+                *informants[:INFORMANTS_MAX],
+                *self._keepers.peers(replica),
+            ]
+        )
+        sources.pop(self._overlay.own.peer, None)
+        if state.tries >= len(sources) // 2:
+            self._keepers.find(replica)
+        return list(sources)[state.tries % len(sources)] if sources else None
+
+    def _ask_later(self, replica: TopicReplica, state: _FetchState) -> None:
+        """Try the next source, with a delay that doubles with each try."""
+        state.request = None
+        state.tries += 1
+        if not state.check_is_set:
+            state.check_is_set = True
+            delay_us = 2 ** min(state.tries, 8) * self._liveness.grace_us
+            self._outbox.set_timer(("check", replica.id), min(delay_us, CHECK_US_MAX))
+
+    def _give_up_lost(self, replica: TopicReplica, state: _FetchState) -> None:
+        oldest_us = self._outbox.now - self._settings.lost_us
+        for cid in [cid for cid, (_, since_us) in state.unknown.items() if since_us < oldest_us]:
+            del state.unknown[cid]
+            self.lost += 1
+            replica.log.note_loss()
+            self._dissemination.go_on_without(replica, cid)
+
+    def on_fetch_timer(self, replica: TopicReplica) -> None:
+        """Ask another peer, since the page has not arrived."""
+        state = self._state(replica)
+        if state.request is not None:
+            self._ask_later(replica, state)
+
+    def on_page(self, peer: Peer, message: Page) -> None:
+        """Take a page that this node has asked for, and go on."""
+        replica = self._directory.get(message.room)
+        if replica is None:
+            return
+        state = self._state(replica)
+        request = state.request
+        if request is None or (request.number, request.peer) != (message.number, peer):
+            return
+        self._outbox.cancel_timer(("fetch", replica.id))
+        state.request = None
+        for cid in message.covered:
+            if state.unknown.pop(cid, None) is not None:
+                self._dissemination.go_on_without(replica, cid)
+        accepted = self.accept(replica, peer, message.blocks)
+        if accepted:
+            state.tries = 0
+            self._outbox.set_timer(("news", replica.id), NEWS_US)
+        if message.has_more and accepted:
+            self._ask(replica, state)
+        elif state.unknown and accepted:
+            self._check_soon(replica, state)
+        elif state.unknown:
+            self._ask_later(replica, state)
+
+    def accept(
+        self,
+        replica: TopicReplica,
+        peer: Peer,
+        blocks: Sequence[bytes],
+        *,
+        is_delivered: bool = True,
+    ) -> int:
+        """Accept the valid events of a page; return how many are new."""
+        events = self._permissions.read_events(blocks)
+        linked = {cid for event in events for cid in event.parents}
+        log, accepted = replica.log, 0
+        for event in events:
+            if event.cid in log:
+                continue
+            if event.topic not in replica.versions:
+                self._directory.hear_of_version(replica, event.topic, peer)
+                break  # The rest is fetched again when the version is known.
+            is_linked = event.cid in linked or event.cid in log.missing
+            if self._dissemination.accept_fetched(
+                replica, event, peer, is_linked=is_linked, is_delivered=is_delivered
+            ):
+                accepted += 1
+            elif event.place <= log.horizon:
+                self._state(replica).unknown.pop(event.cid, None)
+                self._dissemination.go_on_without(replica, event.cid)
+        return accepted
+
+    def on_news_timer(self, replica: TopicReplica) -> None:
+        """Tell neighbours of events that came otherwise than through the tree."""
+        self._membership.send_beats(replica)
+
+    # --- serving other nodes ---
+
+    def on_fetch(self, peer: Peer, message: Fetch) -> None:
+        """Send a peer the events that it has missed."""
+        replica = self._directory.get(message.room)
+        if replica is None:
+            self._send_page(peer, Page(message.room, message.number, (), False), [])
+            return
+        log = replica.log
+        found = log.beyond(message.wanted, message.had, message.since_us)
+        sent = {event.cid for event in found}
+        covered = tuple(cid for cid in message.wanted if cid in log and cid not in sent)
+        pruned = tuple(cid for cid in message.wanted if cid in log.pruned)
+        heads = log.newest_heads(self._settings.names_max)
+        page = Page(message.room, message.number, (), False, covered, heads, pruned)
+        self._send_page(peer, page, found)
+
+    def on_range(self, peer: Peer, message: Range) -> None:
+        """Send a peer a part of the history."""
+        replica = self._directory.get(message.room)
+        page = Page(message.room, message.number, (), False)
+        if replica is None:
+            self._send_page(peer, page, [])
+            return
+        page = page._replace(heads=replica.log.newest_heads(self._settings.names_max))
+        if message.newest:
+            found = replica.log.newest(message.newest)
+        else:
+            after = message.after
+            place = None if after is None else (after.height, after.cid)
+            since_us = message.since_us
+            found = [e for e in replica.log.after(place) if e.draft.created_us >= since_us]
+        self._send_page(peer, page, found)
+
+    def _send_page(self, peer: Peer, page: Page, found: list[TopicEvent]) -> None:
+        """Send as many of the events as fit into one message."""
+        blocks: list[bytes] = []
+        size = 0
+        for event in found[: self._settings.page_count_max]:
+            size += len(event.block)
+            if blocks and size > self._settings.page_bytes_max:
+                break
+            blocks.append(event.block)
+        has_more = len(blocks) < len(found)
+        heads = () if has_more else page.heads
+        page = page._replace(blocks=tuple(blocks), has_more=has_more, heads=heads)
+        self._outbox.queue(peer, page)
+
+    def on_left(self, replica: TopicReplica) -> None:
+        """Forget a topic."""
+        self._states.pop(replica.id, None)
+
+    def check(self) -> None:
+        """Assert the limits on what is remembered."""
+        assert self._states.keys() <= self._directory.replicas.keys()
+        for state in self._states.values():
+            assert len(state.unknown) <= UNKNOWN_MAX
+
+
+@dataclass(slots=True, eq=False)
+class _BackfillRun:
+    """One round of asking sources for older history."""
+
+    sources: list[Peer]
+    wanted: tuple[Cid, ...] = ()
+    number: int = 0
+    has_answer: bool = False
+    got: dict[Cid, None] = field(default_factory=dict)
+    """The highest events below which nothing is missing."""
+
+
+@dataclass(slots=True, eq=False)
+class _BackfillState:
+    """How far the backfill of one topic has come."""
+
+    run: _BackfillRun | None = None
+    tries: int = 0
+    again_us: int = 0
+    """When the next run may start."""
+
+
+@dataclass(eq=False)
+class Backfill(Component):
+    """Fetches what was published before this node joined, for keepers and pinned topics.
+
+    Links name what is missing below what this node has. Sources are asked in turn until nothing is
+    missing except what they have pruned. A source that is still fetching gives what it has, and the
+    rest comes from the next one.
+    """
+
+    _directory: TopicDirectory
+    _membership: Membership
+    _keepers: Keepers
+    _fetcher: Fetcher
+    _states: dict[Cid, _BackfillState] = field(init=False, default_factory=dict)
+
+    def begin_if_needed(self, replica: TopicReplica) -> None:
+        """Begin if this node has to have everything: as a keeper, or because it is pinned."""
+        if replica.log.is_pinned or self._keepers.is_keeper(replica.id):
+            self.begin(replica)
+
+    def begin(self, replica: TopicReplica) -> None:
+        """Ask for everything, if it is not here and there is a peer to ask."""
+        if replica.log.has_all or not replica.log.is_settled:
+            return
+        state = self._states.setdefault(replica.id, _BackfillState())
+        if state.run is not None:
+            return
+        # A peer close to the topic may have been a keeper before.
+        close = self._overlay.closest_known(replica.id, 2 * self._settings.keepers)
+        closest = [contact.peer for contact in close]
+        neighbours = self._membership.neighbours(replica)
+        sources = dict.fromkeys([*self._keepers.peers(replica), *neighbours, *closest])
+        sources.pop(self._overlay.own.peer, None)
+        if sources and self._outbox.now >= state.again_us:
+            wait_us = min(BACKFILL_US << state.tries, BACKFILL_US_MAX)
+            state.tries += 1
+            state.again_us = self._outbox.now + wait_us
+            state.run = _BackfillRun(list(sources))
+            self._go_on(replica, state, state.run)
+
+    def _go_on(self, replica: TopicReplica, state: _BackfillState, run: _BackfillRun) -> None:
+        """Ask for what is missing, or end the run."""
+        names_max = self._settings.names_max
+        gaps = replica.log.gaps()
+        # The fetcher gets what this node has missed, and delivers it as well.
+        missed = self._fetcher.missed(replica)
+        wanted = tuple([cid for cid in gaps.missing if cid not in missed][:names_max])
+        run.got = dict.fromkeys(gaps.whole[-names_max:])
+        if not run.has_answer or (wanted and wanted != run.wanted):
+            run.wanted = wanted
+            self._ask(replica, run)
+        elif wanted or not (missed or replica.log.heads):
+            self._next(replica, state, run)  # This source has no more of it, or knows nothing.
+        elif missed:
+            state.run = None
+            state.tries, state.again_us = 0, self._outbox.now + BACKFILL_SOON_US
+        else:
+            state.run = None
+            replica.log.note_complete()
+            self._directory.store_state(replica)
+
+    def _ask(self, replica: TopicReplica, run: _BackfillRun) -> None:
+        run.number = self._overlay.new_number()
+        had = tuple(run.got)[-self._settings.names_max :]
+        self._outbox.queue(run.sources[0], Fetch(replica.id, run.number, run.wanted, had, 0))
+        self._outbox.set_timer(("backfill", replica.id), self._fetcher.timeout_us)
+
+    def on_timer(self, replica: TopicReplica) -> None:
+        """Ask the next source, since the page has not arrived."""
+        state = self._states.get(replica.id)
+        if state is not None and state.run is not None:
+            self._next(replica, state, state.run)
+
+    def _next(self, replica: TopicReplica, state: _BackfillState, run: _BackfillRun) -> None:
+        """Ask the next source; if there is none, wait for the next run."""
+        del run.sources[0]
+        if run.sources:
+            self._ask(replica, run)
+        else:
+            state.run = None
+
+    def on_page(self, peer: Peer, message: Page) -> None:
+        """Take a page that this node has asked for, and learn the versions that it needs first."""
+        replica, state = self._directory.get(message.room), self._states.get(message.room)
+        run = None if state is None else state.run
+        if replica is None or run is None or run.number != message.number:
+            return
+        if peer != run.sources[0]:
+            return
+        self._outbox.cancel_timer(("backfill", replica.id))
+        events = []
+        for block in message.blocks:
+            try:
+                events.append(read_event(block))
+            except RefusalError:
+                continue  # The fetcher counts it.
+        versions = dict.fromkeys(event.topic for event in events)
+        unknown = [cid for cid in versions if cid not in replica.versions]
+        then = partial(self._take, replica, run, peer, message, events)
+        self._directory.have_versions(replica, unknown, peer, then)
+
+    def _take(
+        self,
+        replica: TopicReplica,
+        run: _BackfillRun,
+        peer: Peer,
+        message: Page,
+        events: list[TopicEvent],
+    ) -> None:
+        state = self._states.get(replica.id)
+        if state is None or state.run is not run or run.number != message.number:
+            return
+        new = self._fetcher.accept(replica, peer, message.blocks, is_delivered=False)
+        run.has_answer = True
+        if new:
+            state.tries = 0
+        self._fetcher.compare(replica, message.heads, peer)
+        replica.log.note_pruned(message.gone)
+        for event in events:
+            if event.cid in replica.log:
+                run.got[event.cid] = None
+                for parent in event.parents:
+                    run.got.pop(parent, None)
+        if message.has_more and new:
+            self._ask(replica, run)
+        else:
+            self._go_on(replica, state, run)
+
+    def on_left(self, replica: TopicReplica) -> None:
+        """Forget a topic."""
+        self._states.pop(replica.id, None)
+
+    def check(self) -> None:
+        """Assert that each run has a source that it waits for."""
+        assert self._states.keys() <= self._directory.replicas.keys()
+        assert all(state.run is None or state.run.sources for state in self._states.values())
+
+
+@dataclass(slots=True, eq=False)
+class _LinkRequest:
+    parents: tuple[Cid, ...]
+    until_us: int
+    then: Callable[[], None]
+    otherwise: Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
+class _ParentSearch:
+    """The events that are to be linked to in one topic, and are not here."""
+
+    requests: list[_LinkRequest] = field(default_factory=list)
+    asked: int = 0
+    number: int = 0
+    source: Peer = b""
+
+
+@dataclass(eq=False)
+class ParentFetcher(Component):
+    """Fetches the events that an application wants a new event to link to."""
+
+    _directory: TopicDirectory
+    _membership: Membership
+    _keepers: Keepers
+    _fetcher: Fetcher
+    _searches: dict[Cid, _ParentSearch] = field(init=False, default_factory=dict)
+
+    def when_here(
+        self,
+        replica: TopicReplica,
+        parents: tuple[Cid, ...],
+        then: Callable[[], None],
+        otherwise: Callable[[], None],
+    ) -> None:
+        """Call `then` when events are here, or `otherwise` if they cannot be fetched."""
+        if all(cid in replica.log for cid in parents):
+            then()
+            return
+        search = self._searches.setdefault(replica.id, _ParentSearch())
+        if len(search.requests) >= self._settings.waiting_count_max:
+            otherwise()
+            return
+        until_us = self._outbox.now + PARENTS_TIMEOUT_US
+        search.requests.append(_LinkRequest(parents, until_us, then, otherwise))
+        self._membership.stay(replica, PARENTS_TIMEOUT_US)
+        self._membership.attach(replica)
+        if len(search.requests) == 1:
+            self._ask(replica, search)
+
+    def _ask(self, replica: TopicReplica, search: _ParentSearch) -> None:
+        wait_us = self._liveness.at_least(PARENTS_RETRY_US, 3)
+        self._outbox.set_timer(("link", replica.id), wait_us)
+        keepers = self._keepers.peers(replica)
+        if not keepers:
+            self._keepers.find(replica)
+        sources = dict.fromkeys([*self._membership.neighbours(replica), *keepers])
+        sources.pop(self._overlay.own.peer, None)
+        if not sources or not replica.log.is_settled:
+            return  # Until the log is settled an answer could be taken for missed events.
+        lacking = dict.fromkeys(
+            cid for request in search.requests for cid in request.parents if cid not in replica.log
+        )
+        search.source = [*sources][search.asked % len(sources)]
+        search.asked += 1
+        search.number = self._overlay.new_number()
+        wanted = tuple(lacking)[: self._settings.names_max]
+        # With the current time as limit only the wanted events come, and nothing below them.
+        since_us = max(0, self._outbox.now)
+        self._outbox.queue(search.source, Fetch(replica.id, search.number, wanted, (), since_us))
+
+    def on_page(self, peer: Peer, message: Page) -> None:
+        """Take a page that this node has asked for."""
+        replica, search = self._directory.get(message.room), self._searches.get(message.room)
+        if replica is None or search is None:
+            return
+        if (message.number, peer) != (search.number, search.source):
+            return
+        search.number = 0
+        if self._fetcher.accept(replica, peer, message.blocks, is_delivered=False):
+            self._settle(replica, search)
+
+    def on_timer(self, replica: TopicReplica) -> None:
+        """Go on with what has arrived, and ask another peer for the rest."""
+        search = self._searches.get(replica.id)
+        if search is not None and self._settle(replica, search):
+            self._ask(replica, search)
+
+    def _settle(self, replica: TopicReplica, search: _ParentSearch) -> bool:
+        """Call the continuations of what is here or has timed out; whether some are left."""
+        requests, search.requests = search.requests, []
+        for request in requests:
+            if all(cid in replica.log for cid in request.parents):
+                request.then()
+            elif self._outbox.now >= request.until_us:
+                request.otherwise()
+            else:
+                search.requests.append(request)
+        if not search.requests:
+            self._searches.pop(replica.id, None)
+        return bool(search.requests)
+
+    def check(self) -> None:
+        """Assert the limit on waiting continuations."""
+        for search in self._searches.values():
+            assert len(search.requests) <= self._settings.waiting_count_max

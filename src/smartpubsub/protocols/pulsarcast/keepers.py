@@ -1,0 +1,316 @@
+"""Keepers: the f + 1 nodes closest to a topic, which store its events.
+
+An event counts as published when all keepers have stored it. Keepers are members of the tree like
+other nodes, and have all events from the first on, so that nodes that join later can fetch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.queries import Found
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pubsub import Published
+from smartpubsub.protocols.pulsarcast.component import Component
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.parts import Invite, Keep, Kept
+from smartpubsub.seam import Peer
+
+SPARE_KEEPERS = 5
+"""How many more answers than keepers a lookup needs before its result is trusted."""
+RESENT_AT_ONCE_MAX = 100
+"""How many pending events to send at once to new keepers."""
+
+
+@dataclass(slots=True, eq=False)
+class _PendingEvent:
+    """An event that not all keepers have stored yet."""
+
+    event: TopicEvent
+    since_us: int
+    then: Callable[[], None] | None
+    """What to do when all have stored it; without it `Published` is delivered."""
+    stored_by: dict[Peer, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _KeeperSet:
+    """The keepers of one topic, as this node knows them."""
+
+    contacts: tuple[Contact, ...] = ()
+    found_us: int = 0
+    is_finding: bool = False
+    pending: dict[Cid, _PendingEvent] = field(default_factory=dict)
+    timer_is_set: bool = False
+    lease_until_us: int = 0
+    """Until when this node is a keeper itself."""
+
+
+@dataclass(eq=False)
+class Keepers(Component):
+    """Has the keepers of topics store events, and stores events where this node is a keeper.
+
+    `on_keeper` is called when this node becomes a keeper of a topic.
+    """
+
+    _directory: TopicDirectory
+    _membership: Membership
+    _dissemination: Dissemination
+    _on_keeper: Callable[[TopicReplica], None]
+    _sets: dict[Cid, _KeeperSet] = field(init=False, default_factory=dict)
+    _waiting: dict[Cid, list[Callable[[], None]]] = field(init=False, default_factory=dict)
+    """What to do in each topic when the lookup for its keepers has ended."""
+    _unreachable: dict[Peer, int] = field(init=False, default_factory=dict)
+    """Peers that could not be reached, and until when they are not used as keepers."""
+
+    def _set(self, replica: TopicReplica) -> _KeeperSet:
+        keepers = self._sets.get(replica.id)
+        if keepers is None:
+            keepers = _KeeperSet()
+            if self._directory.is_current(replica):
+                self._sets[replica.id] = keepers
+        return keepers
+
+    # --- for other components ---
+
+    def peers(self, replica: TopicReplica) -> list[Peer]:
+        """Return the keepers that this node knows, which may include itself."""
+        return [contact.peer for contact in self._set(replica).contacts]
+
+    def is_keeper(self, id: Cid) -> bool:
+        """Whether this node is a keeper of a topic."""
+        return self._sets.get(id, _KeeperSet()).lease_until_us > self._outbox.now
+
+    def is_needed(self, replica: TopicReplica) -> bool:
+        """Whether this node is a keeper of a topic, or has pending events in it."""
+        return self.is_keeper(replica.id) or bool(self._set(replica).pending)
+
+    def pending_count(self, replica: TopicReplica) -> int:
+        """Return how many events not all keepers have stored yet."""
+        return len(self._set(replica).pending)
+
+    def is_pending(self, replica: TopicReplica, cid: Cid) -> bool:
+        """Whether not all keepers have stored an event yet."""
+        return cid in self._set(replica).pending
+
+    # --- finding the keepers ---
+
+    def find(self, replica: TopicReplica) -> None:
+        """Look up the keepers of a topic, and invite them if this node is root."""
+        keepers = self._set(replica)
+        if keepers.is_finding or not self._overlay.is_ready:
+            return
+        keepers.is_finding = True
+        count = self._settings.keepers + SPARE_KEEPERS
+        self._overlay.look_up(replica.id, partial(self._on_found, replica, keepers), count)
+
+    def when_found(self, replica: TopicReplica, then: Callable[[], None]) -> None:
+        """Call `then` when the keepers are known, or the lookup for them has ended."""
+        if self._is_fresh(self._set(replica)):
+            then()
+            return
+        self._waiting.setdefault(replica.id, []).append(then)
+        self.find(replica)
+
+    def _is_fresh(self, keepers: _KeeperSet) -> bool:
+        age_us = self._outbox.now - keepers.found_us
+        return bool(keepers.contacts) and age_us < self._settings.keepers_us
+
+    def _on_found(self, replica: TopicReplica, keepers: _KeeperSet, found: Found) -> None:
+        keepers.is_finding = False
+        # A node that is cut off does not acknowledge events that only it has stored.
+        if self._directory.is_current(replica) and not self._overlay.is_cut_off(found):
+            self._take_found(replica, keepers, found)
+        for then in self._waiting.pop(replica.id, []):
+            then()
+
+    def _take_found(self, replica: TopicReplica, keepers: _KeeperSet, found: Found) -> None:
+        keepers.contacts = found.closest[: self._settings.keepers]
+        keepers.found_us = self._outbox.now
+        for contact in keepers.contacts:
+            if contact.peer == self._own:
+                self._become_keeper(replica)
+            elif self._membership.is_root(replica):
+                self._outbox.queue(contact.peer, Invite(replica.id, replica.topic.cid))
+        self._send_pending(replica, keepers)
+
+    # --- having events stored ---
+
+    def publish(
+        self, replica: TopicReplica, event: TopicEvent, then: Callable[[], None] | None = None
+    ) -> None:
+        """Have the keepers store an event of this node; deliver `Published` or call `then`."""
+        keepers = self._set(replica)
+        pending = keepers.pending[event.cid] = _PendingEvent(event, self._outbox.now, then)
+        if self._is_fresh(keepers):
+            self._send(replica, keepers, pending)
+        else:
+            self.find(replica)
+        self._set_timer(replica, keepers)
+
+    def _send_pending(self, replica: TopicReplica, keepers: _KeeperSet) -> None:
+        for pending in list(keepers.pending.values())[:RESENT_AT_ONCE_MAX]:
+            self._send(replica, keepers, pending)
+
+    def _send(self, replica: TopicReplica, keepers: _KeeperSet, pending: _PendingEvent) -> None:
+        message = Keep(replica.id, replica.topic.cid, (pending.event.block,))
+        for contact in keepers.contacts:
+            if contact.peer == self._own:
+                pending.stored_by[contact.peer] = None
+            elif contact.peer not in pending.stored_by:
+                self._outbox.queue(contact.peer, message)
+        self._settle(keepers, pending)
+
+    def _settle(self, keepers: _KeeperSet, pending: _PendingEvent) -> None:
+        if not keepers.contacts or any(
+            contact.peer not in pending.stored_by for contact in keepers.contacts
+        ):
+            return
+        event = pending.event
+        if keepers.pending.pop(event.cid, None) is None:
+            return
+        if pending.then is not None:
+            pending.then()
+        elif event.id.publisher == self._own:
+            self._outbox.deliver(Published(event.id))
+
+    def _set_timer(self, replica: TopicReplica, keepers: _KeeperSet) -> None:
+        if not keepers.timer_is_set:
+            keepers.timer_is_set = True
+            self._outbox.set_timer(("keep", replica.id), self._timeout_us)
+
+    @property
+    def _timeout_us(self) -> int:
+        return self._liveness.at_least(self._settings.keep_us, 4)
+
+    def on_timer(self, replica: TopicReplica) -> None:
+        """Look up the keepers again if some have not answered, and are not only busy."""
+        keepers = self._set(replica)
+        keepers.timer_is_set = False
+        if not keepers.pending:
+            return
+        self._set_timer(replica, keepers)
+        late_us = self._outbox.now - self._timeout_us
+        late = [pending for pending in keepers.pending.values() if pending.since_us <= late_us]
+        if late and not self._are_busy(keepers, late, late_us):
+            self.find(replica)
+
+    def _are_busy(self, keepers: _KeeperSet, late: list[_PendingEvent], late_us: int) -> bool:
+        """Whether the keepers that have not answered are alive, and have not had very long."""
+        since_us = min(pending.since_us for pending in late)
+        peers = [contact.peer for contact in keepers.contacts]
+        owing = [peer for peer in peers if any(peer not in p.stored_by for p in late)]
+        are_alive = all(self._liveness.is_heard_since(peer, late_us) for peer in owing)
+        return bool(owing) and are_alive and since_us > late_us - self._timeout_us
+
+    def on_disconnected(self, peer: Peer) -> None:
+        """Replace a keeper that cannot be reached, in topics with pending events."""
+        affected = [
+            (replica, keepers)
+            for replica in self._directory.replicas.values()
+            if (keepers := self._set(replica)).pending
+            and any(contact.peer == peer for contact in keepers.contacts)
+        ]
+        if not affected:
+            return
+        now = self._outbox.now
+        self._unreachable = {p: until for p, until in self._unreachable.items() if until > now}
+        self._unreachable[peer] = now + self._settings.avoid_us
+        for replica, keepers in affected:
+            self._replace(replica, keepers, peer)
+
+    def _replace(self, replica: TopicReplica, keepers: _KeeperSet, peer: Peer) -> None:
+        """Use the next closest known peers as keepers until a lookup, which takes long, ends."""
+        count, own = self._settings.keepers, self._overlay.own
+        staying = [contact for contact in keepers.contacts if contact.peer != peer]
+        known = self._overlay.closest_known(replica.id, count + len(self._unreachable) + 1)
+        key = key_of(replica.id)
+        near = sorted([*known, own], key=lambda contact: contact.key ^ key)
+        others = [c for c in near if c.peer not in self._unreachable and c not in staying]
+        contacts = tuple([*staying, *others][:count])
+        if any(contact.peer != own.peer for contact in contacts):  # This node is not cut off.
+            keepers.contacts = contacts
+            self._send_pending(replica, keepers)
+        self.find(replica)
+
+    def on_kept(self, peer: Peer, message: Kept) -> None:
+        """Note that a keeper has stored events."""
+        replica = self._directory.get(message.room)
+        if replica is None:
+            return
+        keepers = self._set(replica)
+        for cid in message.cids:
+            pending = keepers.pending.get(cid)
+            if pending is not None:
+                pending.stored_by[peer] = None
+                self._settle(keepers, pending)
+
+    # --- being a keeper ---
+
+    def renew_lease(self, replica: TopicReplica) -> None:
+        """Be a keeper for one more lease."""
+        self._set(replica).lease_until_us = self._outbox.now + self._settings.lease_us
+
+    def _become_keeper(self, replica: TopicReplica) -> None:
+        was_keeper = self.is_keeper(replica.id)
+        self.renew_lease(replica)
+        if not was_keeper:
+            self._directory.store_state(replica)
+            self._membership.attach(replica)
+            self._on_keeper(replica)
+
+    def on_invite(self, contact: Contact, message: Invite) -> None:
+        """Become a keeper of a topic."""
+        self._directory.with_replica(message.topic, self._on_invited, contact.peer)
+
+    def _on_invited(self, replica: TopicReplica | None) -> None:
+        if replica is not None:
+            self._become_keeper(replica)
+
+    def on_keep(self, contact: Contact, message: Keep) -> None:
+        """Store the events that a publisher sends, and acknowledge them."""
+        then = partial(self._keep, contact.peer, message.blocks)
+        self._directory.with_replica(message.topic, then, contact.peer)
+
+    def _keep(self, peer: Peer, blocks: tuple[bytes, ...], replica: TopicReplica | None) -> None:
+        if replica is None:
+            return
+        self._become_keeper(replica)
+        events = self._permissions.read_events(blocks)
+        stored = [event.cid for event in events if self._has_stored(replica, event, peer)]
+        if stored:
+            self._outbox.queue(peer, Kept(replica.id, tuple(stored)))
+
+    def _has_stored(self, replica: TopicReplica, event: TopicEvent, peer: Peer) -> bool:
+        if event.cid in replica.log:
+            return True
+        if event.topic not in replica.versions:
+            self._directory.hear_of_version(replica, event.topic, peer)
+            return False
+        replica.log.set_floor(self._outbox.now - self._settings.skew_us_max)
+        return self._dissemination.accept_fetched(replica, event, peer)
+
+    # --- for the protocol ---
+
+    def on_left(self, replica: TopicReplica) -> None:
+        """Forget a topic."""
+        self._sets.pop(replica.id, None)
+
+    def pending_count_max(self) -> int:
+        """Return the largest number of pending events in one topic."""
+        return max((len(keepers.pending) for keepers in self._sets.values()), default=0)
+
+    def check(self) -> None:
+        """Assert the limits, and that a timer is set while events are pending."""
+        assert self._sets.keys() <= self._directory.replicas.keys()
+        for keepers in self._sets.values():
+            assert len(keepers.contacts) <= self._settings.keepers
+            assert len(keepers.pending) <= self._settings.pending_count_max
+            assert all(cid == p.event.cid for cid, p in keepers.pending.items())
+            assert keepers.timer_is_set or not keepers.pending

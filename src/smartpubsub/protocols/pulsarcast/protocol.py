@@ -1,0 +1,487 @@
+"""Pulsarcast as a core: routes inputs to the components, and news between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.protocols.blocks import Cid, CidError
+from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.pubsub import (
+    Bound,
+    Inspection,
+    Refused,
+    Subscription,
+    SubscriptionState,
+    Tally,
+)
+from smartpubsub.protocols.pulsarcast import parts
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
+from smartpubsub.protocols.pulsarcast.history import HistoryReader, Wanted
+from smartpubsub.protocols.pulsarcast.importer import Importer
+from smartpubsub.protocols.pulsarcast.keepers import Keepers
+from smartpubsub.protocols.pulsarcast.liveness import Liveness
+from smartpubsub.protocols.pulsarcast.membership import (
+    Attached,
+    HeadsHeard,
+    Membership,
+    MembershipNews,
+    PlaceTaken,
+    RootActive,
+    TopicLeft,
+)
+from smartpubsub.protocols.pulsarcast.overlay import Overlay
+from smartpubsub.protocols.pulsarcast.parts import Parcel, Part
+from smartpubsub.protocols.pulsarcast.permissions import Permissions
+from smartpubsub.protocols.pulsarcast.persistence import Persistence, read_stored
+from smartpubsub.protocols.pulsarcast.publisher import Publisher, RequestSender, RequestServer
+from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
+from smartpubsub.protocols.pulsarcast.store import EventStore
+from smartpubsub.protocols.pulsarcast.subscriptions import Subscriptions
+from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
+from smartpubsub.protocols.pulsarcast.versions import Versions
+from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.seam import (
+    Disconnected,
+    Effect,
+    Event,
+    Load,
+    Loaded,
+    Peer,
+    Received,
+    Started,
+    TimerFired,
+    Told,
+)
+
+NAME = "pulsarcast"
+
+
+class TopicStatus(NamedTuple):
+    """What this node has of a topic, and why."""
+
+    replica: TopicReplica
+    subscription_count: int
+    is_keeper: bool
+
+
+class Pulsarcast:
+    """One node's share of Pulsarcast.
+
+    Components are made in the order of their dependencies: each refers only to those before it.
+    What it has to tell those after it goes through a callback to this class.
+    """
+
+    name = NAME
+    messages: tuple[type, ...] = (Parcel,)
+
+    def __init__(
+        self, settings: PulsarSettings, kademlia: Kademlia, signing: Signing, rng: Random
+    ) -> None:
+        self.settings = settings
+        self._rng = rng
+        self._deferred = Deferred()
+        self._has_loaded = False
+        self._stored_requests: list[Any] = []
+        outbox: Outbox[Part] = Outbox(NAME, lambda queued: (Parcel(tuple(queued)),))
+        self._outbox = outbox
+        self._overlay = Overlay(outbox, kademlia)
+        self.liveness = Liveness(outbox, settings)
+        self.permissions = Permissions(outbox, settings, signing)
+        persistence = Persistence(outbox, lambda id: self.keepers.is_keeper(id))
+        base = outbox, settings, self._overlay, self.liveness, self.permissions, persistence
+        self.directory = directory = TopicDirectory(*base, self._on_version)
+        self.store = EventStore(*base, directory, self._on_pruned)
+        self.membership = membership = Membership(
+            *base, directory, self.store, self._is_needed, self._on_membership_news
+        )
+        in_tree = directory, membership
+        self._versions = Versions(*base, *in_tree)
+        self.subscriptions = Subscriptions(*base, *in_tree)
+        self._dissemination = Dissemination(
+            *base, *in_tree, self.store, self.subscriptions, self._on_accepted
+        )
+        self.keepers = Keepers(*base, *in_tree, self._dissemination, self._on_keeper)
+        self.fetcher = Fetcher(*base, *in_tree, self._dissemination, self.keepers)
+        self._backfill = Backfill(*base, *in_tree, self.keepers, self.fetcher)
+        self._parent_fetcher = ParentFetcher(*base, *in_tree, self.keepers, self.fetcher)
+        self._requests = RequestSender(*base, *in_tree)
+        self._publisher = Publisher(
+            *base,
+            *in_tree,
+            signing,
+            self._versions,
+            self._dissemination,
+            self.keepers,
+            self._parent_fetcher,
+            self._requests,
+        )
+        self._request_server = RequestServer(
+            *base, *in_tree, self.keepers, self._parent_fetcher, self._publisher
+        )
+        self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
+        self._importer = Importer(*base, *in_tree, self._dissemination)
+        self._on_message: dict[type, Callable[[Contact, Any], None]] = {
+            parts.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
+            parts.Join: membership.on_join,
+            parts.Welcome: membership.on_welcome,
+            parts.Elsewhere: membership.on_elsewhere,
+            parts.Wait: lambda c, m: membership.on_wait(c.peer, m),
+            parts.Leave: lambda c, m: membership.on_leave(c.peer, m),
+            parts.Beat: membership.on_beat,
+            parts.Fetch: lambda c, m: self.fetcher.on_fetch(c.peer, m),
+            parts.Range: lambda c, m: self.fetcher.on_range(c.peer, m),
+            parts.Page: self._on_page,
+            parts.Want: lambda c, m: directory.on_want(c.peer, m),
+            parts.Described: lambda _, m: directory.on_described(m.blocks),
+            parts.Invite: self.keepers.on_invite,
+            parts.Keep: self.keepers.on_keep,
+            parts.Kept: lambda c, m: self.keepers.on_kept(c.peer, m),
+            parts.Request: lambda c, m: self._request_server.on_request(c.peer, m),
+            parts.Granted: lambda _, m: self._requests.on_granted(m),
+        }
+        self._on_timer: dict[str, Callable[[Any], None]] = {
+            "find": directory.on_timer,
+            "read": self._history.on_timer,
+            "subscribe": self.subscriptions.begin,
+        }
+        self._on_topic_timer: dict[str, Callable[[TopicReplica], None]] = {
+            "join": membership.on_join_timer,
+            "parent": membership.on_parent_timer,
+            "attach": membership.attach,
+            "describe": self._versions.on_timer,
+            "check": self.fetcher.on_check,
+            "fetch": self.fetcher.on_fetch_timer,
+            "news": self.fetcher.on_news_timer,
+            "backfill": self._backfill.on_timer,
+            "keep": self.keepers.on_timer,
+            "link": self._parent_fetcher.on_timer,
+            "request": self._requests.on_timer,
+        }
+
+    # --- calls ---
+
+    def create(
+        self,
+        name: str,
+        now: int,
+        *,
+        rules: Rules | None = None,
+        subtopics: Mapping[str, Cid] | None = None,
+    ) -> tuple[Topic, list[Effect]]:
+        """Make a topic of this node; deliver `TopicStored`."""
+        self._outbox.now = now
+        topic = self._publisher.create(name, rules or Rules(), subtopics or {})
+        return topic, self._outbox.take()
+
+    def update(
+        self,
+        topic: Cid,
+        now: int,
+        *,
+        rules: Rules | None = None,
+        subtopics: Mapping[str, Cid] | None = None,
+    ) -> tuple[Topic, list[Effect]]:
+        """Make a new version of a topic of this node, which it knows; deliver `TopicStored`."""
+        self._outbox.now = now
+        replica = self._known(topic)
+        newest = replica.topic
+        linked = newest.subtopics if subtopics is None else subtopics
+        version = self._publisher.next_version(replica, rules or newest.rules, linked)
+        return version, self._outbox.take()
+
+    def subscribe(
+        self, subscription: Subscription, now: int, *, is_kept: bool = False
+    ) -> list[Effect]:
+        """Add a subscription, whose predicate names a topic; deliver `Subscribed`.
+
+        A durable subscription survives a restart, with the events that were not taken.
+        """
+        self._outbox.now = now
+        self.subscriptions.add(subscription, is_kept=is_kept)
+        self._deferred.run(partial(self.subscriptions.begin, subscription.number))
+        return self._outbox.take()
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """End a subscription and deliver `Unsubscribed`."""
+        self._outbox.now = now
+        self.subscriptions.end(number)
+        return self._outbox.take()
+
+    def take_told(self, number: int, event: Cid, now: int) -> list[Effect]:
+        """Take an event of a durable subscription, and all that were delivered before it."""
+        self._outbox.now = now
+        self.subscriptions.take(number, event)
+        return self._outbox.take()
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """Return how far one of this node's subscriptions has come."""
+        return self.subscriptions.state_of(number)
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Publish in the topic that the predicate names; deliver `Published` or `Refused`."""
+        self._outbox.now = now
+        try:
+            topic = topic_named_by(publication.predicate)
+        except CidError as error:
+            self._outbox.deliver(Refused(publication.id, str(error)))
+            return self._outbox.take()
+        return self.publish_in(topic, publication, now)
+
+    def publish_in(
+        self,
+        topic: Cid,
+        publication: Publication,
+        now: int,
+        parents: tuple[Cid, ...] | None = None,
+    ) -> list[Effect]:
+        """Publish in a topic; `parents` are the links, if its rules let publishers choose them."""
+        self._outbox.now = now
+        self._deferred.run(partial(self._publisher.publish, publication, topic, parents))
+        return self._outbox.take()
+
+    def read(self, topic: Cid, wanted: Wanted, now: int) -> tuple[int, list[Effect]]:
+        """Read a topic's history; deliver `HistoryRead` with the number that this returns."""
+        self._outbox.now = now
+        number = self._overlay.new_number()
+        self._deferred.run(partial(self._history.read, topic, wanted, number))
+        return number, self._outbox.take()
+
+    def describe(self, topic: Cid, now: int) -> tuple[int, list[Effect]]:
+        """Find a topic's versions; deliver `TopicDescribed` with the number that this returns."""
+        self._outbox.now = now
+        number = self._overlay.new_number()
+        self._deferred.run(partial(self._versions.describe, topic, number))
+        return number, self._outbox.take()
+
+    def pin(self, topic: Cid, is_pinned: bool, now: int) -> list[Effect]:
+        """Retain a topic that this node knows whole, whatever its retention, or not any more."""
+        self._outbox.now = now
+        replica = self._known(topic)
+        replica.log.pin(is_pinned)
+        self.directory.store_state(replica)
+        self.store.prune(replica)
+        self._backfill.begin_if_needed(replica)
+        self.membership.attach(replica)
+        return self._outbox.take()
+
+    def take(self, blocks: Sequence[bytes], now: int) -> tuple[int, list[Effect]]:
+        """Import blocks and pin their topics; return how many were valid."""
+        self._outbox.now = now
+        return self._importer.take(blocks), self._outbox.take()
+
+    def _known(self, topic: Cid) -> TopicReplica:
+        replica = self.directory.of_version(topic)
+        if replica is None:
+            raise KeyError(topic)
+        return replica
+
+    # --- inputs ---
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Return the effects of an input."""
+        self._outbox.now = now
+        match event:
+            case Received(peer, Parcel(messages), addresses):
+                if self._overlay.is_ready:
+                    self._on_parcel(Contact.of(peer, addresses), messages)
+            case TimerFired((_, *name)):
+                self._on_timer_fired(name)
+            case Told(Joined(known)):
+                self._overlay.note_joined(known)
+                self._begin()
+            case Told(item):
+                self._overlay.on_result(item)
+            case Disconnected(peer):
+                self.membership.on_disconnected(peer)
+                self.keepers.on_disconnected(peer)
+            case Started(incarnation):
+                self._publisher.start(incarnation)
+                self._requests.start(incarnation)
+                self._outbox.emit(Load(NAME.encode() + b"/"))
+                self._set_beat_timer()
+            case Loaded(_, values):
+                self._load(values)
+                self._begin()
+        return self._outbox.take()
+
+    def _on_parcel(self, contact: Contact, messages: Iterable[Part]) -> None:
+        self._overlay.note_company()
+        self.liveness.note_heard(contact.peer)
+        for message in messages:
+            self._on_message[type(message)](contact, message)
+
+    def _on_page(self, contact: Contact, message: parts.Page) -> None:
+        self.fetcher.on_page(contact.peer, message)
+        self._backfill.on_page(contact.peer, message)
+        self._history.on_page(contact.peer, message)
+        self._parent_fetcher.on_page(contact.peer, message)
+
+    def _on_timer_fired(self, name: Sequence[Any]) -> None:
+        kind, *about = name
+        if kind == "beat":
+            self._beat()
+        elif kind in self._on_timer:
+            self._on_timer[kind](about[0])
+        else:
+            replica = self.directory.get(about[0])
+            if replica is not None:
+                self._on_topic_timer[kind](replica)
+
+    def _set_beat_timer(self) -> None:
+        """Set the heartbeat timer, with jitter so that nodes do not act in step."""
+        interval_us = self.settings.beat_us * self._rng.randint(80, 120) // 100
+        self._outbox.set_timer(("beat",), interval_us)
+
+    def _beat(self) -> None:
+        self._set_beat_timer()
+        if not self._overlay.is_ready:
+            return
+        for replica in list(self.directory.replicas.values()):
+            if self.settings.retention.age_us_max is not None:
+                self.store.prune(replica)
+            self.membership.beat(replica)
+            self._backfill.begin_if_needed(replica)
+
+    # --- starting ---
+
+    def _load(self, values: Sequence[tuple[bytes, bytes]]) -> None:
+        stored = read_stored(NAME, values, self.permissions)
+        for record in stored.records:
+            self._load_topic(record, stored.topics)
+        for event in stored.events:
+            self.store.restore(event)
+        for replica in self.directory.replicas.values():
+            self.fetcher.restore(replica)
+            replica.log.audit()
+        self._stored_requests = stored.requests
+        for number in self.subscriptions.restore(stored.kept, stored.waiting):
+            self._deferred.run(partial(self.subscriptions.begin, number))
+        self._has_loaded = True
+
+    def _load_topic(self, record: dict[str, Any], topics: Mapping[Cid, Topic]) -> None:
+        meta, topic = topics.get(record["room"]), topics.get(record["topic"])
+        if meta is None or topic is None:
+            self.permissions.count("incomplete")
+            return
+        replica = self.directory.add(topic, meta)
+        for cid in record["versions"]:
+            if cid in topics:
+                self.directory.add_version(replica, topics[cid])
+        replica.log.restore(record)
+        if record["keeper"]:
+            self.keepers.renew_lease(replica)
+        # An application may need it; if none does, this node leaves when the lease ends.
+        self.membership.stay(replica, self.settings.lease_us)
+
+    def _begin(self) -> None:
+        if not (self._has_loaded and self._overlay.is_ready):
+            return
+        # Requests from before a restart come before what was published since.
+        requests, self._stored_requests = self._stored_requests, []
+        self._requests.restore(requests)
+        self._deferred.open()
+        for replica in list(self.directory.replicas.values()):
+            self.membership.attach(replica)
+
+    # --- news ---
+
+    def _on_version(self, replica: TopicReplica, peer: Peer) -> None:
+        self.membership.send_beat(replica, peer, wants_answer=True)
+
+    def _on_pruned(self, replica: TopicReplica, pruned: Sequence[TopicEvent]) -> None:
+        self.subscriptions.on_pruned(replica, pruned)
+
+    def _on_accepted(self, replica: TopicReplica, event: TopicEvent, peer: Peer | None) -> None:
+        self.fetcher.on_accepted(replica, event, peer)
+
+    def _on_keeper(self, replica: TopicReplica) -> None:
+        self._backfill.begin(replica)
+
+    def _is_needed(self, replica: TopicReplica) -> bool:
+        return (
+            replica.log.is_pinned
+            or bool(self.subscriptions.count(replica))
+            or self.keepers.is_needed(replica)
+        )
+
+    def _on_membership_news(self, news: MembershipNews) -> None:
+        """Hand news of the membership to the other components, in this order."""
+        match news:
+            case PlaceTaken(replica, heads, peer):
+                if self.fetcher.on_place(replica, heads, peer):
+                    self._backfill.begin_if_needed(replica)
+            case RootActive(replica):
+                self.keepers.find(replica)
+            case Attached(replica, newest):
+                self.subscriptions.confirm(replica)
+                self._versions.on_attached(replica, newest)
+            case HeadsHeard(replica, heads, peer):
+                self.fetcher.compare(replica, heads, peer)
+            case TopicLeft(replica):
+                self._versions.on_left(replica)
+                self._dissemination.on_left(replica)
+                self.keepers.on_left(replica)
+                self.fetcher.on_left(replica)
+                self._backfill.on_left(replica)
+
+    # --- inspection ---
+
+    def topics(self) -> list[TopicStatus]:
+        """Return the topics that this node replicates."""
+        return [
+            TopicStatus(
+                replica, self.subscriptions.count(replica), self.keepers.is_keeper(replica.id)
+            )
+            for replica in self.directory.replicas.values()
+        ]
+
+    def inspect(self) -> Inspection:
+        """Return this node's state for tests and tools."""
+        return Inspection(bounds=self.tally().bounds, served=tuple(self.membership.served()))
+
+    def check(self) -> None:
+        """Assert the invariants of all components."""
+        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+        for component in (
+            self.liveness,
+            self.directory,
+            self.store,
+            self.membership,
+            self._versions,
+            self.subscriptions,
+            self._dissemination,
+            self.keepers,
+            self.fetcher,
+            self._backfill,
+            self._parent_fetcher,
+            self._requests,
+            self._publisher,
+            self._request_server,
+            self._history,
+        ):
+            component.check()
+
+    def tally(self) -> Tally:
+        """Return how much this node holds of what has limits, and what it has refused."""
+        settings, replicas = self.settings, self.directory.replicas.values()
+        events = [len(replica.log) for replica in replicas if not replica.log.is_pinned]
+        bounds = (
+            Bound("topics", len(replicas), settings.topic_count_max),
+            Bound("children", self.membership.child_count_max(), 2 * settings.fan_out_max),
+            Bound("events", max(events, default=0), settings.retention.event_count_max),
+            Bound("stored bytes", self.store.stored_bytes, settings.stored_bytes_max),
+            Bound("open events", self.keepers.pending_count_max(), settings.pending_count_max),
+        )
+        return Tally(bounds, dict(self.permissions.refused))

@@ -1,0 +1,166 @@
+"""Correlated requests: retransmission with back-off until the answer comes, or giving up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.seam import Peer
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+REQUEST_TIMER = "request"
+NUMBER_BITS = 32
+"""The numbers of a later incarnation are higher than all those of earlier ones."""
+
+_UNLIMITED = 1 << 62
+
+
+class Timeouts(Protocol):
+    """How long to wait for answers; `rtt.RoundTripEstimator` is one implementation."""
+
+    def sample(self, round_trip_us: int, *, transmissions: int = 1) -> None:
+        """Take the time from the first transmission to the answer."""
+        ...
+
+    def timeout_us(self, transmissions: int = 1) -> int:
+        """How long to wait for the answer after so many transmissions."""
+        ...
+
+
+def ignore_failure() -> None:
+    """Do nothing when a peer does not answer."""
+
+
+@dataclass(slots=True)
+class _PendingRequest(Generic[Question, Answer]):
+    peer: Peer
+    question: Question
+    on_answer: Callable[[Answer], None]
+    on_failure: Callable[[], None]
+    tries_max: int
+    us_max: int
+    sent_us: int
+    """When the question was first sent."""
+    transmissions: int = 1
+
+
+class Requests(Generic[Question, Answer]):
+    """The questions of one node that wait for an answer.
+
+    `send` transmits a question or an answer under a number. `mark_resend` returns the question as
+    it goes out again. The protocol hands answers to `on_answer` and timers that are named
+    `REQUEST_TIMER` to `on_timer`.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox[Any],
+        send: Callable[[Peer, int, Question | Answer], None],
+        timeouts: Timeouts,
+        *,
+        tries_max: int,
+        mark_resend: Callable[[Question], Question] = lambda question: question,
+    ) -> None:
+        self._outbox = outbox
+        self._send = send
+        self._timeouts = timeouts
+        self._tries_max = tries_max
+        self._mark_resend = mark_resend
+        self._last_number = 0
+        self._pending: dict[int, _PendingRequest[Question, Answer]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def start(self, incarnation: int) -> None:
+        """Number requests above those of earlier incarnations."""
+        self._last_number = incarnation << NUMBER_BITS
+
+    def ask(
+        self,
+        peer: Peer,
+        question: Question,
+        on_answer: Callable[[Answer], None],
+        on_failure: Callable[[], None] = ignore_failure,
+        *,
+        tries_max: int | None = None,
+        us_max: int | None = None,
+    ) -> int:
+        """Send a question until the peer answers; return its number.
+
+        Give up after `tries_max` transmissions; or, if `us_max` is given, once that time is over.
+        """
+        self._last_number = number = self._last_number + 1
+        tries = self._tries_max if tries_max is None else tries_max
+        self._pending[number] = _PendingRequest(
+            peer,
+            question,
+            on_answer,
+            on_failure,
+            tries if us_max is None else _UNLIMITED,
+            _UNLIMITED if us_max is None else us_max,
+            self._outbox.now,
+        )
+        self._send(peer, number, question)
+        self._set_timer(number, 1)
+        return number
+
+    def answer(self, peer: Peer, number: int, answer: Answer) -> None:
+        """Answer the question that a peer sent under a number."""
+        self._send(peer, number, answer)
+
+    def cancel(self, number: int) -> None:
+        """Forget a question; a late answer to it is ignored."""
+        if self._pending.pop(number, None) is not None:
+            self._outbox.cancel_timer((REQUEST_TIMER, number))
+
+    def on_answer(self, peer: Peer, number: int, answer: Answer) -> None:
+        """Hand an answer to the caller, unless the question is no longer pending."""
+        request = self._pending_to(peer, number)
+        if request is None:
+            return
+        del self._pending[number]
+        self._outbox.cancel_timer((REQUEST_TIMER, number))
+        round_trip_us = self._outbox.now - request.sent_us
+        self._timeouts.sample(round_trip_us, transmissions=request.transmissions)
+        request.on_answer(answer)
+
+    def on_progress(self, peer: Peer, number: int) -> None:
+        """Start counting transmissions anew: the peer works on the answer."""
+        request = self._pending_to(peer, number)
+        if request is not None:
+            request.transmissions = 1
+            self._set_timer(number, 1)
+
+    def on_timer(self, number: int) -> None:
+        """Send a question again, or give up."""
+        request = self._pending.get(number)
+        if request is None:
+            return
+        is_late = self._outbox.now - request.sent_us >= request.us_max
+        if request.transmissions >= request.tries_max or is_late:
+            del self._pending[number]
+            request.on_failure()
+            return
+        request.transmissions += 1
+        request.question = self._mark_resend(request.question)
+        self._send(request.peer, number, request.question)
+        self._set_timer(number, request.transmissions)
+
+    def check(self) -> None:
+        """Assert the invariants of the pending requests."""
+        for number, request in self._pending.items():
+            assert number <= self._last_number, "a pending request has a number of the future"
+            assert 1 <= request.transmissions <= request.tries_max, "a request is sent too often"
+
+    def _pending_to(self, peer: Peer, number: int) -> _PendingRequest[Question, Answer] | None:
+        request = self._pending.get(number)
+        return request if request is not None and request.peer == peer else None
+
+    def _set_timer(self, number: int, transmissions: int) -> None:
+        after_us = self._timeouts.timeout_us(transmissions)
+        self._outbox.set_timer((REQUEST_TIMER, number), after_us)

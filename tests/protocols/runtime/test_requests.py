@@ -1,0 +1,136 @@
+"""Requests are answered once, sent again with back-off, and given up."""
+
+import pytest
+
+from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
+from smartpubsub.seam import CancelTimer, SetTimer
+
+PEER, OTHER = b"peer", b"other"
+
+
+class DoublingTimeouts:
+    """10 us at first, doubled with every transmission; remembers samples."""
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[int, int]] = []
+
+    def sample(self, round_trip_us: int, *, transmissions: int = 1) -> None:
+        self.samples.append((round_trip_us, transmissions))
+
+    def timeout_us(self, transmissions: int = 1) -> int:
+        return 10 << (transmissions - 1)
+
+
+class ToyRequests:
+    """Requests with fake ports, and what came of them."""
+
+    def __init__(self) -> None:
+        self.outbox: Outbox[str] = Outbox("toy", lambda parts: parts)
+        self.sent: list[tuple[bytes, int, str]] = []
+        self.timeouts = DoublingTimeouts()
+        self.answers: list[str] = []
+        self.failures = 0
+        self.requests: Requests[str, str] = Requests(
+            self.outbox,
+            lambda peer, number, text: self.sent.append((peer, number, text)),
+            self.timeouts,
+            tries_max=3,
+            mark_resend=lambda question: question.removesuffix(" again") + " again",
+        )
+
+    def ask(self, *, us_max: int | None = None) -> int:
+        def fail() -> None:
+            self.failures += 1
+
+        return self.requests.ask(PEER, "how?", self.answers.append, fail, us_max=us_max)
+
+    def fire(self, number: int, at: int) -> None:
+        self.outbox.now = at
+        self.requests.on_timer(number)
+        self.requests.check()
+
+    def timers(self) -> list[tuple[str, int | None]]:
+        return [
+            ("set", effect.at) if isinstance(effect, SetTimer) else ("cancel", None)
+            for effect in self.outbox.take()
+            if isinstance(effect, SetTimer | CancelTimer)
+        ]
+
+
+def test_an_answer_ends_a_request_and_is_a_sample() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    assert toy.sent == [(PEER, number, "how?")]
+    assert toy.outbox.take() == [SetTimer(("toy", REQUEST_TIMER, number), 10)]
+    toy.outbox.now = 4
+    toy.requests.on_answer(PEER, number, "so")
+    toy.requests.on_answer(PEER, number, "so")
+    assert toy.answers == ["so"]
+    assert toy.timeouts.samples == [(4, 1)]
+    assert toy.timers() == [("cancel", None)]
+    assert len(toy.requests) == 0
+
+
+def test_an_answer_of_another_peer_is_ignored() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    toy.requests.on_answer(OTHER, number, "so")
+    toy.requests.on_progress(OTHER, number)
+    toy.requests.on_answer(PEER, number + 1, "so")
+    assert toy.answers == []
+    assert len(toy.requests) == 1
+
+
+def test_a_question_goes_out_again_with_back_off_until_it_is_given_up() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    for at in (10, 30, 70):
+        toy.fire(number, at)
+    assert [text for _, _, text in toy.sent] == ["how?", "how? again", "how? again"]
+    assert toy.timers() == [("set", 10), ("set", 30), ("set", 70)]
+    assert toy.failures == 1
+    toy.fire(number, 100)
+    toy.requests.on_answer(PEER, number, "late")
+    assert (toy.failures, toy.answers) == (1, [])
+
+
+def test_progress_counts_transmissions_anew() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    toy.fire(number, 10)
+    toy.fire(number, 30)
+    toy.requests.on_progress(PEER, number)
+    toy.fire(number, 40)
+    assert toy.failures == 0
+    assert toy.timers()[-2:] == [("set", 40), ("set", 60)]
+
+
+@pytest.mark.parametrize("us_max", [25, 200])
+def test_with_a_deadline_the_number_of_transmissions_is_not_limited(us_max: int) -> None:
+    toy = ToyRequests()
+    number, at = toy.ask(us_max=us_max), 0
+    while not toy.failures:
+        at += 10
+        toy.fire(number, at)
+    assert us_max <= at < us_max + 10
+    assert len(toy.sent) == at // 10
+
+
+def test_a_cancelled_request_neither_answers_nor_fails() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    toy.requests.cancel(number)
+    toy.requests.cancel(number)
+    toy.fire(number, 10)
+    toy.requests.on_answer(PEER, number, "so")
+    assert (toy.answers, toy.failures) == ([], 0)
+    assert toy.timers() == [("set", 10), ("cancel", None)]
+
+
+def test_numbers_of_a_later_incarnation_are_higher() -> None:
+    toy = ToyRequests()
+    toy.requests.start(1)
+    first = [toy.ask(), toy.ask()]
+    toy.requests.start(2)
+    assert first[0] < first[1] < toy.ask()
