@@ -54,6 +54,29 @@ class Moody(Floodsub):
         return effects
 
 
+class Greedy(Floodsub):
+    """Breaks an invariant of its state with the first event that it publishes."""
+
+    published = 0
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        self.published += 1
+        return super().publish(publication, now, wants_all=wants_all)
+
+    def check(self) -> None:
+        assert not self.published, f"{self.published} events are too many"
+
+
+class Muddled(Greedy):
+    """The same, and its check fails by another exception than an assertion."""
+
+    def check(self) -> None:
+        if self.published:
+            raise KeyError("published")
+
+
 class Frail(Floodsub):
     """Breaks down when something is published."""
 

@@ -9,7 +9,7 @@ from smartpubsub.sim.experiments.fuzz import Report, fuzz
 from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause
-from tests.sim.broken import Frail, Moody, Pushy, Silent, boastful, stack_of
+from tests.sim.broken import Frail, Greedy, Moody, Muddled, Pushy, Silent, boastful, stack_of
 
 SOUND = ["floodsub", "gossipsub"]
 
@@ -19,6 +19,8 @@ def _with_broken_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STACKS, "pushy", stack_of(Pushy))
     monkeypatch.setitem(STACKS, "moody", stack_of(Moody))
     monkeypatch.setitem(STACKS, "frail", stack_of(Frail))
+    monkeypatch.setitem(STACKS, "greedy", stack_of(Greedy))
+    monkeypatch.setitem(STACKS, "muddled", stack_of(Muddled))
     monkeypatch.setitem(STACKS, "silent", boastful(Silent))
 
 
@@ -74,6 +76,43 @@ def test_a_run_that_breaks_down_is_a_failure_like_others() -> None:
     report = fuzz(5, 1, ["frail"])
 
     assert "ZeroDivisionError: nobody has thought of this" in report.failures[0].violations[0].what
+
+
+def test_a_broken_invariant_of_a_state_is_found_with_its_node_and_time() -> None:
+    (failure,) = fuzz(5, 1, ["greedy"]).failures
+    first = failure.violations[0]
+
+    assert {violation.invariant for violation in failure.violations} == {11}
+    assert first.what.startswith(
+        f"node {first.node} broke an invariant of its state: 1 events are too many (broken.py, line"
+    )
+    assert first.at_us > 0
+    # A node that has broken an invariant is not checked again.
+    nodes = [violation.node for violation in failure.violations]
+    assert len(nodes) == len(set(nodes))
+
+
+def test_a_check_that_fails_by_another_exception_is_a_broken_invariant() -> None:
+    (failure,) = fuzz(5, 1, ["muddled"]).failures
+
+    assert "broke an invariant of its state: KeyError: 'published'" in failure.violations[0].what
+
+
+def test_states_can_be_checked_less_often_or_not_at_all() -> None:
+    always, seldom, never = (fuzz(7000, 2, SOUND, check_stride=stride) for stride in (1, 10, 0))
+
+    checks = always.counts.judged["state"]
+    assert checks / 11 < seldom.counts.judged["state"] < checks / 9
+    assert never.counts.judged["state"] == 0
+    assert fuzz(5, 1, ["greedy"], check_stride=0).failures == []
+
+
+def test_a_report_counts_what_was_judged_and_excused() -> None:
+    report = fuzz(7000, 4, SOUND)
+
+    assert report.document().items() >= report.counts.counts().items()
+    assert report.counts.judged["once"] > 0
+    assert report.counts.excused["delivery"]["not_reliable"] > 0
 
 
 def test_the_world_of_a_seed_is_the_same_for_every_protocol() -> None:

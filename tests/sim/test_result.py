@@ -8,6 +8,7 @@ from smartpubsub.sim.experiments.comparison import carried_for_nothing, compared
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.result import Result, facts_of, run
+from smartpubsub.sim.kernel.faults import Clog, Crash, Fault, Pause, Slow
 from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.sim.broken import Forger, boastful, stack_of
 from tests.sim.small import experiment_of, publish, subscribe
@@ -87,10 +88,58 @@ def test_an_interrupt_before_anything_happened_gives_a_result(
     assert (document["interrupted"], document["messages"], document["injected"]) == (True, 0, 0)
 
 
-def test_a_bad_network_counts_as_a_fault() -> None:
-    assert not facts_of(experiment_of(*PHASES)).has_faults
-    for network in (NetworkOptions(loss=0.1), NetworkOptions(reordering=True)):
-        assert facts_of(experiment_of(*PHASES, network=network)).has_faults
+@pytest.mark.parametrize(
+    ("network", "reorders"),
+    [
+        (NetworkOptions(), False),
+        (NetworkOptions(jitter_us=1_000), False),
+        (NetworkOptions(reordering=True), False),
+        (NetworkOptions(reordering=True, jitter_us=1_000), True),
+    ],
+)
+def test_a_network_reorders_only_if_messages_can_overtake_each_other(
+    network: NetworkOptions, reorders: bool
+) -> None:
+    assert facts_of(experiment_of(*PHASES, network=network)).network_reorders is reorders
+
+
+def test_faults_lost_messages_and_newcomers_are_in_the_journal() -> None:
+    def plan(began_us: int) -> list[Fault]:
+        return [
+            Pause(node=1, at_us=began_us, until_us=began_us + 10),
+            Clog(sender=1, receiver=2, at_us=began_us, until_us=began_us + 20),
+            Crash(node=1, at_us=began_us + 30, restart_at_us=began_us + 40),
+            Slow(node=1, at_us=began_us, until_us=began_us + 50, factor=2),
+        ]
+
+    experiment = experiment_of(*PHASES, faults=plan, network=NetworkOptions(loss=0.1))
+    experiment.run()
+
+    began_us, journal = experiment.began_us, experiment.journal
+    assert journal.disturbances == [
+        ("pause", began_us, began_us + 10),
+        ("clog", began_us, began_us + 20),
+        ("crash", began_us + 30, began_us + 30),
+        ("restart", began_us + 40, began_us + 40),
+    ]
+    assert journal.lost_us
+
+
+def test_the_time_to_the_acknowledgement_is_told() -> None:
+    document = document_of(experiment_of(*PHASES, protocol="scoutsubs"))
+
+    assert list(document["publish_ms"]) == ["p50", "p99", "max"]
+    assert 0 < document["publish_ms"]["p50"] <= document["publish_ms"]["max"]
+
+
+def test_the_document_counts_what_was_judged_and_excused() -> None:
+    document = document_of(experiment_of(*PHASES))
+
+    assert document["judged"]["delivery"] == 0
+    assert document["excused"]["delivery"] == {"not_reliable": document["expected"]}
+    assert document["judged"]["once"] == document["delivered"]
+    assert document["excused"]["order"]["not_promised"] > 0
+    assert document["judged"]["state"] > 0
 
 
 def test_what_was_never_published_does_not_spoil_the_document(

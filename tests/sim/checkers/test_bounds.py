@@ -25,13 +25,13 @@ def test_bounds() -> None:
 
 
 def test_what_is_wrong_is_told() -> None:
-    violations = check_bounds(many_events(Hoarding))
+    violations = check_bounds(many_events(Hoarding)).violations
 
     assert len(violations) == 6
     assert violations[0].what == "node 0 keeps 6 seen events, 5 at most"
 
     facts = many_events(Fickle)
-    refused = check_refusals(facts)
+    refused = check_refusals(facts).violations
 
     assert len(refused) == 8
     assert str(next(iter(facts.journal.events))) in refused[0].what

@@ -109,7 +109,6 @@ class SmallWorld:
         self,
         *,
         is_reliable: bool = True,
-        has_faults: bool = False,
         refresh_us: int = 2 * MINUTE,
     ) -> Facts:
         self.journal.ended_us = self.world.now
@@ -118,7 +117,6 @@ class SmallWorld:
             oracle=self.oracle,
             is_reliable=is_reliable,
             promises_order=True,
-            has_faults=has_faults,
             refresh_us=refresh_us,
             inspections=self.inspections,
             nodes_by_peer={host.peer: host.number for host in self.world.hosts},
@@ -159,4 +157,4 @@ Scene: TypeAlias = Callable[[Protocol], Facts]
 
 def broken_in(scene: Scene, protocol: Protocol) -> list[int]:
     """The invariants that do not hold when something happens to nodes with a protocol."""
-    return sorted({violation.invariant for violation in check_all(scene(protocol))})
+    return sorted({violation.invariant for violation in check_all(scene(protocol)).violations})

@@ -7,7 +7,7 @@ import click
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim.protocols import known_protocol
-from smartpubsub.cli.sim.text import violation_lines
+from smartpubsub.cli.sim.text import count_lines, violation_lines
 from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.fuzz import Failure, Report
@@ -45,6 +45,14 @@ TELL_EVERY_RUNS = 50
     metavar=f"[{'|'.join(STACKS)}]",
     help="A protocol to run; may be given again.  [default: all]",
 )
+@click.option(
+    "--check-every",
+    "check_stride",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Check the state of each node after every so many inputs that it handles; 0 for never.",
+)
 @json_option
 @click.pass_context
 def fuzz(
@@ -55,14 +63,16 @@ def fuzz(
     time_s_max: float | None,
     seed: int,
     protocols: tuple[str, ...],
+    check_stride: int,
     as_json: bool,
 ) -> None:
-    """Look for violations in worlds that chance has made.
+    """Look for violations in random worlds.
 
     Draws networks that delay, lose, repeat and reorder, nodes that crash, pause, are cut off and
-    join, settings, and workloads; and checks in each what must always hold. In some worlds messages
-    are written and read as on a real connection. For what it finds it prints the command that shows
-    it again. The exit code is 1 if it finds something.
+    join, settings, and workloads; and checks in each what must always hold, the state of each node
+    after every input included. In some worlds messages are written and read as on a real
+    connection. For each violation it prints the command that repeats the run. The exit code is 1 if
+    there are violations.
 
     \b
     Examples:
@@ -79,7 +89,14 @@ def fuzz(
         known_failures = len(report.failures)
         show_progress(report, runs)
 
-    report = fuzzing.fuzz(seed, runs, protocols or [*STACKS], time_s_max=time_s_max, told=tell)
+    report = fuzzing.fuzz(
+        seed,
+        runs,
+        protocols or [*STACKS],
+        time_s_max=time_s_max,
+        check_stride=check_stride,
+        told=tell,
+    )
     if sys.stderr.isatty():
         click.echo(err=True)
     if as_json:
@@ -89,6 +106,7 @@ def fuzz(
             f"{report.runs:,} runs from seed {seed} in {report.wall_s:,.1f} s:"
             f" {len(report.failures):,} with violations"
         )
+        click.echo("\n".join(count_lines(report.counts.judged, report.counts.excused)))
     if report.was_interrupted:
         context.exit(INTERRUPTED)
     if report.failures:

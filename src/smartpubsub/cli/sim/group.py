@@ -18,9 +18,7 @@ COMMANDS = {
         "smartpubsub.cli.sim.replay:replay",
         "Show what went on around the first violation of a run.",
     ),
-    "fuzz": LazyCommand(
-        "smartpubsub.cli.sim.fuzz:fuzz", "Look for violations in worlds that chance has made."
-    ),
+    "fuzz": LazyCommand("smartpubsub.cli.sim.fuzz:fuzz", "Look for violations in random worlds."),
     "study": LazyCommand(
         "smartpubsub.cli.study.group:study",
         "Study ScoutSubs in situations that its promises are about.",

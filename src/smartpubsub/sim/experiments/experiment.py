@@ -27,6 +27,7 @@ from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.experiments.calls import call
+from smartpubsub.sim.experiments.invariants import InvariantChecks
 from smartpubsub.sim.experiments.running import (
     LINGER_US,
     PHASE_GAP_US,
@@ -40,10 +41,11 @@ from smartpubsub.sim.experiments.running import (
     make_core,
 )
 from smartpubsub.sim.experiments.stacks import STACKS
-from smartpubsub.sim.judging.journal import Split
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.judging.journal import Disturbance, Split
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.crowd import Crowd, settled_tables
-from smartpubsub.sim.kernel.faults import Fault, Partition
+from smartpubsub.sim.kernel.faults import Clog, Fault, Partition, Pause
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World
@@ -88,7 +90,6 @@ class Experiment:
         self.journal = self.observer.journal
         self.oracle = self.observer.oracle
         self.inspections: list[tuple[int, int, Inspection]] = []
-        self.faults: list[Fault] = []
         self.was_interrupted = False
         self.began_us = 0
         self.traffic_before: list[Traffic] = []
@@ -106,8 +107,12 @@ class Experiment:
             on_deliver=self._on_deliver,
             on_receive=self._on_receive,
             on_effects=on_effects,
+            on_lost=self._on_lost,
         )
         self.world.on_fault = self._on_fault
+        self.checks = InvariantChecks(self.world, options.check_stride)
+        if options.checks_invariants:
+            self.world.on_handled = self.checks.on_handled
         self._crowd = Crowd(self.world, options.seed, options.peers)
         for _ in range(options.nodes):
             self._crowd.add(self._make_core, options.started_before)
@@ -183,12 +188,14 @@ class Experiment:
         self.traffic_before = [_traffic_of(host) for host in self.world.hosts]
 
     @property
-    def has_faults(self) -> bool:
-        """Whether anything was made to fail, messages that the network loses included."""
-        network = self.options.network
-        is_bad_network = bool(network.loss or network.duplication or network.reordering)
-        is_bad = is_bad_network or bool(self.faults or self.journal.downs)
-        return is_bad or bool(self.options.newcomers_us)  # Who then take others' places.
+    def state_check_count(self) -> int:
+        """How many times the state of a node was checked."""
+        return self.checks.count
+
+    @property
+    def state_violations(self) -> list[Violation]:
+        """What the checks of states found."""
+        return self.checks.violations
 
     @property
     def peers(self) -> list[Peer]:
@@ -213,14 +220,21 @@ class Experiment:
 
     def _plan(self, fault: Fault) -> None:
         fault.plan(self.world)
-        self.faults.append(fault)
-        if isinstance(fault, Partition):
-            split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
-            self.journal.splits.append(split)
+        match fault:
+            case Partition():
+                split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
+                self.journal.splits.append(split)
+            case Pause():
+                disturbance = Disturbance("pause", fault.at_us, fault.until_us)
+                self.journal.disturbances.append(disturbance)
+            case Clog():
+                disturbance = Disturbance("clog", fault.at_us, fault.until_us)
+                self.journal.disturbances.append(disturbance)
 
     def _add_newcomer(self) -> None:
         """One more node joins, by way of any that is there."""
         there = [host.number for host in self.world.hosts if host.is_up]
+        self.journal.joined(self.world.now)
         new = self._crowd.add(self._make_core, self.options.started_before)
         rng = stream(self.options.seed, "newcomer", str(new.number))
         self._crowd.join(new.number, [self._crowd.contact(rng.choice(there))])
@@ -311,6 +325,9 @@ class Experiment:
         if copies is not None and (ids := copies(message)):
             sender = self.world.number_of(peer)
             self.observer.came(self.world.now, host.number, sender, ids)
+
+    def _on_lost(self) -> None:
+        self.journal.lost_us.append(self.world.now)
 
     def _on_fault(self, kind: str, node: int) -> None:
         self.observer.failed(self.world.now, node, kind)

@@ -179,9 +179,11 @@ class SimOptions:
         *,
         trace: Trace | None = None,
         progress: Progress | None = None,
+        checks_invariants: bool = False,
     ) -> Experiment:
         """A run of a protocol with the workload that was loaded, in the simulated world."""
         options = self.run_options(protocol, variant, workload)
+        options = replace(options, checks_invariants=checks_invariants)
         faults = self.fault_plan(workload, options.nodes)
         return Experiment(options, workload, faults, trace=trace, progress=progress)
 

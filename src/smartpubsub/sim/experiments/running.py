@@ -15,6 +15,7 @@ from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.stacks import STACKS, Stack, StackOptions
+from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.streams import stream
@@ -50,6 +51,10 @@ class RunOptions:
     """When, after the workload has begun, further nodes join."""
     is_encoded: bool = False
     """Whether messages are written and read as on a real connection, which takes time."""
+    checks_invariants: bool = False
+    """Whether a simulated node's `check()` is called after the inputs that the node handles."""
+    check_stride: int = 1
+    """If invariants are checked: after every so many inputs of a node."""
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:
@@ -125,8 +130,13 @@ class Run(Protocol):
     was_interrupted: bool
 
     @property
-    def has_faults(self) -> bool:
-        """Whether anything was made to fail, messages that the network loses included."""
+    def state_check_count(self) -> int:
+        """How many times the state of a node was checked."""
+        ...
+
+    @property
+    def state_violations(self) -> Sequence[Violation]:
+        """What the checks of states found."""
         ...
 
     @property

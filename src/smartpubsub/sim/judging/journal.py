@@ -84,6 +84,15 @@ class Split(NamedTuple):
     end_us: int
 
 
+class Disturbance(NamedTuple):
+    """A fault after which events may take another way: when it began and ended."""
+
+    kind: str
+    """crash, restart, join, pause or clog."""
+    start_us: int
+    end_us: int
+
+
 @dataclass(slots=True)
 class Journal:
     """All of it, in the order in which it happened."""
@@ -97,6 +106,10 @@ class Journal:
     failures: list[tuple[int, int]] = field(default_factory=list)
     """When which node crashed, was paused or had a link clogged, which others cannot tell apart."""
     splits: list[Split] = field(default_factory=list)
+    disturbances: list[Disturbance] = field(default_factory=list)
+    """All faults after which events may take another way, but for splits."""
+    lost_us: list[int] = field(default_factory=list)
+    """When messages were lost on their way; a message to a node that is down is not among them."""
     wire_duplicates: int = 0
     ended_us: int = 0
 
@@ -133,6 +146,7 @@ class Journal:
     def crashed(self, node: int, now: int) -> None:
         """A node is down, and nothing of it is in force."""
         self.failures.append((now, node))
+        self.disturbances.append(Disturbance("crash", now, now))
         self.downs.setdefault(node, []).append(Span(now))
         for record in self.subscriptions.values():
             if record.node == node:
@@ -140,7 +154,12 @@ class Journal:
 
     def restarted(self, node: int, now: int) -> None:
         """A node is up again."""
+        self.disturbances.append(Disturbance("restart", now, now))
         self.downs[node][-1].end_us = now
+
+    def joined(self, now: int) -> None:
+        """A further node has begun to join, and may take the place of others."""
+        self.disturbances.append(Disturbance("join", now, now))
 
     def was_up(self, node: int, since: int) -> bool:
         """Whether a node has been up from a time on, until the end."""

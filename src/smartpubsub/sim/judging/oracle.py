@@ -128,32 +128,71 @@ class Oracle:
 
 
 def expected_pairs(
-    journal: Journal, oracle: Oracle, refresh_us: int = REFRESH_US
+    journal: Journal,
+    oracle: Oracle,
+    refresh_us: int = REFRESH_US,
+    not_owed: Counter[str] | None = None,
 ) -> dict[EventId, dict[int, None]]:
-    """Which nodes are owed each event; an event that is owed to nobody is left out.
+    """Which nodes are owed each event; an event that no node is owed is left out.
 
-    The oracle is one that knows all the journal's subscriptions.
+    The oracle is one that knows all the journal's subscriptions. `not_owed` counts the pairs of an
+    event and a node with a matching subscription in force that are left out, by reason. Events that
+    were refused are no such pairs.
     """
-    gone = {node: None for node in journal.downs if journal.is_gone(node)}
-    got = {(delivery.id, delivery.node): None for delivery in journal.deliveries}
+    debts = _Debts(journal, refresh_us)
     expected = {}
     for event in journal.events.values():
-        if not is_owed(journal, event):
+        if event.refused is not None:
             continue
-        at = event.called_us
-        splits = [split for split in journal.splits if _is_felt(split, at, refresh_us)]
         nodes: dict[int, None] = {}
-        for record in oracle.interested(event.predicate):
-            node = record.node
-            if node in nodes or node in gone or not record.is_in_force(at):
-                continue
-            if _is_given_up(record, at) and (event.id, node) not in got:
-                continue
-            if not any(separates(split, event.node, node) for split in splits):
-                nodes[node] = None
+        left_out: dict[int, str] = {}
+        for record, reason in debts.of(event, oracle):
+            if reason is None:
+                nodes[record.node] = None
+            else:
+                left_out[record.node] = reason
         if nodes:
             expected[event.id] = nodes
+        if not_owed is not None:
+            not_owed.update(reason for node, reason in left_out.items() if node not in nodes)
     return expected
+
+
+class _Debts:
+    """Decides for each event which of the subscriptions that want it are owed it."""
+
+    def __init__(self, journal: Journal, refresh_us: int) -> None:
+        self._journal = journal
+        self._refresh_us = refresh_us
+        self._gone = {node: None for node in journal.downs if journal.is_gone(node)}
+        self._got = {(delivery.id, delivery.node): None for delivery in journal.deliveries}
+
+    def of(
+        self, event: EventRecord, oracle: Oracle
+    ) -> Iterator[tuple[SubscriptionRecord, str | None]]:
+        """The subscriptions in force that want an event, and why each is not owed it if so."""
+        at = event.called_us
+        is_event_owed = is_owed(self._journal, event)
+        splits = [s for s in self._journal.splits if _is_felt(s, at, self._refresh_us)]
+        for record in oracle.interested(event.predicate):
+            if not record.is_in_force(at):
+                continue
+            if is_event_owed:
+                yield record, self._reason(event, record, splits)
+            else:
+                yield record, "publisher_crashed"
+
+    def _reason(
+        self, event: EventRecord, record: SubscriptionRecord, splits: list[Split]
+    ) -> str | None:
+        node = record.node
+        if node in self._gone:
+            return "subscriber_gone"
+        if _is_given_up(record, event.called_us) and (event.id, node) not in self._got:
+            return "unsubscribed"
+        if any(separates(split, event.node, node) for split in splits):
+            return "split"
+        return None
 
 
 def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
@@ -168,7 +207,7 @@ def is_owed(journal: Journal, event: EventRecord) -> bool:
     if event.acknowledged_us is not None:
         return True
     if event.through is not None and journal.is_gone(event.through):
-        return False  # Nobody who may publish it is there.
+        return False  # The only node that may publish it is gone.
     return journal.was_up(event.node, event.called_us)
 
 

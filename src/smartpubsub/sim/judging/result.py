@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import Run, stack_of
-from smartpubsub.sim.judging.checkers import check_all
+from smartpubsub.sim.judging.checkers import Findings, check_all
 from smartpubsub.sim.judging.checkers.facts import Facts
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import DeliveryRecord
@@ -22,6 +22,7 @@ from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.traces.trace import Row
 
 _LATENCY = ("mean", "p50", "p95", "p99", "max")
+_PUBLISH = ("p50", "p99", "max")
 _PER_NODE = ("mean", "sd", "p95", "p99")
 
 
@@ -32,12 +33,17 @@ class Result:
     experiment: Run
     scenario: str
     verdict: Verdict
-    violations: list[Violation]
+    findings: Findings
     wall_s: float
     cpu_s: float
     peak_rss_mb: float
     more: Mapping[str, object] = field(default_factory=dict)
-    """What is to be told beside all that."""
+    """Further keys of the document."""
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What happened that must not."""
+        return self.findings.violations
 
     def document(self) -> dict[str, object]:
         """The result as JSON has it."""
@@ -66,6 +72,7 @@ class Result:
             "order_violations": verdict.order_violations,
             "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
             "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
+            "publish_ms": spread(self._publish_ms(), *_PUBLISH),
             "path_floor_ms": self._path_floor_ms(first),
             "hops": spread([delivery.hops for delivery in first], "mean", "max"),
             "publisher_sends_per_event": spread([e.first_copies for e in taken], "mean", "max"),
@@ -75,6 +82,7 @@ class Result:
             "rpc_sent_per_node": spread([node.sent for node in traffic], *_PER_NODE),
             "rpc_received_per_node": spread([node.received for node in traffic], *_PER_NODE),
             "violations": [violation.document() for violation in self.violations],
+            **self.findings.counts(),
             "wall_s": round(self.wall_s, 3),
             "cpu_s": round(self.cpu_s, 3),
             "peak_rss_mb": round(self.peak_rss_mb, 1),
@@ -107,6 +115,14 @@ class Result:
         records = self.experiment.observer.journal.subscriptions.values()
         return [(r.in_force[0].start_us - r.called_us) / 1000 for r in records if r.in_force]
 
+    def _publish_ms(self) -> list[float]:
+        events = self.experiment.observer.journal.events.values()
+        return [
+            (event.acknowledged_us - event.called_us) / 1000
+            for event in events
+            if event.acknowledged_us is not None
+        ]
+
 
 def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
     """The delivery that counts of each event to each node."""
@@ -121,12 +137,12 @@ def run(experiment: Experiment, scenario: str) -> Result:
     wall, cpu = time.perf_counter(), time.process_time()
     with collector_off():
         experiment.run()
-        verdict, violations = judged(experiment, scenario)
+        verdict, findings = judged(experiment, scenario)
     return Result(
         experiment=experiment,
         scenario=scenario,
         verdict=verdict,
-        violations=violations,
+        findings=findings,
         wall_s=time.perf_counter() - wall,
         cpu_s=time.process_time() - cpu,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -158,8 +174,8 @@ def end_row(run: Run, scenario: str) -> Row:
     return Row(run.observer.journal.ended_us, "end", -1, text=json.dumps(about))
 
 
-def judged(run: Run, scenario: str) -> tuple[Verdict, list[Violation]]:
-    """How a run that is over went, and what happened in it that must not."""
+def judged(run: Run, scenario: str) -> tuple[Verdict, Findings]:
+    """How a run that is over went, and what its checkers found."""
     run.observer.trace.add_row(end_row(run, scenario))
     facts = facts_of(run)
     return verdict_on(facts), check_all(facts)
@@ -173,18 +189,20 @@ def promises_order(run: Run) -> bool:
 def facts_of(run: Run) -> Facts:
     """What the checkers have to know of a run."""
     stack, options = stack_of(run), run.options.stack
-    ordered = run.observer.ordered
+    ordered, network = run.observer.ordered, run.options.network
     return Facts(
         journal=run.observer.journal,
         oracle=run.observer.oracle,
-        # What is missing when somebody did not want to wait for it is not lost.
-        is_reliable=stack.is_reliable(options) and not run.was_interrupted,
+        is_reliable=stack.is_reliable(options),
         promises_order=promises_order(run),
         chained=stack.has_topics,
         unordered=frozenset(p for p, is_ordered in ordered.items() if not is_ordered),
-        has_faults=run.has_faults,
+        was_interrupted=run.was_interrupted,
+        network_reorders=network.reordering and network.jitter_us > 0,
         failures_max=options.backups,
         refresh_us=options.scout_settings.renew_us,
         inspections=run.inspections,
         nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
+        state_check_count=run.state_check_count,
+        state_violations=run.state_violations,
     )

@@ -100,6 +100,8 @@ class World:
         on_deliver: Callable[[Host, object], None] | None = None,
         on_receive: Callable[[Host, bytes, object], None] | None = None,
         on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
+        on_handled: Callable[[Host], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
@@ -108,6 +110,10 @@ class World:
         self.on_receive = on_receive
         self.on_fault: Callable[[str, int], None] | None = None
         self.on_effects = on_effects
+        self.on_lost = on_lost
+        """Called when the network loses a message."""
+        self.on_handled = on_handled
+        """Called after a core has handled an input, before its effects are carried out."""
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._through = through
@@ -257,6 +263,8 @@ class World:
         effects = host.core.handle(event, host.clock(self.now))
         if effects:
             self.carry_out(host, effects)
+        elif self.on_handled is not None:
+            self.on_handled(host)
 
     def _is_due(self, host: Host, sequence: int, timer: Timer) -> bool:
         """Whether a timer is neither cancelled nor set anew; then it is no longer set."""
@@ -288,7 +296,9 @@ class World:
     # --- effects ---
 
     def carry_out(self, host: Host, effects: Sequence[Effect]) -> None:
-        """Carry out the effects that a core has returned."""
+        """Carry out the effects that a core has returned for an input."""
+        if self.on_handled is not None:
+            self.on_handled(host)
         if self.on_effects is not None:
             self.on_effects(host, effects)
         for effect in effects:
@@ -338,6 +348,8 @@ class World:
         arrivals = network.arrivals(self.now, sender, receiver.number, size)
         if not arrivals:
             self._drop(host, receiver.number, message, size)
+            if self.on_lost is not None:
+                self.on_lost()
         for at in arrivals:
             self._push(at, receiver, receiver.incarnation, event)
 
