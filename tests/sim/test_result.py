@@ -117,12 +117,26 @@ def test_faults_lost_messages_and_newcomers_are_in_the_journal() -> None:
 
     began_us, journal = experiment.began_us, experiment.journal
     assert journal.disturbances == [
-        ("pause", began_us, began_us + 10),
-        ("clog", began_us, began_us + 20),
-        ("crash", began_us + 30, began_us + 30),
-        ("restart", began_us + 40, began_us + 40),
+        ("pause", (1,), began_us, began_us + 10),
+        ("clog", (1, 2), began_us, began_us + 20),
+        ("crash", (1,), began_us + 30, began_us + 30),
+        ("restart", (1,), began_us + 40, began_us + 40),
     ]
     assert journal.lost_us
+
+
+def test_failing_nodes_that_handle_events_of_a_publisher_are_recorded() -> None:
+    def plan(began_us: int) -> list[Fault]:
+        return [Pause(node=n, at_us=began_us, until_us=began_us + 10) for n in (0, 1, 4)]
+
+    experiment = experiment_of(*PHASES, protocol="scoutsubs", faults=plan)
+    experiment.run()
+    publisher = experiment.peers[0]
+
+    handlers = experiment.journal.handlers
+    assert handlers is not None
+    assert set(handlers) == {publisher}
+    assert {0, 1} <= set(handlers[publisher]) <= {0, 1, 4}
 
 
 def test_the_time_to_the_acknowledgement_is_told() -> None:

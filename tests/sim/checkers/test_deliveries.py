@@ -142,14 +142,14 @@ def test_order_is_excused_from_a_fault_until_a_repair_time_after_it(kind: str) -
     called_us, came_us = late_event(facts)
     faults = facts.journal.disturbances
 
-    faults[:] = [Disturbance(kind, came_us + 1, came_us + 1)]
+    faults[:] = [Disturbance(kind, (3,), came_us + 1, came_us + 1)]
     assert len(check_order(facts).violations) == 1
-    faults[:] = [Disturbance(kind, came_us, came_us)]
+    faults[:] = [Disturbance(kind, (3,), came_us, came_us)]
     assert check_order(facts).violations == []
-    faults[:] = [Disturbance(kind, 0, called_us - MINUTE)]
+    faults[:] = [Disturbance(kind, (3,), 0, called_us - MINUTE)]
     assert check_order(facts).violations == []
     assert check_order(facts).excused[kind] > 0
-    faults[:] = [Disturbance(kind, 0, called_us - MINUTE - 1)]
+    faults[:] = [Disturbance(kind, (3,), 0, called_us - MINUTE - 1)]
     assert len(check_order(facts).violations) == 1
 
 
@@ -181,18 +181,34 @@ def test_a_long_fault_excuses_although_a_shorter_one_began_later() -> None:
     called_us, came_us = late_event(facts)
 
     facts.journal.disturbances[:] = [
-        Disturbance("pause", 0, came_us),
-        Disturbance("crash", called_us - 2 * MINUTE, called_us - 2 * MINUTE),
+        Disturbance("pause", (3,), 0, came_us),
+        Disturbance("crash", (3,), called_us - 2 * MINUTE, called_us - 2 * MINUTE),
     ]
 
     assert check_order(facts).violations == []
     assert check_order(facts).excused["pause"] > 0
 
 
+def test_a_fault_off_the_way_excuses_nothing_once_the_way_is_known() -> None:
+    facts = quick_events(Shuffling)
+    called_us, _ = late_event(facts)
+    publisher = next(iter(facts.journal.events)).publisher
+    facts.journal.disturbances.append(Disturbance("crash", (3,), called_us, called_us))
+
+    facts.journal.handlers = {publisher: {3: None}}
+    assert check_order(facts).violations == []
+    facts.journal.handlers = {publisher: {2: None}, b"another": {3: None}}
+    assert len(check_order(facts).violations) == 1
+    # A fault before the first event came may have been on the way that the event did not take.
+    first_us = facts.journal.deliveries[0].at_us
+    facts.journal.disturbances[:] = [Disturbance("crash", (3,), first_us, first_us)]
+    assert check_order(facts).violations == []
+
+
 def test_order_is_promised_to_chained_topics_whatever_fails() -> None:
     facts = quick_events(Shuffling)
     called_us, _ = late_event(facts)
-    facts.journal.disturbances.append(Disturbance("crash", called_us, called_us))
+    facts.journal.disturbances.append(Disturbance("crash", (3,), called_us, called_us))
     facts.journal.lost_us.append(called_us)
     facts.network_reorders = True
 

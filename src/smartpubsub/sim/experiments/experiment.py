@@ -44,8 +44,9 @@ from smartpubsub.sim.experiments.stacks import STACKS
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import Disturbance, Split
 from smartpubsub.sim.judging.observer import Observer
+from smartpubsub.sim.judging.paths import Paths
 from smartpubsub.sim.kernel.crowd import Crowd, settled_tables
-from smartpubsub.sim.kernel.faults import Clog, Fault, Partition, Pause
+from smartpubsub.sim.kernel.faults import Clog, Fault, Partition, Pause, struck_nodes
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World
@@ -146,8 +147,10 @@ class Experiment:
         """Let everything happen; Ctrl-C ends it early."""
         try:
             self._assemble()
-            for fault in self._fault_plan(self.began_us):
+            faults = list(self._fault_plan(self.began_us))
+            for fault in faults:
                 self._plan(fault)
+            self._watch_paths(faults)
             for at_us in self.options.newcomers_us:
                 self.world.at(self.began_us + at_us, self._add_newcomer)
             for number, phase in enumerate(self.workload.phases, 1):
@@ -225,17 +228,28 @@ class Experiment:
                 split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
                 self.journal.splits.append(split)
             case Pause():
-                disturbance = Disturbance("pause", fault.at_us, fault.until_us)
+                disturbance = Disturbance("pause", (fault.node,), fault.at_us, fault.until_us)
                 self.journal.disturbances.append(disturbance)
             case Clog():
-                disturbance = Disturbance("clog", fault.at_us, fault.until_us)
+                nodes = (fault.sender, fault.receiver)
+                disturbance = Disturbance("clog", nodes, fault.at_us, fault.until_us)
                 self.journal.disturbances.append(disturbance)
+
+    def _watch_paths(self, faults: Iterable[Fault]) -> None:
+        """Have it recorded which of the nodes that fail or join handle whose events."""
+        failing = {node: None for fault in faults for node in struck_nodes(fault)}
+        failing |= {a.node: None for a in self.workload.actions() if isinstance(a, CrashNode)}
+        newcomers = range(self.options.nodes, self.options.nodes + len(self.options.newcomers_us))
+        paths = Paths({**failing, **dict.fromkeys(newcomers)})
+        self.journal.handlers = paths.handlers
+        if self.stack.promises_order and paths.watched:
+            self.world.on_send = paths.on_send
 
     def _add_newcomer(self) -> None:
         """One more node joins, by way of any that is there."""
         there = [host.number for host in self.world.hosts if host.is_up]
-        self.journal.joined(self.world.now)
         new = self._crowd.add(self._make_core, self.options.started_before)
+        self.journal.joined(new.number, self.world.now)
         rng = stream(self.options.seed, "newcomer", str(new.number))
         self._crowd.join(new.number, [self._crowd.contact(rng.choice(there))])
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.seam import Peer
 
 
 @dataclass(slots=True)
@@ -85,10 +87,11 @@ class Split(NamedTuple):
 
 
 class Disturbance(NamedTuple):
-    """A fault after which events may take another way: when it began and ended."""
+    """A fault after which events may take another way: of which nodes, and from when until when."""
 
     kind: str
     """crash, restart, join, pause or clog."""
+    nodes: tuple[int, ...]
     start_us: int
     end_us: int
 
@@ -108,6 +111,11 @@ class Journal:
     splits: list[Split] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
     """All faults after which events may take another way, but for splits."""
+    handlers: dict[Peer, dict[int, None]] | None = None
+    """By publisher, the failing nodes that sent, got or were sent any of its events.
+
+    None if that was not recorded.
+    """
     lost_us: list[int] = field(default_factory=list)
     """When messages were lost on their way; a message to a node that is down is not among them."""
     wire_duplicates: int = 0
@@ -146,7 +154,7 @@ class Journal:
     def crashed(self, node: int, now: int) -> None:
         """A node is down, and nothing of it is in force."""
         self.failures.append((now, node))
-        self.disturbances.append(Disturbance("crash", now, now))
+        self.disturbances.append(Disturbance("crash", (node,), now, now))
         self.downs.setdefault(node, []).append(Span(now))
         for record in self.subscriptions.values():
             if record.node == node:
@@ -154,12 +162,19 @@ class Journal:
 
     def restarted(self, node: int, now: int) -> None:
         """A node is up again."""
-        self.disturbances.append(Disturbance("restart", now, now))
+        self.disturbances.append(Disturbance("restart", (node,), now, now))
         self.downs[node][-1].end_us = now
 
-    def joined(self, now: int) -> None:
+    def joined(self, node: int, now: int) -> None:
         """A further node has begun to join, and may take the place of others."""
-        self.disturbances.append(Disturbance("join", now, now))
+        self.disturbances.append(Disturbance("join", (node,), now, now))
+
+    def may_handle(self, publisher: Peer, nodes: Iterable[int]) -> bool:
+        """Whether one of some failing nodes has, as far as is known, to do with a peer's events."""
+        if self.handlers is None:
+            return True
+        handlers = self.handlers.get(publisher, {})
+        return any(node in handlers for node in nodes)
 
     def was_up(self, node: int, since: int) -> bool:
         """Whether a node has been up from a time on, until the end."""

@@ -155,6 +155,18 @@ class Churn:
                 at = back_at + round(rng.expovariate(1 / self.up_us_mean)) + 1
 
 
+def struck_nodes(fault: Fault) -> tuple[int, ...]:
+    """The nodes that a fault makes fail or whose links it clogs."""
+    match fault:
+        case Crash() | Pause():
+            return (fault.node,)
+        case Clog():
+            return fault.sender, fault.receiver
+        case Churn():
+            return fault.nodes
+    return ()
+
+
 def _crash(world: World, host: Host, *, with_storage: bool) -> None:
     if host.is_up:  # Faults are put together freely, so another may have been first.
         world.crash(host, with_storage=with_storage)

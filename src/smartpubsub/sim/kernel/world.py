@@ -110,6 +110,8 @@ class World:
         self.on_receive = on_receive
         self.on_fault: Callable[[str, int], None] | None = None
         self.on_effects = on_effects
+        self.on_send: Callable[[int, int, object], None] | None = None
+        """Called with the sender, the receiver and the message before the message is on its way."""
         self.on_lost = on_lost
         """Called when the network loses a message."""
         self.on_handled = on_handled
@@ -340,6 +342,8 @@ class World:
         if self._trace is not None:
             kind = type(message).__name__
             self._trace.add(self.now, "send", sender, receiver.number, kind, size)
+        if self.on_send is not None:
+            self.on_send(sender, receiver.number, message)
         network = self.network
         if network.is_simple:
             at = network.earliest_arrival(self.now, sender, size)

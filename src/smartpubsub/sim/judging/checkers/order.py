@@ -12,16 +12,21 @@ overtake it, happened in that time or follows from an earlier fault. So a case i
 - a message was lost in that time: the copy that is sent again may come after its successors;
 - the links of the network do not keep the order of messages, as TCP connections do.
 
+A fault off the way excuses nothing: the node handled no event of the publisher in the whole run,
+and an event of the publisher had come to the subscription before the fault, so that there was a way
+without the node.
+
 Duplicated messages, slow links and wrong clocks excuse nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.seam import Peer
 from smartpubsub.sim.judging.checkers.facts import Facts
 from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.violation import Violation
@@ -34,11 +39,12 @@ def check_order(facts: Facts) -> Judgement:
     """Check that no subscription got an event after a later one of the same publisher."""
     judgement = Judgement()
     excuses = OrderExcuses(facts)
-    for (_, node, subscription), arrivals in facts.arrivals.items():
+    for listener, arrivals in facts.arrivals.items():
         if len(arrivals) < 2:
             continue
+        _, node, subscription = listener
         for arrival, overtaker in _with_overtakers(arrivals):
-            reason = excuses.reason(arrival)
+            reason = excuses.reason(arrival, arrivals[0].at_us)
             if reason is not None:
                 judgement.excuse(reason)
                 continue
@@ -65,45 +71,75 @@ def _with_overtakers(
             yield arrival, latest
 
 
+class _Faults:
+    """The times of some faults, with the repair time after each."""
+
+    def __init__(self, times: Iterable[tuple[int, int, str]]) -> None:
+        in_order = sorted(times)
+        self._starts = [start for start, _, _ in in_order]
+        self._ends = list(accumulate(((end, kind) for _, end, kind in in_order), max))
+        """The latest end of each fault and those that began before it, and whose end it is."""
+
+    def overlapping(self, since_us: int, until_us: int, begun_us: int) -> str | None:
+        """The kind of a fault in a time, of those that had begun at another time."""
+        begun = bisect_right(self._starts, min(until_us, begun_us))
+        if not begun:
+            return None
+        end_us, kind = self._ends[begun - 1]
+        return kind if end_us >= since_us else None
+
+
 class OrderExcuses:
-    """The times of faults, and for each delivery the reason why it may be out of order."""
+    """For each delivery the reason why it may be out of order."""
 
     def __init__(self, facts: Facts) -> None:
-        self._events = facts.journal.events
+        self._journal = facts.journal
+        self._repair_us = facts.repair_us
         self._general = None if facts.promises_order else "not_promised"
         if facts.network_reorders and not facts.chained:
             self._general = self._general or "network_reorders"
-        faults: list[tuple[int, int, str]] = []
-        self._lost_us: list[int] = []
-        if not facts.chained:
-            faults += (
-                (d.start_us, d.end_us + facts.repair_us, d.kind) for d in facts.journal.disturbances
-            )
-            faults += (
-                (s.start_us, s.end_us + facts.refresh_us, "split") for s in facts.journal.splits
-            )
-            self._lost_us += sorted(facts.journal.lost_us)
-        faults.sort()
-        self._starts = [start for start, _, _ in faults]
-        self._ends = list(accumulate(((end, kind) for _, end, kind in faults), max))
-        """The latest end of a fault and of all that began before it, and the kind of that fault."""
+        self._is_chained = facts.chained
+        splits = [(s.start_us, s.end_us + facts.refresh_us, "split") for s in facts.journal.splits]
+        self._splits = _Faults(splits)
+        self._lost_us = sorted(facts.journal.lost_us)
+        self._by_publisher: dict[Peer, tuple[_Faults, _Faults]] = {}
 
-    def reason(self, arrival: DeliveryRecord) -> str | None:
-        """Why an event may come after a later one; None if it must not."""
-        if self._general is not None:
+    def reason(self, arrival: DeliveryRecord, known_us: int) -> str | None:
+        """Why an event may come after a later one; None if it must not.
+
+        The way of its publisher's events to the subscription is known since `known_us`, when the
+        first of them came.
+        """
+        if self._general is not None or self._is_chained:
             return self._general
-        if not self._starts and not self._lost_us:
-            return None
-        event = self._events.get(arrival.id)
+        event = self._journal.events.get(arrival.id)
         if event is None:
             return "never_published"
-        begun = bisect_right(self._starts, arrival.at_us)
-        if begun and self._ends[begun - 1][0] >= event.called_us:
-            return self._ends[begun - 1][1]
-        next_lost = bisect_left(self._lost_us, event.called_us)
-        if next_lost < len(self._lost_us) and self._lost_us[next_lost] <= arrival.at_us:
-            return "message_lost"
-        return None
+        since_us, until_us = event.called_us, arrival.at_us
+        on_path, elsewhere = self._faults_of(arrival.id.publisher)
+        return (
+            self._splits.overlapping(since_us, until_us, until_us)
+            or on_path.overlapping(since_us, until_us, until_us)
+            or elsewhere.overlapping(since_us, until_us, known_us)
+            or ("message_lost" if self._was_lost(since_us, until_us) else None)
+        )
+
+    def _faults_of(self, publisher: Peer) -> tuple[_Faults, _Faults]:
+        """The faults of nodes that handle events of a publisher, and those of other nodes."""
+        found = self._by_publisher.get(publisher)
+        if found is None:
+            on_path: list[tuple[int, int, str]] = []
+            elsewhere: list[tuple[int, int, str]] = []
+            for kind, nodes, start_us, end_us in self._journal.disturbances:
+                is_on_path = self._journal.may_handle(publisher, nodes)
+                time = start_us, end_us + self._repair_us, kind
+                (on_path if is_on_path else elsewhere).append(time)
+            found = self._by_publisher[publisher] = _Faults(on_path), _Faults(elsewhere)
+        return found
+
+    def _was_lost(self, since_us: int, until_us: int) -> bool:
+        place = bisect_left(self._lost_us, since_us)
+        return place < len(self._lost_us) and self._lost_us[place] <= until_us
 
 
 def inversions(sequence: Sequence[EventId]) -> int:
