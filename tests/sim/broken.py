@@ -1,4 +1,4 @@
-"""Protocols that break a promise each, to see that it is noticed."""
+"""Protocols that each break one promise; a checker must find it."""
 
 from dataclasses import replace
 from itertools import count
@@ -13,7 +13,7 @@ _MOODS = count()
 
 
 class Pushy(Floodsub):
-    """Delivers every event of its own to a subscription that nobody made."""
+    """Delivers each of its own events to a subscription that does not exist."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -23,7 +23,7 @@ class Pushy(Floodsub):
 
 
 class Forger(Floodsub):
-    """Delivers events that nobody has published."""
+    """Delivers events that were never published."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -36,7 +36,7 @@ class Forger(Floodsub):
 
 
 class Silent(Floodsub):
-    """Says that an event is published, and tells nobody."""
+    """Acknowledges events, and sends them to no node."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -45,7 +45,7 @@ class Silent(Floodsub):
 
 
 class Moody(Floodsub):
-    """Never does the same again."""
+    """Behaves differently in each run."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         effects = super().handle(event, now)
@@ -78,12 +78,12 @@ class Muddled(Greedy):
 
 
 class Frail(Floodsub):
-    """Breaks down when something is published."""
+    """Raises an exception when an event is published."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:
-        raise ZeroDivisionError("nobody has thought of this")
+        raise ZeroDivisionError("a bug")
 
 
 def stack_of(kind: type[Floodsub]) -> Stack:
@@ -95,5 +95,5 @@ def stack_of(kind: type[Floodsub]) -> Stack:
 
 
 def boastful(kind: type[Floodsub] = Floodsub) -> Stack:
-    """The same, promising what it cannot hold: that nothing gets lost."""
+    """The same, with the promise that no event gets lost, which Floodsub cannot keep."""
     return replace(stack_of(kind), has_variants=True)

@@ -65,7 +65,9 @@ def test_what_is_missing_is_a_violation_where_it_was_promised(
     assert [violation.invariant for violation in result.violations] == [1, 1, 1]
 
 
-def test_what_nobody_waited_for_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_an_interrupted_run_did_not_wait_for_are_no_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(STACKS, "boastful", boastful())
     experiment = experiment_of(*PHASES, protocol="boastful")
     monkeypatch.setattr(experiment, "_run_until_quiet", _interrupted)
@@ -103,7 +105,7 @@ def test_a_network_reorders_only_if_messages_can_overtake_each_other(
     assert facts_of(experiment_of(*PHASES, network=network)).network_reorders is reorders
 
 
-def test_faults_lost_messages_and_newcomers_are_in_the_journal() -> None:
+def test_faults_and_lost_messages_are_in_the_journal() -> None:
     def plan(began_us: int) -> list[Fault]:
         return [
             Pause(node=1, at_us=began_us, until_us=began_us + 10),
@@ -139,7 +141,7 @@ def test_failing_nodes_that_handle_events_of_a_publisher_are_recorded() -> None:
     assert {0, 1} <= set(handlers[publisher]) <= {0, 1, 4}
 
 
-def test_the_time_to_the_acknowledgement_is_told() -> None:
+def test_the_time_from_publish_to_its_acknowledgement_is_reported() -> None:
     document = document_of(experiment_of(*PHASES, protocol="scoutsubs"))
 
     assert list(document["publish_ms"]) == ["p50", "p99", "max"]

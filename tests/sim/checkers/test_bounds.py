@@ -24,7 +24,7 @@ def test_bounds() -> None:
     assert broken_in(many_events, Fickle) == [8]
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_violations_say_what_is_wrong() -> None:
     violations = check_bounds(many_events(Hoarding)).violations
 
     assert len(violations) == 6

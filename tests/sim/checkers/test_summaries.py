@@ -36,7 +36,7 @@ def test_summaries() -> None:
     assert broken_in(several_filters, MergingTooLittle) == [6]
 
 
-def test_what_is_wrong_is_told_once_and_with_an_event_that_shows_it() -> None:
+def test_violations_say_what_is_wrong_once_and_with_an_event_that_shows_it() -> None:
     (violation,) = check_summaries(several_filters(MergingTooWidely)).violations
 
     assert violation.what == (

@@ -1,4 +1,4 @@
-"""Unsubscribes that do not take effect are found, and filters that nobody renews."""
+"""Unsubscribes that do not take effect are found, and filters that are not renewed."""
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.baselines.floodsub import Floodsub
@@ -28,7 +28,7 @@ def test_unsubscribes() -> None:
     assert broken_in(some_unsubscribe, Tardy) == [7]
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_violations_say_what_is_wrong() -> None:
     words = [
         check_unsubscribes(some_unsubscribe(protocol)).violations[0].what
         for protocol in (Deaf, Mute, Tardy)
@@ -63,7 +63,7 @@ def test_a_split_puts_the_acknowledgement_off() -> None:
     assert len(check_unsubscribes(mute_unsubscribe(us=3 * MINUTE, is_cut_off=True)).violations) == 1
 
 
-def somebody_leaves(protocol: Protocol) -> Facts:
+def a_node_leaves(protocol: Protocol) -> Facts:
     world = SmallWorld(protocol)
     world.crash(3)
     for _ in range(6):
@@ -73,12 +73,12 @@ def somebody_leaves(protocol: Protocol) -> Facts:
 
 
 def test_lapses() -> None:
-    assert broken_in(somebody_leaves, Renewing) == []
-    assert broken_in(somebody_leaves, NeverExpiring) == [7]
+    assert broken_in(a_node_leaves, Renewing) == []
+    assert broken_in(a_node_leaves, NeverExpiring) == [7]
 
 
-def test_lapses_are_told_once_by_each_who_serves() -> None:
-    facts = somebody_leaves(NeverExpiring)
+def test_lapses_are_reported_once_for_each_node_that_serves() -> None:
+    facts = a_node_leaves(NeverExpiring)
 
     violations = check_lapses(facts).violations
 
@@ -98,7 +98,7 @@ def test_unsubscribes_are_excused_by_reason() -> None:
 
 
 def test_lapses_of_nodes_that_went_down_lately_are_excused() -> None:
-    judgement = check_lapses(somebody_leaves(Renewing))
+    judgement = check_lapses(a_node_leaves(Renewing))
 
     # For two refreshes of two minutes each, and a little longer, five nodes may serve the sixth.
     assert judgement.excused == {"down_recently": 20}

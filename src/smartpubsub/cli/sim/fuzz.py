@@ -95,7 +95,7 @@ def fuzz(
         protocols or [*STACKS],
         time_s_max=time_s_max,
         check_stride=check_stride,
-        told=tell,
+        on_progress=tell,
     )
     if sys.stderr.isatty():
         click.echo(err=True)

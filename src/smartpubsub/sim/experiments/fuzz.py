@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from smartpubsub.sim.experiments.chance import Chance, chance
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.invariants import place_of
+from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging import result
 from smartpubsub.sim.judging.checkers import Findings, check_same_trace
 from smartpubsub.sim.judging.checkers.violation import Violation
@@ -75,7 +75,7 @@ def fuzz(
     *,
     time_s_max: float | None = None,
     check_stride: int = 1,
-    told: Callable[[Report], None] = lambda _: None,
+    on_progress: Callable[[Report], None] = lambda _: None,
 ) -> Report:
     """Run so often, or until the time is over or the user interrupts.
 
@@ -86,7 +86,7 @@ def fuzz(
         for number in range(seed, seed + runs):
             # From a stream of its own: the world is the same whichever protocols there are.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
-            findings = findings_of(chance(number, protocol), check_stride=check_stride)
+            findings = findings_of(random_world(number, protocol), check_stride=check_stride)
             if findings is None:
                 report.was_interrupted = True
                 break
@@ -96,7 +96,7 @@ def fuzz(
             if findings.violations:
                 found = Failure(seed=number, protocol=protocol, violations=findings.violations)
                 report.failures.append(found)
-            told(report)
+            on_progress(report)
             if time_s_max is not None and report.wall_s >= time_s_max:
                 break
     except KeyboardInterrupt:
@@ -105,13 +105,13 @@ def fuzz(
     return report
 
 
-def violations_of(world: Chance) -> list[Violation] | None:
+def violations_of(world: RandomWorld) -> list[Violation] | None:
     """What happens in a world that must not; None if the user interrupted."""
     findings = findings_of(world)
     return None if findings is None else findings.violations
 
 
-def findings_of(world: Chance, *, check_stride: int = 1) -> Findings | None:
+def findings_of(world: RandomWorld, *, check_stride: int = 1) -> Findings | None:
     """What the checkers find in a world; None if the user interrupted."""
     findings = Findings()
     digests = []

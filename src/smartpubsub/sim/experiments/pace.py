@@ -1,7 +1,7 @@
-"""How fast events may follow each other for the hottest outgoing link of a network to keep up.
+"""How fast events may follow each other so that the busiest outgoing link keeps up.
 
-Figured out from what a protocol sends for one event, before anything is sent. Only large networks
-need it: in a small one the times of the scenarios are slow enough.
+Estimated from what a protocol sends for one event, before the run. Only large networks need it: in
+a small one the times of the scenarios are slow enough.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def floodsub_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG00
 def scoutsubs_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG001
     """What the hottest link carries at most: a rendezvous with all the children that it takes."""
     settings = ScoutSettings()
-    # Whoever is closer to the key than all children is taken too, which gets rare.
+    # A node that is closer to the key than all children is taken too; that gets rare.
     children = (settings.fan_out_max or nodes) + log(nodes)
     return (min(hottest_degree(nodes, k), children) + settings.backups) * EVENT_BYTES
 
@@ -52,13 +52,13 @@ def pulsarcast_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG
 def gossipsub_bytes(nodes: int, publishers: int, k: int) -> float:
     """What the hottest link carries: a full mesh, gossip, and its share of own events to all."""
     settings, degree = GossipSettings(), hottest_degree(nodes, k)
-    told = max(settings.d_lazy, settings.gossip_factor * degree) * settings.history_gossip
+    gossip = max(settings.d_lazy, settings.gossip_factor * degree) * settings.history_gossip
     own = degree / publishers if settings.flood_publish else 0
-    return (settings.d_high + own) * EVENT_BYTES + told * EVENT_ID_BYTES
+    return (settings.d_high + own) * EVENT_BYTES + gossip * EVENT_ID_BYTES
 
 
 def fastdelivery_bytes(nodes: int, publishers: int, k: int) -> float:  # noqa: ARG001
-    """What the hottest link carries at most: a publisher that serves everybody itself.
+    """What the hottest link carries at most: a publisher that serves all members itself.
 
     Its own share of the events is all that it sends, apart from what it passes on as a helper.
     """
@@ -78,7 +78,7 @@ BYTES_PER_EVENT: Mapping[str, Callable[[int, int, int], float]] = MappingProxyTy
 
 
 def pace_us(protocol: str, nodes: int, publishers: int, network: NetworkOptions) -> int:
-    """The time from one event to the next that a protocol can bear."""
+    """The least time from one event to the next that a protocol can sustain."""
     size = BYTES_PER_EVENT[protocol](nodes, publishers, Settings().k)
     return ceil(size * SECOND / (LINK_SHARE_MAX * network.bandwidth_bytes_per_s))
 
@@ -92,7 +92,7 @@ def hottest_degree(nodes: int, k: int) -> float:
     degree, variance = 0.0, 0.0
     others = nodes - 1
     while others > k:
-        # The bucket's range is half of what is left; who is in it chooses k of this half as well.
+        # The bucket's range is half of the rest; each node in it chooses k of this half as well.
         there = others / 2
         chosen = min(1.0, k / there)
         degree += there * (1 - (1 - chosen) ** 2)

@@ -1,4 +1,4 @@
-"""What all runs have in common, whether their world is simulated or real."""
+"""What simulated runs and runs on real nodes have in common."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from smartpubsub.workloads.actions import Workload
 SETTLE_US = 2 * SECOND
 """From when all nodes have joined to the beginning of the workload."""
 PHASE_GAP_US = 100_000
-"""How much later the next phase begins when everything asked for is acknowledged."""
+"""From when all calls of a phase are acknowledged to the next phase."""
 PHASE_US_MAX = 2 * MINUTE
-"""How long a phase is waited for after its last action, if something is never acknowledged."""
+"""How long a phase lasts at most after its last action, if a call is never acknowledged."""
 QUIET_US_MAX = 3 * MINUTE
-"""How long what is missing is waited for, after the last phase, and again as long as it comes."""
+"""How long missing events are waited for after the last phase, and again while some come."""
 LINGER_US = 3 * SECOND
-"""How long to go on when everything has come, to see whether something comes twice."""
+"""How long to go on when all events have come, to see whether any comes twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What an experiment is made of, apart from its workload and its faults."""
+    """An experiment without its workload and its faults."""
 
     protocol: str = "floodsub"
     stack: StackOptions = field(default_factory=StackOptions)
@@ -44,9 +44,9 @@ class RunOptions:
     network: NetworkOptions = field(default_factory=NetworkOptions)
     kademlia: Settings = field(default_factory=Settings)
     peers: tuple[Peer, ...] = ()
-    """Who the nodes are, if they are not those that the seed makes up."""
+    """The peer ids of the nodes, if they are not made from the seed."""
     started_before: int = 0
-    """How often all nodes have been started before, so that their incarnation is not the first."""
+    """How many times all nodes were started before: their first incarnation."""
     newcomers_us: tuple[int, ...] = ()
     """When, after the workload has begun, further nodes join."""
     is_encoded: bool = False
@@ -58,7 +58,7 @@ class RunOptions:
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:
-    """Complain about a workload that has more nodes than there are."""
+    """Raise an error if a workload has more nodes than there are."""
     if len(workload.names) > options.nodes:
         raise SmartPubSubError(
             f"the workload has {len(workload.names)} nodes, and there are {options.nodes};"
@@ -67,7 +67,7 @@ def check_size(options: RunOptions, workload: Workload) -> None:
 
 
 def make_core(options: RunOptions, own: Contact, signing: Signing, start: int) -> NodeCore:
-    """The core of a node for one of its starts."""
+    """The core of a node, for one of its incarnations."""
     peer = own.peer.hex()
     rng = stream(options.seed, "kademlia", peer, start)
     kademlia = Kademlia(own, options.kademlia, rng)
@@ -84,12 +84,12 @@ class Traffic(NamedTuple):
     sent_bytes: int
 
     def since(self, before: Traffic) -> Traffic:
-        """What of it came after some earlier time."""
+        """The difference to earlier counts."""
         return Traffic(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 class Watched(Protocol):
-    """A world as somebody sees it who watches a run."""
+    """A world, as progress shows it."""
 
     @property
     def now(self) -> int:
@@ -108,7 +108,7 @@ class Watched(Protocol):
 
 
 class Progress:
-    """What a long run tells while it goes on; this one tells nobody."""
+    """Shows how far a run is; this class shows nothing."""
 
     def say(self, stage: str) -> None:
         """A new stage begins."""
@@ -124,7 +124,7 @@ class Run(Protocol):
     workload: Workload
     observer: Observer
     inspections: list[tuple[int, int, Inspection]]
-    """When which node was looked into, and what was seen."""
+    """When each node was inspected, and what was seen."""
     began_us: int
     """When the overlay was there and the workload began."""
     was_interrupted: bool
@@ -141,7 +141,7 @@ class Run(Protocol):
 
     @property
     def peers(self) -> Sequence[Peer]:
-        """Who the nodes are, in the order of their numbers."""
+        """The peer ids of the nodes, in the order of their numbers."""
         ...
 
     def traffic(self) -> Sequence[Traffic]:

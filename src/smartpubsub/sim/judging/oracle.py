@@ -1,7 +1,7 @@
-"""Who is owed which event, found by a rule of matching that the protocols do not share.
+"""Which nodes are owed each event, found by a matching rule that the protocols do not share.
 
-The rule is written down here once more, so that a mistake in the predicates or in an index cannot
-hide by being made twice.
+The rule is implemented here a second time, so that an error in the predicates or in an index of the
+protocols shows as a difference.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
 
 UNDER_WAY_US = 10 * SECOND
-"""Who unsubscribes so soon after an event was published may give it up while it is under way."""
+"""A subscriber that unsubscribes so soon after the publish call is not owed the event."""
 REFRESH_US = 15 * MINUTE
-"""How often subscribers renew, unless they are told otherwise."""
+"""How often subscribers renew, unless settings say otherwise."""
 
 _REMEMBERED_MAX = 1_000_000
 
@@ -47,32 +47,32 @@ def _are_met(wishes: Iterable[_Wish], carried: Mapping[str, Interval | None]) ->
 
 
 @dataclass(slots=True, eq=False)
-class _Crowd:
-    """Those who want the same, and what is left to check where they are filed."""
+class _EqualFilters:
+    """The subscriptions with one predicate, and the part of it that the index does not check."""
 
     rest: tuple[_Wish, ...]
     records: list[tuple[int, SubscriptionRecord]] = field(default_factory=list)
-    """Each with its place in the order of addition."""
+    """Each with its number in the order of addition."""
 
 
 class Oracle:
-    """All subscriptions of a run, each filed under the rarest of its names."""
+    """All subscriptions of a run, each indexed by the rarest of its names."""
 
     def __init__(self) -> None:
-        self._crowds: dict[Predicate, _Crowd] = {}
-        self._by_topic: dict[str, list[_Crowd]] = {}
-        self._by_range: dict[str, list[tuple[Number, Number, _Crowd]]] = {}
+        self._by_predicate: dict[Predicate, _EqualFilters] = {}
+        self._by_topic: dict[str, list[_EqualFilters]] = {}
+        self._by_range: dict[str, list[tuple[Number, Number, _EqualFilters]]] = {}
         self._uses: Counter[str] = Counter()
         self._added = 0
         self._remembered: dict[Predicate, list[SubscriptionRecord]] = {}
         self._remembered_count = 0
 
     def add(self, record: SubscriptionRecord) -> None:
-        """Take a subscription, whether or not it is in force."""
-        crowd = self._crowds.get(record.predicate)
-        if crowd is None:
-            crowd = self._crowds[record.predicate] = self._filed(record.predicate)
-        crowd.records.append((self._added, record))
+        """Add a subscription, whether or not it is in force."""
+        equal = self._by_predicate.get(record.predicate)
+        if equal is None:
+            equal = self._by_predicate[record.predicate] = self._filed(record.predicate)
+        equal.records.append((self._added, record))
         self._added += 1
         self._forget()
 
@@ -80,41 +80,41 @@ class Oracle:
         """The subscriptions that want an event, in the order in which they were added."""
         found = self._remembered.get(predicate)
         if found is None:
-            entries = [entry for crowd in self._wanting(predicate) for entry in crowd.records]
+            entries = [entry for equal in self._wanting(predicate) for entry in equal.records]
             found = [record for _, record in sorted(entries)]
             self._remember(predicate, found)
         return found.copy()
 
-    def _filed(self, predicate: Predicate) -> _Crowd:
+    def _filed(self, predicate: Predicate) -> _EqualFilters:
         wishes = predicate.attributes
         self._uses.update(wishes.keys())
         # Of two names as rare as each other, a range tells more events apart than a topic.
         filed_under = min(wishes, key=lambda name: (self._uses[name], wishes[name] is None))
-        crowd = _Crowd(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
+        equal = _EqualFilters(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
         interval = wishes[filed_under]
         if interval is None:
-            self._by_topic.setdefault(filed_under, []).append(crowd)
+            self._by_topic.setdefault(filed_under, []).append(equal)
         else:
-            self._by_range.setdefault(filed_under, []).append((*interval, crowd))
-        return crowd
+            self._by_range.setdefault(filed_under, []).append((*interval, equal))
+        return equal
 
-    def _wanting(self, event: Predicate) -> Iterator[_Crowd]:
+    def _wanting(self, event: Predicate) -> Iterator[_EqualFilters]:
         carried = event.attributes
         for name, got in carried.items():
             near = self._by_topic.get(name, [])
             if got is not None:
                 at_least, at_most = got
                 near = near + [
-                    crowd
-                    for lo, hi, crowd in self._by_range.get(name, ())
+                    equal
+                    for lo, hi, equal in self._by_range.get(name, ())
                     if lo <= at_least and at_most <= hi
                 ]
-            for crowd in near:
-                if _are_met(crowd.rest, carried):
-                    yield crowd
+            for equal in near:
+                if _are_met(equal.rest, carried):
+                    yield equal
 
     def _remember(self, predicate: Predicate, found: list[SubscriptionRecord]) -> None:
-        # Workloads repeat their events many times or never; neither may fill the memory.
+        # Workloads repeat their events many times or never: bound the memory in both cases.
         self._remembered_count += 1 + len(found)
         if self._remembered_count > _REMEMBERED_MAX:
             self._forget()
@@ -201,7 +201,7 @@ def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
 
 
 def is_owed(journal: Journal, event: EventRecord) -> bool:
-    """Whether the network answers for an event: it took it, or the publisher stayed up."""
+    """Whether the network must deliver an event: it acknowledged it, or the publisher stayed up."""
     if event.refused is not None:
         return False
     if event.acknowledged_us is not None:
@@ -217,5 +217,5 @@ def separates(split: Split, one: int, other: int) -> bool:
 
 
 def _is_felt(split: Split, at: int, refresh_us: int) -> bool:
-    """Whether a split keeps an event that is published at a time on its publisher's side."""
+    """Whether an event that is published at a time may stay on its publisher's side of a split."""
     return split.start_us <= at < split.end_us + refresh_us

@@ -1,4 +1,4 @@
-"""What came of an experiment, in one document."""
+"""The result of a run as one document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PER_NODE = ("mean", "sd", "p95", "p99")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """An experiment that is over, what it showed, and what it took."""
+    """A run that is over: its figures, its findings, and the resources that it took."""
 
     experiment: Run
     scenario: str
@@ -97,7 +97,7 @@ class Result:
         if not network.regions:
             return spread([d.hops * network.latency_us / 1000 for d in deliveries], "mean")
         if not stack_of(self.experiment).stays_in_region:
-            return {"mean": None}  # Over which links an event came is not known.
+            return {"mean": None}  # It is not known over which links an event came.
         floors = []
         for delivery in deliveries:
             ends = (delivery.id.publisher, peers[delivery.node])
@@ -125,7 +125,7 @@ class Result:
 
 
 def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
-    """The delivery that counts of each event to each node."""
+    """The first delivery of each event to each node."""
     first: dict[tuple[EventId, int], DeliveryRecord] = {}
     for delivery in deliveries:
         first.setdefault((delivery.id, delivery.node), delivery)
@@ -133,7 +133,7 @@ def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
 
 
 def run(experiment: Experiment, scenario: str) -> Result:
-    """Let an experiment happen in the simulated world, and judge it."""
+    """Run an experiment in the simulated world, and judge it."""
     wall, cpu = time.perf_counter(), time.process_time()
     with collector_off():
         experiment.run()
@@ -150,10 +150,10 @@ def run(experiment: Experiment, scenario: str) -> Result:
 
 
 def end_row(run: Run, scenario: str) -> Row:
-    """The last row, from which a reader knows what it is a trace of.
+    """The last row of a trace, which says what kind of run it is a trace of.
 
-    Whoever counts from it what the result says has to know more than what happened: when the
-    workload began, how many nodes there were, and how long links are.
+    A reader that computes the result's figures from the trace needs more than its rows: when the
+    workload began, how many nodes there were, and the latency of links.
     """
     options, stack = run.options, stack_of(run)
     about = {
@@ -182,12 +182,12 @@ def judged(run: Run, scenario: str) -> tuple[Verdict, Findings]:
 
 
 def promises_order(run: Run) -> bool:
-    """Whether some subscriptions at least get a publisher's events in its order."""
+    """Whether at least some subscriptions get a publisher's events in its order."""
     return stack_of(run).promises_order or any(run.observer.ordered.values())
 
 
 def facts_of(run: Run) -> Facts:
-    """What the checkers have to know of a run."""
+    """What the checkers need to know of a run."""
     stack, options = stack_of(run), run.options.stack
     ordered, network = run.observer.ordered, run.options.network
     return Facts(

@@ -22,7 +22,7 @@ from smartpubsub.sim.judging.journal import EventRecord, Split
 from smartpubsub.sim.judging.oracle import separates
 
 BAD_LUCK_MAX = 8
-"""So many events are not all lost on their way by chance, whatever the network is like."""
+"""So many events in a row are not lost by accident in any network that is simulated."""
 
 COMPLETENESS = 1
 SURVIVAL = 4

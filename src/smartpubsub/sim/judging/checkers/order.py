@@ -7,7 +7,7 @@ violation if an event that was published later had come to the subscription befo
 counts is from the call of publish to the delivery: what made the event late, or let another one
 overtake it, happened in that time or follows from an earlier fault. So a case is excused if
 
-- a crash, restart, join, pause or clog lies in that time, or ended less than a repair time before;
+- a crash, restart, pause or clog lies in that time, or ended less than a repair time before;
 - a split lies in that time, or ended less than a refresh cycle before;
 - a message was lost in that time: the copy that is sent again may come after its successors;
 - the links of the network do not keep the order of messages, as TCP connections do.
@@ -16,7 +16,7 @@ A fault off the way excuses nothing: the node handled no event of the publisher 
 and an event of the publisher had come to the subscription before the fault, so that there was a way
 without the node.
 
-Duplicated messages, slow links and wrong clocks excuse nothing.
+Nodes that join, duplicated messages, slow links and wrong clocks excuse nothing.
 """
 
 from __future__ import annotations
