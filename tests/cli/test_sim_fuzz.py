@@ -18,7 +18,7 @@ def test_a_clean_report(capsys: Captured) -> None:
     assert main(["sim", "fuzz", "--runs", "3", "--seed", "70", "--json"]) == 0
 
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"runs", "seed", "failures", "wall_s"}
+    assert set(document) == {"runs", "seed", "failures", "judged", "excused", "wall_s"}
     assert (document["runs"], document["seed"], document["failures"]) == (3, 70, [])
 
 

@@ -14,7 +14,7 @@ from smartpubsub.cli.main import main
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.kernel.world import World
-from tests.sim.broken import Pushy, spec_with
+from tests.sim.broken import Greedy, Pushy, spec_with
 from tests.sim.test_trace_files import records_in
 
 Captured = pytest.CaptureFixture[str]
@@ -39,6 +39,7 @@ KEYS = {
     "order_violations",
     "latency_ms",
     "subscription_latency_ms",
+    "publish_ms",
     "path_floor_ms",
     "hops",
     "publisher_sends_per_event",
@@ -48,6 +49,8 @@ KEYS = {
     "rpc_sent_per_node",
     "rpc_received_per_node",
     "violations",
+    "judged",
+    "excused",
     "wall_s",
     "cpu_s",
     "peak_rss_mb",
@@ -226,6 +229,34 @@ def test_violations_end_it_with_1_and_say_what_to_do(
     assert told == f"to look at the first violation: {command}"
     assert main(["sim", "run", *options]) == 1
     assert "invariant 2" in capsys.readouterr().out
+
+
+def test_a_broken_invariant_of_a_state_is_a_violation_if_states_are_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setitem(PROTOCOLS.specs, "greedy", spec_with("greedy", Greedy))
+    options = ["--protocol", "greedy", "--nodes", "5"]
+
+    assert main(["sim", "run", *options]) == 0
+    assert "not judged    delivery, " in capsys.readouterr().out
+    assert main(["sim", "run", *options, "--check"]) == 1
+    captured = capsys.readouterr()
+    assert "invariant 11: node " in captured.out
+    assert captured.err.splitlines()[-1].endswith(" --nodes 5 --check")
+    assert main(["sim", "replay", *options, "--check"]) == 1
+    assert "broke an invariant of its state: 1 events are too many" in capsys.readouterr().out
+
+
+def test_a_run_says_how_much_was_judged(workload: Path, capsys: Captured, tmp_path: Path) -> None:
+    arguments = ["sim", "run", "--protocol", "scoutsubs", "--workload"]
+    main([*arguments, str(workload)])
+    assert "\njudged        delivery 2, " in capsys.readouterr().out
+    idle = tmp_path / "idle.jsonl"
+    idle.write_text('{"node": "ann", "subscribe": "surf"}\n', encoding="utf-8")
+    main([*arguments, str(idle)])
+    output = capsys.readouterr().out
+    assert "\njudged        nothing about events, summaries " in output
+    assert "\nnot judged    delivery, wanted, once, " in output
 
 
 def test_an_interrupt_ends_it_with_130_and_what_there_is(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from smartpubsub.protocols.registry import spec_of
-from smartpubsub.sim.experiments.chance import chance
 from smartpubsub.sim.experiments.options import Churning, Cutting, SimOptions
+from smartpubsub.sim.experiments.random_worlds import random_world
 from tests.golden.recording import Golden, recorded
 from tests.protocols.fastdelivery.test_seeds import SEEDS as FASTDELIVERY_SEEDS
 from tests.protocols.scoutsubs.test_seeds import LOSSY, QUIET, RELIABLE, UNRELIABLE
@@ -62,7 +62,7 @@ class Case(NamedTuple):
     def record(self) -> Golden:
         """Run it and digest it."""
         if self.options is None:
-            world = chance(self.seed, self.protocol)
+            world = random_world(self.seed, self.protocol)
             return recorded(world.options, world.workload, world.faults)
         workload = self.options.load([self.protocol])
         options = self.options.run_options(self.protocol, self.variant, workload)

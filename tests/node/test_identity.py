@@ -18,7 +18,7 @@ from smartpubsub.node.identity import (
     peer_text,
     public_key_in,
 )
-from smartpubsub.sim.kernel.crowd import peer_id
+from smartpubsub.sim.kernel.population import peer_id
 from tests.node.ordinary_user import as_ordinary_user, read_only_folder
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)

@@ -1,4 +1,4 @@
-"""Protocols that break a promise each, to see that it is noticed."""
+"""Protocols that each break one promise; a checker must find it."""
 
 from dataclasses import replace
 from itertools import count
@@ -15,7 +15,7 @@ _MOODS = count()
 
 
 class Pushy(Floodsub):
-    """Delivers every event of its own to a subscription that nobody made."""
+    """Delivers each of its own events to a subscription that does not exist."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -25,7 +25,7 @@ class Pushy(Floodsub):
 
 
 class Forger(Floodsub):
-    """Delivers events that nobody has published."""
+    """Delivers events that were never published."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -38,7 +38,7 @@ class Forger(Floodsub):
 
 
 class Silent(Floodsub):
-    """Says that an event is published, and tells nobody."""
+    """Acknowledges events, and sends them to no node."""
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -47,7 +47,7 @@ class Silent(Floodsub):
 
 
 class Moody(Floodsub):
-    """Never does the same again."""
+    """Behaves differently in each run."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         effects = super().handle(event, now)
@@ -56,13 +56,36 @@ class Moody(Floodsub):
         return effects
 
 
-class Frail(Floodsub):
-    """Breaks down when something is published."""
+class Greedy(Floodsub):
+    """Breaks an invariant of its state with the first event that it publishes."""
+
+    published = 0
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:
-        raise ZeroDivisionError("nobody has thought of this")
+        self.published += 1
+        return super().publish(publication, now, wants_all=wants_all)
+
+    def check(self) -> None:
+        assert not self.published, f"{self.published} events are too many"
+
+
+class Muddled(Greedy):
+    """The same, and its check fails by another exception than an assertion."""
+
+    def check(self) -> None:
+        if self.published:
+            raise KeyError("published")
+
+
+class Frail(Floodsub):
+    """Raises an exception when an event is published."""
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        raise ZeroDivisionError("a bug")
 
 
 def spec_with(name: str, kind: type[Floodsub]) -> ProtocolSpec:
@@ -75,7 +98,7 @@ def spec_with(name: str, kind: type[Floodsub]) -> ProtocolSpec:
 
 
 def boastful(name: str, kind: type[Floodsub] = Floodsub) -> ProtocolSpec:
-    """The same, promising what it cannot keep in some variants: that no event is lost."""
+    """The same, with the promise that no event gets lost, which Floodsub cannot keep."""
     return replace(
         spec_with(name, kind),
         variants=VARIANTS,

@@ -33,6 +33,10 @@ def experiment_of(
 ) -> Experiment:
     names = tuple(f"n{number}" for number in range(nodes))
     options = RunOptions(
-        protocol=protocol, nodes=nodes, seed=seed, network=network or NetworkOptions()
+        protocol=protocol,
+        nodes=nodes,
+        seed=seed,
+        network=network or NetworkOptions(),
+        checks_invariants=True,
     )
     return Experiment(options, Workload(names=names, phases=phases), faults, trace=trace)

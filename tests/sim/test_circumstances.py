@@ -8,8 +8,8 @@ from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.protocols.pubsub import Bound, Tally
 from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.protocols.scoutsubs.spec import scout_settings
-from smartpubsub.sim.experiments.chance import chance
 from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.random_worlds import random_world
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging import result
 from smartpubsub.workloads import ScenarioOptions, scenario
@@ -35,7 +35,7 @@ def test_what_is_written_and_read_is_what_was_said(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", KNOWING_PREDICATES)
-def test_whoever_was_started_before_does_what_others_do(protocol: str) -> None:
+def test_nodes_of_a_later_incarnation_do_what_others_do(protocol: str) -> None:
     experiment = power_law(protocol, started_before=3)
     found = result.run(experiment, "power-law")
 
@@ -63,8 +63,11 @@ class Binging(Floodsub):
         self.tallies += 1
         return Tally((Bound("sweets", 6 if self.tallies == 2 else 0, 5),), {})
 
+    def check(self) -> None:
+        """Find nothing, so that the limits are looked at from outside only."""
 
-def test_it_is_looked_for_what_is_kept_also_while_a_run_lasts(
+
+def test_limits_are_watched_while_a_run_lasts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(PROTOCOLS.specs, "binging", spec_with("binging", Binging))
@@ -79,7 +82,7 @@ def test_it_is_looked_for_what_is_kept_also_while_a_run_lasts(
 
 
 def test_worlds_of_all_circumstances_are_made_up() -> None:
-    options = [chance(seed, "scoutsubs").options for seed in range(40)]
+    options = [random_world(seed, "scoutsubs").options for seed in range(40)]
 
     assert {bool(each.newcomers_us) for each in options} == {False, True}
     assert {bool(each.started_before) for each in options} == {False, True}

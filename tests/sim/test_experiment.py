@@ -16,7 +16,7 @@ PROTOCOLS = ["floodsub", "gossipsub"]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_subscribers_get_what_they_want_and_nobody_else_does(protocol: str) -> None:
+def test_only_subscribers_get_events(protocol: str) -> None:
     experiment = experiment_of(
         (subscribe(0, "surf/price[1,5]"), subscribe(1, "surf"), subscribe(2, "ski")),
         (publish(3, "surf/price=4"), publish(3, "surf/price=9", at_ms=10)),
@@ -57,7 +57,6 @@ def test_faults_are_planned_from_when_the_workload_begins() -> None:
         experiment.began_us + 20 * MS,
     )
     assert experiment.journal.splits[0].end_us == experiment.began_us + 5 * MS
-    assert len(experiment.faults) == 2
 
 
 def test_a_paused_node_acts_when_it_goes_on() -> None:
@@ -73,7 +72,7 @@ def test_a_paused_node_acts_when_it_goes_on() -> None:
     assert event.acknowledged_us is not None
 
 
-def test_nobody_waits_for_who_is_down() -> None:
+def test_a_run_does_not_wait_for_nodes_that_are_down() -> None:
     experiment = experiment_of(
         (subscribe(1, "a"), subscribe(2, "a")),
         (CrashNode(0, 1), publish(1, "a", at_ms=1), publish(0, "a", at_ms=2)),

@@ -4,12 +4,12 @@ import pytest
 
 from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments import fuzz as fuzzing
-from smartpubsub.sim.experiments.chance import Chance, chance
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.fuzz import Report, fuzz
+from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause
-from tests.sim.broken import Frail, Moody, Pushy, Silent, boastful, spec_with
+from tests.sim.broken import Frail, Greedy, Moody, Muddled, Pushy, Silent, boastful, spec_with
 
 SOUND = ["floodsub", "gossipsub"]
 
@@ -20,17 +20,19 @@ def _with_broken_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS.specs, "moody", spec_with("moody", Moody))
     monkeypatch.setitem(PROTOCOLS.specs, "frail", spec_with("frail", Frail))
     monkeypatch.setitem(PROTOCOLS.specs, "silent", boastful("silent", Silent))
+    monkeypatch.setitem(PROTOCOLS.specs, "greedy", spec_with("greedy", Greedy))
+    monkeypatch.setitem(PROTOCOLS.specs, "muddled", spec_with("muddled", Muddled))
 
 
 def invariants(report: Report) -> set[int]:
     return {violation.invariant for failure in report.failures for violation in failure.violations}
 
 
-def is_calm(world: Chance) -> bool:
+def is_calm(world: RandomWorld) -> bool:
     return not world.splits and not any(isinstance(f, Clog | Pause) for f in world.faults(0))
 
 
-def is_reliable(world: Chance) -> bool:
+def is_reliable(world: RandomWorld) -> bool:
     return PROTOCOLS.specs[world.options.protocol].is_reliable(world.options.protocol_options)
 
 
@@ -55,7 +57,7 @@ def test_a_broken_protocol_is_found_and_its_seed_shows_the_same_again() -> None:
 def test_losses_are_found_wherever_none_were_to_be() -> None:
     # Around a split, or where too much fails, they may be; and so a world that then falls silent
     # shows none.
-    worlds = {seed: chance(seed, "silent") for seed in range(20)}
+    worlds = {seed: random_world(seed, "silent") for seed in range(20)}
     reliable = [n for n, world in worlds.items() if is_reliable(world) and is_calm(world)]
     found = [seed for seed in reliable if fuzz(seed, 1, ["silent"]).failures]
 
@@ -73,20 +75,59 @@ def test_a_run_that_is_not_the_same_again_is_found(monkeypatch: pytest.MonkeyPat
 def test_a_run_that_breaks_down_is_a_failure_like_others() -> None:
     report = fuzz(5, 1, ["frail"])
 
-    assert "ZeroDivisionError: nobody has thought of this" in report.failures[0].violations[0].what
+    assert "ZeroDivisionError: a bug" in report.failures[0].violations[0].what
+
+
+def test_a_broken_invariant_of_a_state_is_found_with_its_node_and_time() -> None:
+    (failure,) = fuzz(5, 1, ["greedy"]).failures
+    first = failure.violations[0]
+
+    assert {violation.invariant for violation in failure.violations} == {11}
+    assert first.what.startswith(
+        f"node {first.node} broke an invariant of its state: 1 events are too many (broken.py, line"
+    )
+    assert first.at_us > 0
+    # A node that has broken an invariant is not checked again.
+    nodes = [violation.node for violation in failure.violations]
+    assert len(nodes) == len(set(nodes))
+
+
+def test_a_check_that_fails_by_another_exception_is_a_broken_invariant() -> None:
+    (failure,) = fuzz(5, 1, ["muddled"]).failures
+
+    assert "broke an invariant of its state: KeyError: 'published'" in failure.violations[0].what
+
+
+def test_states_can_be_checked_less_often_or_not_at_all() -> None:
+    always, seldom, never = (fuzz(7000, 2, SOUND, check_stride=stride) for stride in (1, 10, 0))
+
+    checks = always.counts.judged["state"]
+    assert checks / 11 < seldom.counts.judged["state"] < checks / 9
+    assert never.counts.judged["state"] == 0
+    assert fuzz(5, 1, ["greedy"], check_stride=0).failures == []
+
+
+def test_a_report_counts_what_was_judged_and_excused() -> None:
+    report = fuzz(7000, 4, SOUND)
+
+    assert report.document().items() >= report.counts.counts().items()
+    assert report.counts.judged["once"] > 0
+    assert report.counts.excused["delivery"]["not_reliable"] > 0
 
 
 def test_the_world_of_a_seed_is_the_same_for_every_protocol() -> None:
-    one, other = chance(12, "floodsub"), chance(12, "gossipsub")
+    one, other = random_world(12, "floodsub"), random_world(12, "gossipsub")
 
     assert one.workload == other.workload
     assert one.options.network == other.options.network
     assert one.faults(5) == other.faults(5)
-    assert chance(13, "floodsub").workload != one.workload
+    assert random_world(13, "floodsub").workload != one.workload
 
 
 def test_worlds_have_faults_of_every_kind() -> None:
-    kinds = {type(f).__name__ for seed in range(60) for f in chance(seed, "floodsub").faults(0)}
+    kinds = {
+        type(f).__name__ for seed in range(60) for f in random_world(seed, "floodsub").faults(0)
+    }
 
     assert kinds == {"Crash", "Pause", "Slow", "Skew", "Partition", "Clog", "Churn"}
 
@@ -103,7 +144,7 @@ def test_an_interrupt_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -> N
         if report.runs == 2:
             raise KeyboardInterrupt
 
-    report = fuzz(1, 10, SOUND, told=tell)
+    report = fuzz(1, 10, SOUND, on_progress=tell)
 
     assert (report.runs, report.was_interrupted) == (2, True)
 
@@ -119,7 +160,7 @@ def _interrupted(_: Experiment) -> None:
 
 def test_no_more_nodes_fail_than_there_are_backups() -> None:
     for seed in range(60):
-        world = chance(seed, "floodsub")
+        world = random_world(seed, "floodsub")
         failing: set[int] = set()
         for fault in world.faults(0):
             if isinstance(fault, Crash | Pause):
@@ -131,7 +172,9 @@ def test_no_more_nodes_fail_than_there_are_backups() -> None:
 
 
 def test_a_split_is_followed_by_events_that_have_to_cross_it() -> None:
-    worlds = [world for world in (chance(seed, "floodsub") for seed in range(60)) if world.splits]
+    worlds = [
+        world for world in (random_world(seed, "floodsub") for seed in range(60)) if world.splits
+    ]
 
     assert worlds
     for world in worlds:

@@ -6,8 +6,8 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.sim.experiments.lookups import Result, run
-from smartpubsub.sim.kernel.crowd import quietly
 from smartpubsub.sim.kernel.overlay import Overlay
+from smartpubsub.sim.kernel.population import quietly
 from smartpubsub.sim.traces.trace import Trace
 
 
@@ -85,6 +85,6 @@ def test_bad_options_are_usage_errors(
     assert arguments[0] in capsys.readouterr().err
 
 
-def test_somebody_has_to_be_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_has_to_be_left(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "lookups", "--nodes", "2", "--dead", "0.9"]) == 2
     assert "somebody has to be left" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def test_message_takes_the_latency_and_the_time_to_send_it() -> None:
     assert quiet.arrivals(5, 0, 1, 500) == (5 + 500 + 10_000,)
 
 
-def test_messages_queue_at_the_senders_link_whoever_they_are_for() -> None:
+def test_messages_to_all_receivers_queue_at_the_senders_link() -> None:
     quiet = network(latency_us=0, bandwidth_bytes_per_s=1_000_000, overhead_bytes=0)
 
     arrivals = [quiet.arrivals(0, 0, receiver, 300)[0] for receiver in (1, 2, 1)]

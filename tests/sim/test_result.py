@@ -8,6 +8,7 @@ from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments.comparison import carried_for_nothing, compared
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.judging.result import Result, facts_of, run
+from smartpubsub.sim.kernel.faults import Clog, Crash, Fault, Pause, Slow
 from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.sim.broken import Forger, boastful, spec_with
 from tests.sim.small import experiment_of, publish, subscribe
@@ -64,7 +65,9 @@ def test_what_is_missing_is_a_violation_where_it_was_promised(
     assert [violation.invariant for violation in result.violations] == [1, 1, 1]
 
 
-def test_what_nobody_waited_for_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_an_interrupted_run_did_not_wait_for_are_no_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(PROTOCOLS.specs, "boastful", boastful("boastful"))
     experiment = experiment_of(*PHASES, protocol="boastful")
     monkeypatch.setattr(experiment, "_run_until_quiet", _interrupted)
@@ -87,10 +90,72 @@ def test_an_interrupt_before_anything_happened_gives_a_result(
     assert (document["interrupted"], document["messages"], document["injected"]) == (True, 0, 0)
 
 
-def test_a_bad_network_counts_as_a_fault() -> None:
-    assert not facts_of(experiment_of(*PHASES)).has_faults
-    for network in (NetworkOptions(loss=0.1), NetworkOptions(reordering=True)):
-        assert facts_of(experiment_of(*PHASES, network=network)).has_faults
+@pytest.mark.parametrize(
+    ("network", "reorders"),
+    [
+        (NetworkOptions(), False),
+        (NetworkOptions(jitter_us=1_000), False),
+        (NetworkOptions(reordering=True), False),
+        (NetworkOptions(reordering=True, jitter_us=1_000), True),
+    ],
+)
+def test_a_network_reorders_only_if_messages_can_overtake_each_other(
+    network: NetworkOptions, reorders: bool
+) -> None:
+    assert facts_of(experiment_of(*PHASES, network=network)).network_reorders is reorders
+
+
+def test_faults_and_lost_messages_are_in_the_journal() -> None:
+    def plan(began_us: int) -> list[Fault]:
+        return [
+            Pause(node=1, at_us=began_us, until_us=began_us + 10),
+            Clog(sender=1, receiver=2, at_us=began_us, until_us=began_us + 20),
+            Crash(node=1, at_us=began_us + 30, restart_at_us=began_us + 40),
+            Slow(node=1, at_us=began_us, until_us=began_us + 50, factor=2),
+        ]
+
+    experiment = experiment_of(*PHASES, faults=plan, network=NetworkOptions(loss=0.1))
+    experiment.run()
+
+    began_us, journal = experiment.began_us, experiment.journal
+    assert journal.disturbances == [
+        ("pause", (1,), began_us, began_us + 10),
+        ("clog", (1, 2), began_us, began_us + 20),
+        ("crash", (1,), began_us + 30, began_us + 30),
+        ("restart", (1,), began_us + 40, began_us + 40),
+    ]
+    assert journal.lost_us
+
+
+def test_failing_nodes_that_handle_events_of_a_publisher_are_recorded() -> None:
+    def plan(began_us: int) -> list[Fault]:
+        return [Pause(node=n, at_us=began_us, until_us=began_us + 10) for n in (0, 1, 4)]
+
+    experiment = experiment_of(*PHASES, protocol="scoutsubs", faults=plan)
+    experiment.run()
+    publisher = experiment.peers[0]
+
+    handlers = experiment.journal.handlers
+    assert handlers is not None
+    assert set(handlers) == {publisher}
+    assert {0, 1} <= set(handlers[publisher]) <= {0, 1, 4}
+
+
+def test_the_time_from_publish_to_its_acknowledgement_is_reported() -> None:
+    document = document_of(experiment_of(*PHASES, protocol="scoutsubs"))
+
+    assert list(document["publish_ms"]) == ["p50", "p99", "max"]
+    assert 0 < document["publish_ms"]["p50"] <= document["publish_ms"]["max"]
+
+
+def test_the_document_counts_what_was_judged_and_excused() -> None:
+    document = document_of(experiment_of(*PHASES))
+
+    assert document["judged"]["delivery"] == 0
+    assert document["excused"]["delivery"] == {"not_reliable": document["expected"]}
+    assert document["judged"]["once"] == document["delivered"]
+    assert document["excused"]["order"]["not_promised"] > 0
+    assert document["judged"]["state"] > 0
 
 
 def test_what_was_never_published_does_not_spoil_the_document(

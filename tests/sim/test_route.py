@@ -69,7 +69,7 @@ def test_the_way_ends_at_the_rendezvous_and_each_hop_knows_the_one_below() -> No
     )
 
 
-def test_somebody_outside_the_tree_has_a_way_into_it() -> None:
+def test_a_node_outside_the_tree_has_a_way_into_it() -> None:
     found = route_of(settled(normal(60), nodes=60), "surf/bali", start=59)
 
     assert (found.start, found.stops[0].node, found.stops[0].role) == ("n60", "n60", None)

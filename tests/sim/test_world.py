@@ -67,12 +67,12 @@ def test_question_is_answered_under_its_number() -> None:
     assert answers == [Answered(peer(1), Text("well?"), 42)]
 
 
-def test_message_to_nobody_is_dropped() -> None:
+def test_a_message_to_an_unknown_peer_is_dropped() -> None:
     rows: list[Row] = []
     trace = Trace(rows.extend)
     world = world_of(1, trace=trace)
 
-    world.carry_out(world.hosts[0], [Send(b"nobody", Text("hello"))])
+    world.carry_out(world.hosts[0], [Send(b"unknown", Text("hello"))])
     world.run(until=SECOND)
 
     trace.flush()

@@ -24,8 +24,8 @@ from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.seam import Effect, Event, Received, Send
 from smartpubsub.sim.kernel.collector import collector_off
-from smartpubsub.sim.kernel.crowd import Crowd
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import Population
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World
@@ -137,12 +137,12 @@ class Flood:
             trace=self.trace,
             on_deliver=self._on_deliver,
         )
-        self._crowd = Crowd(self.world, seed)
+        self._population = Population(self.world, seed)
         for _ in range(nodes):
-            self._crowd.add(self._make_core)
+            self._population.add(self._make_core)
 
     def _make_core(self, own: Contact, incarnation: int) -> NodeCore:
-        rng = stream(self._crowd.seed, "bench", own.peer.hex(), incarnation)
+        rng = stream(self._population.seed, "bench", own.peer.hex(), incarnation)
         kademlia = Kademlia(own, Settings(), rng)
         signing = StandInSigning(own.peer)
         return NodeCore(kademlia, Floodsub(FloodsubSettings(), kademlia, signing), signing)
@@ -155,7 +155,7 @@ class Flood:
 
     def join(self) -> None:
         """Have all nodes join and find their peers, and subscribe."""
-        self._crowd.join_all()
+        self._population.join_all()
         for host in self.world.hosts:
             _, effects = self.core(host.number).subscribe(EVENT, self.world.now)
             self.world.carry_out(host, effects)
@@ -176,7 +176,7 @@ class Flood:
 
     def _on_deliver(self, host: Host, item: object) -> None:
         if isinstance(item, Joined):
-            self._crowd.joined[host.number] = None
+            self._population.joined[host.number] = None
         elif isinstance(item, Delivery):
             self.delivered += 1
 

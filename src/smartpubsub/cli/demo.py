@@ -23,7 +23,7 @@ from smartpubsub.predicates import Predicate, explain
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.result import run
-from smartpubsub.sim.kernel.crowd import contact_of
+from smartpubsub.sim.kernel.population import contact_of
 from smartpubsub.workloads import ScenarioOptions, scenario
 
 SUBSCRIPTION_COUNT = 20_000

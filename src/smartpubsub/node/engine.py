@@ -216,7 +216,7 @@ class Engine:
             await self.host.do(lambda now: self.core.meet(contact, now))
 
     def _make_core(self, own: Contact) -> NodeCore:
-        # Chance that others could foresee would let them choose when two nodes act as one.
+        # RandomWorld that others could foresee would let them choose when two nodes act as one.
         rng = Random(secrets.randbits(256))
         kademlia = Kademlia(own, kademlia_settings(self.config), rng)
         signing = Ed25519Signing(self.identity)

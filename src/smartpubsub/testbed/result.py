@@ -30,7 +30,7 @@ def run(real: RealRun, scenario: str, twin: Experiment | None) -> Result:
     began = time.perf_counter()
     real.run()
     wall_s = time.perf_counter() - began
-    verdict, violations = judged(real, scenario)
+    verdict, findings = judged(real, scenario)
     simulated: dict[str, Any] | None = None
     if twin is not None and not real.was_interrupted:
         document = results.run(twin, scenario).document()
@@ -39,7 +39,7 @@ def run(real: RealRun, scenario: str, twin: Experiment | None) -> Result:
         experiment=real,
         scenario=scenario,
         verdict=verdict,
-        violations=violations,
+        findings=findings,
         wall_s=wall_s,
         cpu_s=sum(member.cpu_s for member in real.members),
         peak_rss_mb=sum(member.rss_mb_max for member in real.members),

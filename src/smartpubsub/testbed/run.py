@@ -31,6 +31,7 @@ from smartpubsub.sim.experiments.running import (
     check_size,
     protocol_of,
 )
+from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.kernel.streams import stream
@@ -95,7 +96,6 @@ class RealRun:
         self._base_ns = time.monotonic_ns()
         self._actions = count(1)
         self._joiners = Joiners()
-        self._has_faults = bool(options.network.loss)
         self._cluster: Cluster
         self._disasters: Disasters
 
@@ -117,9 +117,14 @@ class RealRun:
         return self._ledger.sent_count
 
     @property
-    def has_faults(self) -> bool:
-        """Whether there were faults, including lost messages."""
-        return self._has_faults or bool(self.observer.journal.downs)
+    def state_check_count(self) -> int:
+        """How many times the state of a node was checked: real nodes are not."""
+        return 0
+
+    @property
+    def state_violations(self) -> Sequence[Violation]:
+        """What the checks of states found."""
+        return ()
 
     @property
     def peers(self) -> Sequence[Peer]:
@@ -167,7 +172,6 @@ class RealRun:
     async def _go(self, nursery: trio.Nursery) -> None:
         await self._assemble()
         for fault in self._fault_plan(self.began_us):
-            self._has_faults = True
             self._disasters.plan(fault, nursery)
         for number, phase in enumerate(self.workload.phases, 1):
             if number > 1:

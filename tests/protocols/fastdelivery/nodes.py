@@ -19,8 +19,8 @@ from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, Subscription, Unsubscribed
-from smartpubsub.sim.kernel.crowd import contact_of
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import contact_of
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World

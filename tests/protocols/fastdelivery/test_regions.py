@@ -4,9 +4,9 @@ from collections import Counter
 
 from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
-from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.sim.kernel.population import peer_id
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
 
 REGIONS = 3

@@ -21,8 +21,8 @@ from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from smartpubsub.protocols.pulsarcast.wire import wire_bytes
-from smartpubsub.sim.kernel.crowd import Crowd
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import Population
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, Sizes, World
@@ -52,7 +52,7 @@ class Village:
             on_deliver=self._on_deliver,
             on_receive=self._on_receive,
         )
-        self.crowd = Crowd(self.world, seed)
+        self.crowd = Population(self.world, seed)
         for _ in range(count):
             self.crowd.add(self._make)
         self.crowd.join_all()

@@ -10,7 +10,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
-from smartpubsub.sim.kernel.crowd import settled_tables
+from smartpubsub.sim.kernel.population import settled_tables
 from smartpubsub.sim.kernel.streams import stream
 from tests.protocols.scoutsubs.forest import Forest, Knows, contacts_around
 

@@ -3,8 +3,8 @@
 import pytest
 
 from smartpubsub.protocols.scoutsubs.spec import VARIANTS
-from smartpubsub.sim.experiments.chance import chance
 from smartpubsub.sim.experiments.fuzz import violations_of
+from smartpubsub.sim.experiments.random_worlds import random_world
 
 RELIABLE = (
     6, 10, 19, 25, 28, 34, 36, 41, 44, 46, 50, 52, 57, 58, 60, 67, 75, 87, 90, 92,
@@ -28,17 +28,17 @@ QUIET = (511111,)
 
 def test_the_seeds_are_worth_running() -> None:
     """All have faults, and all variants and all kinds of fault occur."""
-    worlds = [chance(seed, "scoutsubs") for seed in (*RELIABLE, *UNRELIABLE)]
+    worlds = [random_world(seed, "scoutsubs") for seed in (*RELIABLE, *UNRELIABLE)]
     kinds = {type(fault).__name__ for world in worlds for fault in world.faults(0)}
     assert kinds == {"Crash", "Pause", "Slow", "Skew", "Clog", "Churn", "Partition"}
     assert {world.options.protocol_options.variant for world in worlds} == set(VARIANTS)
     assert all(world.faults(0) for world in worlds)
-    assert all(chance(seed, "scoutsubs").options.network.loss > 0.1 for seed in LOSSY)
+    assert all(random_world(seed, "scoutsubs").options.network.loss > 0.1 for seed in LOSSY)
 
 
 @pytest.mark.parametrize("seed", [*RELIABLE, *LOSSY, *UNRELIABLE, *QUIET])
 def test_nothing_happens_that_must_not(seed: int) -> None:
-    assert violations_of(chance(seed, "scoutsubs")) == []
+    assert violations_of(random_world(seed, "scoutsubs")) == []
 
 
 @pytest.mark.parametrize("seed", [521132, 620312])
@@ -49,5 +49,5 @@ def test_nothing_happens_that_must_not_where_most_is_hot(
 
     closest to a key and know nothing.
     """
-    monkeypatch.setattr("smartpubsub.sim.experiments.chance.HEATS", (1, 1, 3))
-    assert violations_of(chance(seed, "scoutsubs")) == []
+    monkeypatch.setattr("smartpubsub.sim.experiments.random_worlds.HEATS", (1, 1, 3))
+    assert violations_of(random_world(seed, "scoutsubs")) == []

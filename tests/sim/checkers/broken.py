@@ -223,7 +223,7 @@ class Renewing(Floodsub):
 
 
 class NeverExpiring(Renewing):
-    """Serves whoever it has ever heard of."""
+    """Serves all peers that it has ever heard of."""
 
     keeps_us = 10**18
 

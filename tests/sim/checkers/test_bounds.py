@@ -24,14 +24,14 @@ def test_bounds() -> None:
     assert broken_in(many_events, Fickle) == [8]
 
 
-def test_what_is_wrong_is_told() -> None:
-    violations = check_bounds(many_events(Hoarding))
+def test_violations_say_what_is_wrong() -> None:
+    violations = check_bounds(many_events(Hoarding)).violations
 
     assert len(violations) == 6
     assert violations[0].what == "node 0 keeps 6 seen events, 5 at most"
 
     facts = many_events(Fickle)
-    refused = check_refusals(facts)
+    refused = check_refusals(facts).violations
 
     assert len(refused) == 8
     assert str(next(iter(facts.journal.events))) in refused[0].what

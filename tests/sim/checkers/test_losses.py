@@ -7,7 +7,7 @@ from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.sim.judging.checkers import Facts
 from smartpubsub.sim.judging.checkers.losses import (
     BAD_LUCK_MAX,
-    check_completeness,
+    check_delivery,
     check_healing,
     check_survival,
 )
@@ -33,7 +33,7 @@ def test_completeness() -> None:
 def test_losses_name_the_event_and_the_nodes() -> None:
     facts = many_events(Forgetful)
 
-    violations = check_completeness(facts)
+    violations = check_delivery(facts).violations
 
     assert [violation.node for violation in violations] == [1, 2, 3]
     (lost,) = {violation.at_us for violation in violations}
@@ -48,7 +48,7 @@ def test_unreliable_protocols_may_lose_events() -> None:
     facts.is_reliable = False
 
     assert len(facts.missing) == 3
-    assert check_completeness(facts) == []
+    assert check_delivery(facts).violations == []
 
 
 @pytest.mark.parametrize(("unsubscribes_after", "missing"), [(1_000, 0), (3 * MINUTE, 1)])
@@ -66,7 +66,7 @@ def test_who_unsubscribes_gives_up_only_what_is_under_way(
     facts = world.facts()
 
     assert len(facts.missing) == missing
-    assert len(check_completeness(facts)) == missing
+    assert len(check_delivery(facts).violations) == missing
 
 
 def publisher_crashes(protocol: Protocol) -> Facts:
@@ -77,15 +77,16 @@ def publisher_crashes(protocol: Protocol) -> Facts:
     world.run(SECOND // 2)
     world.crash(0)
     world.run(10 * SECOND)
-    return world.facts(has_faults=True)
+    return world.facts()
 
 
 def test_survival() -> None:
     assert broken_in(publisher_crashes, Floodsub) == []
     assert broken_in(publisher_crashes, Procrastinating) == [4]
-    assert [violation.node for violation in check_survival(publisher_crashes(Procrastinating))] == [
-        1
-    ]
+    assert [
+        violation.node
+        for violation in check_survival(publisher_crashes(Procrastinating)).violations
+    ] == [1]
 
 
 def sides_meet_again(protocol: Protocol, events: int = 1) -> Facts:
@@ -102,7 +103,7 @@ def sides_meet_again(protocol: Protocol, events: int = 1) -> Facts:
         world.publish(0, "surf/long-after")
         world.publish(5, "surf/long-after")
     world.run(MINUTE)
-    return world.facts(has_faults=True)
+    return world.facts()
 
 
 def test_healing() -> None:
@@ -115,15 +116,55 @@ def test_only_what_is_published_a_refresh_after_the_heal_must_get_across() -> No
     facts = sides_meet_again(Unforgiving)
 
     assert [list(nodes) for nodes in facts.expected.values()] == [[1], [1], [1, 4], [1, 4]]
-    assert [violation.node for violation in check_healing(facts)] == [4, 1]
+    assert [violation.node for violation in check_healing(facts).violations] == [4, 1]
 
 
 def test_unreliable_protocols_must_get_something_across() -> None:
     def violators(protocol: Protocol, events: int) -> list[int]:
         facts = sides_meet_again(protocol, events)
         facts.is_reliable = False
-        return sorted(violation.node for violation in check_healing(facts))
+        return sorted(violation.node for violation in check_healing(facts).violations)
 
     assert violators(Unforgiving, BAD_LUCK_MAX) == [0, 5]
     assert violators(Unforgiving, BAD_LUCK_MAX - 1) == []
     assert violators(Floodsub, BAD_LUCK_MAX) == []
+
+
+def test_each_owed_pair_is_judged_by_one_checker() -> None:
+    facts = sides_meet_again(Floodsub)
+
+    judged = [check(facts).judged for check in (check_delivery, check_survival, check_healing)]
+
+    assert judged == [4, 0, 2]  # Two events came to their own side before, two to both after.
+    assert check_delivery(facts).excused == {"split": 2}
+
+
+def test_what_is_not_promised_is_excused_by_reason() -> None:
+    facts = many_events(Forgetful)
+    assert check_delivery(facts).judged == 30
+
+    facts.is_reliable = False
+    assert check_delivery(facts).excused == {"not_reliable": 30}
+    facts.was_interrupted = True
+    assert check_delivery(facts).excused == {"interrupted": 30}
+
+
+def test_more_failures_than_backups_excuse_losses() -> None:
+    facts = publisher_crashes(Procrastinating)
+    facts.failures_max = 0
+
+    judgement = check_survival(facts)
+
+    assert (judgement.judged, judgement.violations) == (0, [])
+    assert judgement.excused == {"too_many_failures": 1}
+    assert check_delivery(facts).excused == {"subscriber_gone": 1}
+
+
+def test_directions_with_few_events_are_excused_where_losses_are_allowed() -> None:
+    facts = sides_meet_again(Floodsub)
+    facts.is_reliable = False
+
+    assert check_healing(facts).excused == {"too_few_events": 2}
+    facts = sides_meet_again(Floodsub, BAD_LUCK_MAX)
+    facts.is_reliable = False
+    assert check_healing(facts).judged == 2

@@ -1,4 +1,4 @@
-"""The oracle agrees with the predicates on what matches, and knows who is owed what."""
+"""The oracle agrees with the predicates on what matches, and knows which nodes are owed what."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Story:
-    """A journal written by hand: everybody subscribes to surf at 10, and node 0 publishes."""
+    """A journal written by hand: all nodes subscribe to surf at 10, and node 0 publishes."""
 
     def __init__(self, nodes: int = 4) -> None:
         self.journal = Journal()

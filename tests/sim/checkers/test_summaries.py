@@ -36,8 +36,8 @@ def test_summaries() -> None:
     assert broken_in(several_filters, MergingTooLittle) == [6]
 
 
-def test_what_is_wrong_is_told_once_and_with_an_event_that_shows_it() -> None:
-    (violation,) = check_summaries(several_filters(MergingTooWidely))
+def test_violations_say_what_is_wrong_once_and_with_an_event_that_shows_it() -> None:
+    (violation,) = check_summaries(several_filters(MergingTooWidely)).violations
 
     assert violation.what == (
         "node 1 shows the filter surf/price[10,40],"
@@ -55,7 +55,7 @@ def is_right(members: list[str], shown: list[str]) -> bool:
         promises_order=True,
         inspections=[sample],
     )
-    return check_summaries(facts) == []
+    return check_summaries(facts).violations == []
 
 
 @pytest.mark.parametrize(

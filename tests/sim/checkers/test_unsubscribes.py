@@ -1,4 +1,4 @@
-"""Unsubscribes that do not take effect are found, and filters that nobody renews."""
+"""Unsubscribes that do not take effect are found, and filters that are not renewed."""
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.baselines.floodsub import Floodsub
@@ -28,9 +28,10 @@ def test_unsubscribes() -> None:
     assert broken_in(some_unsubscribe, Tardy) == [7]
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_violations_say_what_is_wrong() -> None:
     words = [
-        check_unsubscribes(some_unsubscribe(protocol))[0].what for protocol in (Deaf, Mute, Tardy)
+        check_unsubscribes(some_unsubscribe(protocol)).violations[0].what
+        for protocol in (Deaf, Mute, Tardy)
     ]
 
     assert "after the unsubscribe of its subscription 1" in words[0]
@@ -52,34 +53,34 @@ def mute_unsubscribe(*, crashes: bool = False, is_cut_off: bool = False, us: int
 
 
 def test_an_acknowledgement_is_due_when_the_bound_has_passed_and_the_node_was_up() -> None:
-    assert check_unsubscribes(mute_unsubscribe(us=MINUTE)) == []
-    assert len(check_unsubscribes(mute_unsubscribe(us=MINUTE + SECOND))) == 1
-    assert check_unsubscribes(mute_unsubscribe(us=5 * MINUTE, crashes=True)) == []
+    assert check_unsubscribes(mute_unsubscribe(us=MINUTE)).violations == []
+    assert len(check_unsubscribes(mute_unsubscribe(us=MINUTE + SECOND)).violations) == 1
+    assert check_unsubscribes(mute_unsubscribe(us=5 * MINUTE, crashes=True)).violations == []
 
 
 def test_a_split_puts_the_acknowledgement_off() -> None:
-    assert check_unsubscribes(mute_unsubscribe(us=2 * MINUTE, is_cut_off=True)) == []
-    assert len(check_unsubscribes(mute_unsubscribe(us=3 * MINUTE, is_cut_off=True))) == 1
+    assert check_unsubscribes(mute_unsubscribe(us=2 * MINUTE, is_cut_off=True)).violations == []
+    assert len(check_unsubscribes(mute_unsubscribe(us=3 * MINUTE, is_cut_off=True)).violations) == 1
 
 
-def somebody_leaves(protocol: Protocol) -> Facts:
+def a_node_leaves(protocol: Protocol) -> Facts:
     world = SmallWorld(protocol)
     world.crash(3)
     for _ in range(6):
         world.run(MINUTE)
         world.inspect()
-    return world.facts(has_faults=True)
+    return world.facts()
 
 
 def test_lapses() -> None:
-    assert broken_in(somebody_leaves, Renewing) == []
-    assert broken_in(somebody_leaves, NeverExpiring) == [7]
+    assert broken_in(a_node_leaves, Renewing) == []
+    assert broken_in(a_node_leaves, NeverExpiring) == [7]
 
 
-def test_lapses_are_told_once_by_each_who_serves() -> None:
-    facts = somebody_leaves(NeverExpiring)
+def test_lapses_are_reported_once_for_each_node_that_serves() -> None:
+    facts = a_node_leaves(NeverExpiring)
 
-    violations = check_lapses(facts)
+    violations = check_lapses(facts).violations
 
     assert [violation.node for violation in violations] == [0, 1, 2, 4, 5]
     down_us = facts.journal.downs[3][0].start_us
@@ -87,3 +88,18 @@ def test_lapses_are_told_once_by_each_who_serves() -> None:
         f"node 0 keeps filters for node 3, which has been down since {down_us / 1000} ms"
     )
     assert violations[0].at_us == down_us + 5 * MINUTE
+
+
+def test_unsubscribes_are_excused_by_reason() -> None:
+    assert check_unsubscribes(mute_unsubscribe(us=MINUTE)).excused == {"run_ended": 1}
+    crashed = check_unsubscribes(mute_unsubscribe(us=5 * MINUTE, crashes=True))
+    assert (crashed.judged, crashed.excused) == (0, {"crash": 1})
+    assert check_unsubscribes(some_unsubscribe(Floodsub)).judged == 1
+
+
+def test_lapses_of_nodes_that_went_down_lately_are_excused() -> None:
+    judgement = check_lapses(a_node_leaves(Renewing))
+
+    # For two refreshes of two minutes each, and a little longer, five nodes may serve the sixth.
+    assert judgement.excused == {"down_recently": 20}
+    assert judgement.judged > 100

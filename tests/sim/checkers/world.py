@@ -1,4 +1,4 @@
-"""A small world whose nodes run a protocol, honest or not, and the journal of what came of it."""
+"""A small world whose nodes run a protocol, broken or not, and the journal of its run."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -26,9 +26,9 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.sim.judging.checkers import Facts, check_all
 from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
 from smartpubsub.sim.judging.oracle import Oracle
-from smartpubsub.sim.kernel.crowd import Crowd
 from smartpubsub.sim.kernel.faults import Partition
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import Population
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, Sizes, World
@@ -50,7 +50,7 @@ class SmallWorld:
             NetworkOptions(), 1, sizes, trace=self.trace, on_deliver=self._on_deliver
         )
         self.world.on_fault = self._on_fault
-        self._crowd = Crowd(self.world, 1)
+        self._population = Population(self.world, 1)
 
         def make_core(own: Contact, incarnation: int) -> NodeCore:
             rng = stream(1, "kademlia", own.peer.hex(), incarnation)
@@ -60,8 +60,8 @@ class SmallWorld:
             return NodeCore(kademlia, pubsub, signing)
 
         for _ in range(nodes):
-            self._crowd.add(make_core)
-        self._crowd.join_all()
+            self._population.add(make_core)
+        self._population.join_all()
         self.run(2 * MINUTE)
 
     def subscribe(self, node: int, predicate: str) -> int:
@@ -109,7 +109,6 @@ class SmallWorld:
         self,
         *,
         is_reliable: bool = True,
-        has_faults: bool = False,
         refresh_us: int = 2 * MINUTE,
     ) -> Facts:
         self.journal.ended_us = self.world.now
@@ -118,7 +117,6 @@ class SmallWorld:
             oracle=self.oracle,
             is_reliable=is_reliable,
             promises_order=True,
-            has_faults=has_faults,
             refresh_us=refresh_us,
             inspections=self.inspections,
             nodes_by_peer={host.peer: host.number for host in self.world.hosts},
@@ -133,7 +131,7 @@ class SmallWorld:
         now, node = self.world.now, host.number
         match item:
             case Joined():
-                self._crowd.joined[node] = None
+                self._population.joined[node] = None
             case Delivery():
                 self.journal.delivered(node, host.incarnation, item, now)
             case Subscribed(subscription):
@@ -159,4 +157,4 @@ Scene: TypeAlias = Callable[[Protocol], Facts]
 
 def broken_in(scene: Scene, protocol: Protocol) -> list[int]:
     """The invariants that do not hold when something happens to nodes with a protocol."""
-    return sorted({violation.invariant for violation in check_all(scene(protocol))})
+    return sorted({violation.invariant for violation in check_all(scene(protocol)).violations})

@@ -7,7 +7,7 @@ import click
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
-from smartpubsub.cli.sim.text import violation_lines
+from smartpubsub.cli.sim.text import count_lines, violation_lines
 from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
 from smartpubsub.protocols.registry import protocol_names
 from smartpubsub.sim.experiments import fuzz as fuzzing
@@ -44,6 +44,14 @@ TELL_EVERY_RUNS = 50
     type=ProtocolName(),
     help="A protocol to run; may be given again.  [default: all]",
 )
+@click.option(
+    "--check-every",
+    "check_stride",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Check the state of each node after every so many inputs that it handles; 0 for never.",
+)
 @json_option
 @click.pass_context
 def fuzz(
@@ -54,14 +62,16 @@ def fuzz(
     time_s_max: float | None,
     seed: int,
     protocols: tuple[str, ...],
+    check_stride: int,
     as_json: bool,
 ) -> None:
     """Search for violations in random worlds.
 
     Draws networks that delay, lose, repeat and reorder messages, nodes that crash, pause, are cut
-    off and join, settings, and workloads, and checks the invariants in each. In some worlds
-    messages are encoded and decoded as on a real connection. Prints the command that reproduces
-    each violation. The exit code is 1 if there is one.
+    off and join, settings, and workloads, and checks the invariants in each, the
+    state of every node after each input included. In some worlds are encoded and
+    decoded as on a real connection. Prints the command that reproduces each violation. The exit
+    code is 1 if there is one.
 
     \b
     Examples:
@@ -79,7 +89,12 @@ def fuzz(
         show_progress(report, runs)
 
     report = fuzzing.fuzz(
-        seed, runs, protocols or protocol_names(), time_s_max=time_s_max, told=tell
+        seed,
+        runs,
+        protocols or protocol_names(),
+        time_s_max=time_s_max,
+        check_stride=check_stride,
+        on_progress=tell,
     )
     if sys.stderr.isatty():
         click.echo(err=True)
@@ -90,6 +105,7 @@ def fuzz(
             f"{report.runs:,} runs from seed {seed} in {report.wall_s:,.1f} s:"
             f" {len(report.failures):,} with violations"
         )
+        click.echo("\n".join(count_lines(report.counts.judged, report.counts.excused)))
     if report.was_interrupted:
         context.exit(INTERRUPTED)
     if report.failures:

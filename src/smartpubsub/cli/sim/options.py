@@ -20,6 +20,13 @@ MS_MAX = 86_400_000.0
 
 Command = Callable[..., None]
 
+check_option = click.option(
+    "--check",
+    "checks_invariants",
+    is_flag=True,
+    help="Check the state of each node after every input that it handles, which takes time.",
+)
+
 _SIM_OPTIONS = (
     click.option(
         "--scenario",

@@ -6,7 +6,7 @@ import click
 
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.options import check_option, sim_options
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.protocols import note_what_is_ignored, protocol_option, variant_option
 from smartpubsub.cli.sim.text import table, violation_line
@@ -24,6 +24,7 @@ from smartpubsub.workloads.actions import Workload
 @protocol_option
 @variant_option
 @sim_options
+@check_option
 @click.option(
     "--before",
     type=click.IntRange(min=1),
@@ -47,6 +48,7 @@ def replay(
     *,
     protocol: str,
     variant: str,
+    checks_invariants: bool,
     before: int,
     after: int,
     as_json: bool,
@@ -65,7 +67,9 @@ def replay(
     note_what_is_ignored(context, protocol)
     workload = options.load([protocol])
     with StderrProgress() as progress:
-        experiment = options.experiment(protocol, variant, workload, progress=progress)
+        experiment = options.experiment(
+            protocol, variant, workload, progress=progress, checks_invariants=checks_invariants
+        )
         result = results.run(experiment, options.scenario_name)
     if experiment.was_interrupted:
         context.exit(INTERRUPTED)

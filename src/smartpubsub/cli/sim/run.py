@@ -8,7 +8,7 @@ import click
 from smartpubsub.cli.again import same_again
 from smartpubsub.cli.main import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.options import check_option, sim_options
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.protocols import (
     note_what_did_not_happen,
@@ -30,6 +30,7 @@ from smartpubsub.sim.traces.trace_files import TraceFolder
 @protocol_option
 @variant_option
 @sim_options
+@check_option
 @trace_options
 @json_option
 @click.pass_context
@@ -40,6 +41,7 @@ def run(
     *,
     protocol: str,
     variant: str,
+    checks_invariants: bool,
     folder: Path | None,
     trace_format: str,
     as_json: bool,
@@ -47,8 +49,9 @@ def run(
     """Run a protocol in a simulated world.
 
     Builds a network, runs a scenario or a workload file in it, and compares the deliveries with the
-    expected ones. The same options give the same result, byte for byte. The exit code is 1 if an
-    invariant was violated, and 130 after Ctrl-C, which ends the run early.
+    expected ones. The same options give the same result, byte for byte. The result counts
+    how many cases the checkers judged and excused. The exit code is 1 if an invariant was violated,
+    and 130 after Ctrl-C, which ends the run early.
 
     \b
     Examples:
@@ -59,7 +62,9 @@ def run(
     """
     note_what_is_ignored(context, protocol)
     note_what_is_instead(protocol, options)
-    result = run_one(options, protocol, variant, folder, trace_format)
+    result = run_one(
+        options, protocol, variant, folder, trace_format, checks_invariants=checks_invariants
+    )
     note_what_did_not_happen(options, result)
     if as_json:
         print_json(result.document())
@@ -75,7 +80,13 @@ def run(
 
 
 def run_one(
-    options: SimOptions, protocol: str, variant: str, folder: Path | None, trace_format: str
+    options: SimOptions,
+    protocol: str,
+    variant: str,
+    folder: Path | None,
+    trace_format: str,
+    *,
+    checks_invariants: bool,
 ) -> Result:
     """Run an experiment, and write its trace if there is a folder for it."""
     workload = options.load([protocol])
@@ -83,7 +94,14 @@ def run_one(
         sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
         trace = Trace(sink)
         progress = stack.enter_context(StderrProgress())
-        experiment = options.experiment(protocol, variant, workload, trace=trace, progress=progress)
+        experiment = options.experiment(
+            protocol,
+            variant,
+            workload,
+            trace=trace,
+            progress=progress,
+            checks_invariants=checks_invariants,
+        )
         try:
             return results.run(experiment, options.scenario_name)
         finally:

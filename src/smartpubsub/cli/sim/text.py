@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.sim.judging.checkers.suite import EVENT_CHECKS
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.result import Result
 
@@ -42,6 +43,7 @@ def lines_of(found: dict[str, Any], took: str, violations: Sequence[Violation]) 
         *_per_event("of publisher", found["publisher_sends_per_event"]),
         *_per_event("far copies", found["region_crossings_per_event"]),
         ("subscribing", _latency(found["subscription_latency_ms"])),
+        ("publishing", _latency(found["publish_ms"])),
         ("sent", f"{found['messages']:,} messages, {found['bytes']:,} bytes"),
         ("took", took),
         ("digest", found["trace_digest"]),
@@ -50,10 +52,33 @@ def lines_of(found: dict[str, Any], took: str, violations: Sequence[Violation]) 
         lines.insert(2, ("pace", f"one event every {found['pace_ms']:,} ms"))
     if found["order_violations"] is not None:
         lines.insert(4, ("out of order", f"{found['order_violations']:,}"))
+    lines += _count_lines(found["judged"], found["excused"])
     if found["interrupted"]:
         lines.append(("interrupted", "this is the result until then"))
     text = "\n".join(f"{name:<14}{value}" for name, value in lines)
     return "\n".join([text, *violation_lines(violations)])
+
+
+def count_lines(judged: Mapping[str, int], excused: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How many cases each checker judged and excused."""
+    return [f"{name:<14}{value}" for name, value in _count_lines(judged, excused)]
+
+
+def _count_lines(
+    judged: Mapping[str, int], excused: Mapping[str, Mapping[str, int]]
+) -> list[tuple[str, str]]:
+    cases = [f"{name} {count:,}" for name, count in judged.items() if count]
+    reasons = [
+        f"{name} {sum(found.values()):,} ({', '.join(found)})" for name, found in excused.items()
+    ]
+    idle = [name for name, count in judged.items() if not count]
+    if not any(judged.get(name) for name in EVENT_CHECKS):
+        cases.insert(0, "nothing about events")
+    return [
+        ("judged", ", ".join(cases)),
+        ("excused", ", ".join(reasons) or "nothing"),
+        ("not judged", ", ".join(idle) or "nothing"),
+    ]
 
 
 def _delivered(found: dict[str, Any]) -> str:

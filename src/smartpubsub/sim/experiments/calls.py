@@ -1,4 +1,4 @@
-"""What a workload has an application do, as calls of a node's core."""
+"""The actions of a workload, as calls of a node's core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from smartpubsub.workloads.actions import (
 
 
 class Call(NamedTuple):
-    """Something that an application asked its node for."""
+    """A call that an application made to its node."""
 
     what: str
     """subscribe, unsubscribe, publish, group or create."""
@@ -31,13 +31,13 @@ class Call(NamedTuple):
     size: int = 0
     """Bytes of the payload."""
     topic: CreateTopic | None = None
-    """The topic that was made."""
+    """The topic that was created."""
 
 
 def call(
     core: NodeCore, spec: ProtocolSpec, action: Action, now: int
 ) -> tuple[Call | None, list[Effect]]:
-    """Have a core do what an application wants; None if there is nothing to be done.
+    """Call a core for an action; None if there is nothing to call.
 
     A protocol without groups or topics has nothing to do for an action that creates one.
     """

@@ -1,4 +1,4 @@
-"""What several protocols did with the same world, side by side."""
+"""Results of several protocols in the same world, side by side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from smartpubsub.sim.judging.result import Result
 
 
 def compared(result: Result) -> dict[str, object]:
-    """A result, with what tells protocols apart."""
+    """A result, with two further figures."""
     document = result.document()
     deliveries = result.verdict.delivered
     messages = sum(node.sent for node in result.experiment.traffic())

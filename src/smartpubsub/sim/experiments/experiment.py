@@ -1,8 +1,8 @@
-"""One experiment: nodes that run a protocol, a workload, faults, and a journal of what came of it.
+"""One experiment: nodes that run a protocol, a workload, faults, and a journal of the run.
 
-The nodes join, the overlay settles, then the workload's phases follow each other. The run is over
-when everything that is owed has come and some time has passed in which too much could have come, or
-when waiting longer is of no use.
+The nodes join, the overlay settles, then the phases of the workload follow each other. The run is
+over when all owed events have come and some time has passed in which one could have come twice, or
+when no more of the missing events come.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.experiments.calls import call
+from smartpubsub.sim.experiments.invariants import InvariantChecks
 from smartpubsub.sim.experiments.preparation import prepared
 from smartpubsub.sim.experiments.running import (
     LINGER_US,
@@ -32,10 +33,12 @@ from smartpubsub.sim.experiments.running import (
     check_size,
     make_core,
 )
-from smartpubsub.sim.judging.journal import Split
+from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.judging.journal import Disturbance, Split
 from smartpubsub.sim.judging.observer import Observer
-from smartpubsub.sim.kernel.crowd import Crowd, settled_tables
-from smartpubsub.sim.kernel.faults import Fault, Partition
+from smartpubsub.sim.judging.paths import Paths
+from smartpubsub.sim.kernel.faults import Clog, Fault, Partition, Pause, struck_nodes
+from smartpubsub.sim.kernel.population import Population, settled_tables
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World
@@ -43,18 +46,18 @@ from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Workload
 
 JOINING_NODES_MAX = 300
-"""Larger overlays are laid out as they would have settled, which saves minutes."""
+"""Larger overlays get settled routing tables instead of joining, which saves minutes."""
 SLICE_US = 100_000
 WATCH_US = 2_000_000
-"""How often it is looked whether all keep to their limits."""
+"""How often the limits of all nodes are checked."""
 
 
 FaultPlan: TypeAlias = Callable[[int], Iterable[Fault]]
-"""When the workload begins, to what goes wrong from then on."""
+"""From the time when the workload begins to the faults from then on."""
 
 
 def nothing_fails(_: int) -> Iterable[Fault]:
-    """The plan of a world in which nothing goes wrong."""
+    """The plan of a world without faults."""
     return ()
 
 
@@ -82,14 +85,13 @@ class Experiment:
         self.journal = self.observer.journal
         self.oracle = self.observer.oracle
         self.inspections: list[tuple[int, int, Inspection]] = []
-        self.faults: list[Fault] = []
         self.was_interrupted = False
         self.began_us = 0
         self.traffic_before: list[Traffic] = []
         self._fault_plan = faults
         self._progress = progress or Progress()
         self._postponed: dict[int, int] = {}
-        """Actions of nodes that are paused, and when they were to be."""
+        """Actions of paused nodes, and when they were planned."""
         self._watch_at = 0
         self.world = World(
             options.network,
@@ -100,11 +102,15 @@ class Experiment:
             on_deliver=self._on_deliver,
             on_receive=self._on_receive,
             on_effects=on_effects,
+            on_lost=self._on_lost,
         )
         self.world.on_fault = self._on_fault
-        self._crowd = Crowd(self.world, options.seed, options.peers)
+        self.checks = InvariantChecks(self.world, options.check_stride)
+        if options.checks_invariants:
+            self.world.on_handled = self.checks.on_handled
+        self._population = Population(self.world, options.seed, options.peers)
         for _ in range(options.nodes):
-            self._crowd.add(self._make_core, options.started_before)
+            self._population.add(self._make_core, options.started_before)
 
     def _region(self, node: int) -> int:
         return self.world.network.region(node)
@@ -118,14 +124,16 @@ class Experiment:
         assert isinstance(core, NodeCore)
         return core
 
-    # --- the course of a run ---
+    # --- phases of a run ---
 
     def run(self) -> None:
-        """Let everything happen; Ctrl-C ends it early."""
+        """Run to the end; Ctrl-C ends the run early."""
         try:
             self._assemble()
-            for fault in self._fault_plan(self.began_us):
+            faults = list(self._fault_plan(self.began_us))
+            for fault in faults:
                 self._plan(fault)
+            self._watch_paths(faults)
             for at_us in self.options.newcomers_us:
                 self.world.at(self.began_us + at_us, self._add_newcomer)
             for number, phase in enumerate(self.workload.phases, 1):
@@ -140,14 +148,14 @@ class Experiment:
         self.journal.ended_us = self.world.now
 
     def inspect(self) -> None:
-        """Look into all nodes that are up."""
+        """Inspect all nodes that are up."""
         for host in self.world.hosts:
             if host.is_up:
                 inspection = self.core(host.number).pubsub.inspect()
                 self.inspections.append((self.world.now, host.number, inspection))
 
     def _watch_bounds(self) -> None:
-        """Note which nodes keep more of something than they may, at this moment."""
+        """Record the limits that nodes exceed at this moment."""
         for host in self.world.hosts:
             bounds = self.core(host.number).pubsub.tally().bounds if host.is_up else ()
             beyond = tuple(bound for bound in bounds if bound.held > bound.held_max)
@@ -158,7 +166,7 @@ class Experiment:
     def _assemble(self) -> None:
         self._progress.say("joining")
         if self.options.nodes <= JOINING_NODES_MAX:
-            self._crowd.join_all(lambda _: self._progress.tick(self.world))
+            self._population.join_all(lambda _: self._progress.tick(self.world))
         else:
             self._lay_out()
         self._run(self.world.now + SETTLE_US)
@@ -166,16 +174,18 @@ class Experiment:
         self.traffic_before = [_traffic_of(host) for host in self.world.hosts]
 
     @property
-    def has_faults(self) -> bool:
-        """Whether anything was made to fail, messages that the network loses included."""
-        network = self.options.network
-        is_bad_network = bool(network.loss or network.duplication or network.reordering)
-        is_bad = is_bad_network or bool(self.faults or self.journal.downs)
-        return is_bad or bool(self.options.newcomers_us)  # Who then take others' places.
+    def state_check_count(self) -> int:
+        """How many times the state of a node was checked."""
+        return self.checks.count
+
+    @property
+    def state_violations(self) -> list[Violation]:
+        """What the checks of states found."""
+        return self.checks.violations
 
     @property
     def peers(self) -> list[Peer]:
-        """Who the nodes are, in the order of their numbers."""
+        """The peer ids of the nodes, in the order of their numbers."""
         return [host.peer for host in self.world.hosts]
 
     def traffic(self) -> list[Traffic]:
@@ -187,7 +197,7 @@ class Experiment:
 
     def _lay_out(self) -> None:
         hosts = self.world.hosts
-        contacts = [self._crowd.contact(host.number) for host in hosts]
+        contacts = [self._population.contact(host.number) for host in hosts]
         rng = stream(self.options.seed, "layout")
         tables = settled_tables(contacts, self.options.kademlia.k, rng)
         for host, known in zip(hosts, tables, strict=True):
@@ -196,17 +206,33 @@ class Experiment:
 
     def _plan(self, fault: Fault) -> None:
         fault.plan(self.world)
-        self.faults.append(fault)
-        if isinstance(fault, Partition):
-            split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
-            self.journal.splits.append(split)
+        match fault:
+            case Partition():
+                split = Split(frozenset(fault.group), fault.at_us, fault.until_us)
+                self.journal.splits.append(split)
+            case Pause():
+                disturbance = Disturbance("pause", (fault.node,), fault.at_us, fault.until_us)
+                self.journal.disturbances.append(disturbance)
+            case Clog():
+                nodes = (fault.sender, fault.receiver)
+                disturbance = Disturbance("clog", nodes, fault.at_us, fault.until_us)
+                self.journal.disturbances.append(disturbance)
+
+    def _watch_paths(self, faults: Iterable[Fault]) -> None:
+        """Record which of the nodes that fail handle events of which publishers."""
+        failing = {node: None for fault in faults for node in struck_nodes(fault)}
+        failing |= {a.node: None for a in self.workload.actions() if isinstance(a, CrashNode)}
+        paths = Paths(failing)
+        self.journal.handlers = paths.handlers
+        if self.spec.promises_order and paths.watched:
+            self.world.on_send = paths.on_send
 
     def _add_newcomer(self) -> None:
-        """One more node joins, by way of any that is there."""
+        """Add a node, which joins by way of any live node."""
         there = [host.number for host in self.world.hosts if host.is_up]
-        new = self._crowd.add(self._make_core, self.options.started_before)
+        new = self._population.add(self._make_core, self.options.started_before)
         rng = stream(self.options.seed, "newcomer", str(new.number))
-        self._crowd.join(new.number, [self._crowd.contact(rng.choice(there))])
+        self._population.join(new.number, [self._population.contact(rng.choice(there))])
 
     def _run_phase(self, phase: Iterable[Action]) -> None:
         start = end = self.world.now
@@ -224,17 +250,17 @@ class Experiment:
         deadline = self.world.now
         delivered = -1
         while self.world.now < deadline or len(self.journal.deliveries) > delivered:
-            if self.world.now >= deadline:  # It is slow, and not at a standstill.
+            if self.world.now >= deadline:  # Events still come, slowly.
                 deadline = self.world.now + QUIET_US_MAX
                 delivered = len(self.journal.deliveries)
             self._run_while(self._is_something_owed, deadline)
             self._run(self.world.now + LINGER_US)
-            # Meanwhile somebody who is owed something may have come back.
+            # Meanwhile a node that is owed an event may have restarted.
             if not self._is_something_owed():
                 return
 
     def _run(self, until: int) -> None:
-        self.world.run(self.world.now)  # What is to happen now happens also if time stands still.
+        self.world.run(self.world.now)  # Handle what is due now even if `until` is now.
         while self.world.now < until:
             self.world.run(min(until, self.world.now + SLICE_US))
             self._progress.tick(self.world)
@@ -250,14 +276,14 @@ class Experiment:
         hosts = self.world.hosts
         return self.observer.owes(lambda node: hosts[node].is_up)
 
-    # --- what applications do ---
+    # --- calls of applications ---
 
     def _act(self, action: Action) -> None:
         host = self.world.hosts[action.node]
         is_paused = host.is_up and host.paused_until > self.world.now
-        if is_paused and not isinstance(action, CrashNode):  # Its application is paused with it.
+        if is_paused and not isinstance(action, CrashNode):  # Its application is paused as well.
             self._postponed.setdefault(id(action), self.world.now)
-            # What has come for the node meanwhile was there before.
+            # Inputs that came for the node meanwhile are handled before.
             self.world.at(host.paused_until + 1, partial(self._act, action))
             return
         wanted_us = self._postponed.pop(id(action), self.world.now)
@@ -266,7 +292,7 @@ class Experiment:
                 if not host.is_up:
                     self.world.restart(host)
             case _ if not host.is_up:
-                pass  # Nobody is there who could ask for anything, or crash.
+                pass  # A node that is down neither calls nor crashes.
             case CrashNode():
                 self.world.crash(host)
             case _:
@@ -276,24 +302,27 @@ class Experiment:
         now = self.world.now
         on_node = self.observer.topics.on_nodes(action) if self.spec.has_only_topics else action
         if on_node is None:
-            return  # Whoever should have made its topic was down.
+            return  # The node that should have created its topic was down.
         asked, effects = call(self.core(host.number), self.spec, on_node, host.clock(now))
         if asked is not None:
             self.observer.called(now, host.number, asked, wanted_us)
             self.world.carry_out(host, effects)
 
-    # --- what applications are told ---
+    # --- what nodes deliver to applications ---
 
     def _on_deliver(self, host: Host, item: object) -> None:
         self.observer.told(self.world.now, host.number, host.incarnation, item)
         if isinstance(item, Joined):
-            self._crowd.joined[host.number] = None
+            self._population.joined[host.number] = None
 
     def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
         event_ids = self._event_ids.get(type(message))
         if event_ids is not None and (ids := event_ids(message)):
             sender = self.world.number_of(peer)
             self.observer.came(self.world.now, host.number, sender, ids)
+
+    def _on_lost(self) -> None:
+        self.journal.lost_us.append(self.world.now)
 
     def _on_fault(self, kind: str, node: int) -> None:
         self.observer.failed(self.world.now, node, kind)

@@ -1,32 +1,31 @@
-"""Run after run in worlds that chance has made, each checked for all that must always hold.
+"""Run protocols in random worlds, one after the other, and check what must always hold.
 
-Every run has a seed of its own, the next number, so that any of them can be had again by itself.
+Each run has the next number as its seed, so that any run can be repeated by itself.
 """
 
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
-from smartpubsub.sim.experiments.chance import Chance, chance
 from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.sim.experiments.invariants import place_of
+from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging import result
-from smartpubsub.sim.judging.checkers import check_same_trace
+from smartpubsub.sim.judging.checkers import Findings, check_same_trace
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.kernel.streams import stream
 
 TWICE_SHARE = 0.2
-"""How many runs are done twice, to see whether the same happens again."""
+"""The share of runs that are repeated, to see whether the same happens again."""
 RAN_TO_THE_END = 0
-"""The number of an invariant that no list needs to have: nothing in a run fails by an exception."""
+"""The number of an invariant that is not in the list: no run fails by an exception."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A run in which something happened that must not."""
+    """A run with violations."""
 
     seed: int
     protocol: str
@@ -34,7 +33,7 @@ class Failure:
 
     @property
     def command(self) -> str:
-        """What to call to see it again."""
+        """The command that repeats the run."""
         return f"smartpubsub sim fuzz --seed {self.seed} --runs 1 --protocol {self.protocol}"
 
     def document(self) -> dict[str, object]:
@@ -48,11 +47,13 @@ class Failure:
 
 @dataclass(kw_only=True)
 class Report:
-    """What has come of it so far."""
+    """The runs so far, and what was found in them."""
 
     seed: int
     runs: int = 0
     failures: list[Failure] = field(default_factory=list)
+    counts: Findings = field(default_factory=Findings)
+    """How many cases the checkers judged and excused in all runs."""
     wall_s: float = 0.0
     was_interrupted: bool = False
 
@@ -62,6 +63,7 @@ class Report:
             "runs": self.runs,
             "seed": self.seed,
             "failures": [failure.document() for failure in self.failures],
+            **self.counts.counts(),
             "wall_s": round(self.wall_s, 3),
         }
 
@@ -72,24 +74,29 @@ def fuzz(
     protocols: Sequence[str],
     *,
     time_s_max: float | None = None,
-    told: Callable[[Report], None] = lambda _: None,
+    check_stride: int = 1,
+    on_progress: Callable[[Report], None] = lambda _: None,
 ) -> Report:
-    """Run so often, or until the time is over or somebody interrupts."""
+    """Run so often, or until the time is over or the user interrupts.
+
+    The state of each node is checked after every `check_stride` inputs; not at all if that is 0.
+    """
     report, began = Report(seed=seed), time.monotonic()
     try:
         for number in range(seed, seed + runs):
             # From a stream of its own: the world is the same whichever protocols there are.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
-            violations = violations_of(chance(number, protocol))
-            if violations is None:
+            findings = findings_of(random_world(number, protocol), check_stride=check_stride)
+            if findings is None:
                 report.was_interrupted = True
                 break
             report.runs += 1
             report.wall_s = time.monotonic() - began
-            if violations:
-                found = Failure(seed=number, protocol=protocol, violations=violations)
+            report.counts.add_counts(findings)
+            if findings.violations:
+                found = Failure(seed=number, protocol=protocol, violations=findings.violations)
                 report.failures.append(found)
-            told(report)
+            on_progress(report)
             if time_s_max is not None and report.wall_s >= time_s_max:
                 break
     except KeyboardInterrupt:
@@ -98,20 +105,32 @@ def fuzz(
     return report
 
 
-def violations_of(world: Chance) -> list[Violation] | None:
-    """What happens in a world that must not; None if somebody interrupted."""
-    found: list[Violation] = []
+def violations_of(world: RandomWorld) -> list[Violation] | None:
+    """What happens in a world that must not; None if the user interrupted."""
+    findings = findings_of(world)
+    return None if findings is None else findings.violations
+
+
+def findings_of(world: RandomWorld, *, check_stride: int = 1) -> Findings | None:
+    """What the checkers find in a world; None if the user interrupted."""
+    findings = Findings()
     digests = []
+    options = replace(
+        world.options, checks_invariants=check_stride > 0, check_stride=max(1, check_stride)
+    )
     for _ in range(_times(world.options.seed)):
-        experiment = Experiment(world.options, world.workload, world.faults)
+        experiment = Experiment(options, world.workload, world.faults)
         try:
-            found = result.run(experiment, world.scenario).violations
-        except Exception as error:  # Whatever it is, it is what was looked for.
-            return [_breakdown(experiment, error)]
+            findings = result.run(experiment, world.scenario).findings
+        except Exception as error:  # A run that fails by any exception is a finding.
+            broken = experiment.state_violations
+            return Findings(violations=[*broken, _breakdown(experiment, error)])
         if experiment.was_interrupted:
             return None
         digests.append(experiment.trace.digest())
-    return found + check_same_trace(digests[0], digests[-1])
+    findings.violations += check_same_trace(digests[0], digests[-1])
+    findings.judged["determinism"] += len(digests) - 1
+    return findings
 
 
 def _times(seed: int) -> int:
@@ -119,7 +138,5 @@ def _times(seed: int) -> int:
 
 
 def _breakdown(experiment: Experiment, error: Exception) -> Violation:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}, line {frame.lineno}"
-    what = f"the run broke down: {type(error).__name__}: {error} ({place})"
+    what = f"the run broke down: {type(error).__name__}: {error} ({place_of(error)})"
     return Violation(RAN_TO_THE_END, experiment.world.now, -1, what)

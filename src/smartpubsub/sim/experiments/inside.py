@@ -1,4 +1,4 @@
-"""A look into nodes that run ScoutSubs, for those who want to see more than a checker does."""
+"""The state of nodes that run ScoutSubs, for studies and commands."""
 
 from __future__ import annotations
 

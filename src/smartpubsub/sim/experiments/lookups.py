@@ -1,7 +1,7 @@
-"""Does a lookup find the closest node, and a value whoever looks for it?
+"""Whether lookups find the closest node, and stored values.
 
-A network is built, values are stored in it, some nodes die without anybody noticing, and then nodes
-look for random names and for all the values. What they find is compared with what an onlooker sees.
+A network is built, values are stored in it, some nodes crash, and then nodes look for random names
+and for all the values. Their results are compared with the state of the whole network.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TypeVar
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Found, Got, Put
 from smartpubsub.sim.kernel.collector import collector_off
-from smartpubsub.sim.kernel.crowd import Progress
 from smartpubsub.sim.kernel.faults import Crash
 from smartpubsub.sim.kernel.overlay import Overlay
+from smartpubsub.sim.kernel.population import Progress
 from smartpubsub.sim.kernel.streams import stream
 
 Item = TypeVar("Item")
@@ -27,7 +27,7 @@ AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Result:
-    """How many lookups there were and how many of them found what is there."""
+    """How many lookups there were, and how many were right."""
 
     lookups: int
     closest_found: int
@@ -56,7 +56,7 @@ class Result:
 
 
 def run(nodes: int, dead: float, lookups: int, seed: int, progress: Progress) -> Result:
-    """Build a network, let a share of it die, and look for things."""
+    """Build a network, crash a share of its nodes, and run lookups."""
     with collector_off():
         return _Experiment(nodes, seed, progress).run(dead, lookups)
 

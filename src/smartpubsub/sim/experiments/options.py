@@ -1,4 +1,4 @@
-"""One experiment as it can be written down: on a command line, or in a plan."""
+"""The options of an experiment, as a command line or a plan gives them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
 from smartpubsub.sim.experiments.pace import LARGE_NETWORK_NODES, pace_us
 from smartpubsub.sim.experiments.running import Progress, RunOptions
 from smartpubsub.sim.experiments.topics import with_order
-from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.faults import Churn, Fault, Partition
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import peer_id
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.workloads import ScenarioOptions, read_workload, scenario
@@ -33,13 +33,13 @@ FROM_FILE = "workload"
 """What a result calls the scenario of a workload file."""
 TOPICS_SCENARIO = "reddit"
 TOPICS_EVENTS = 1_000
-"""What protocols that know topics only do in the scenario normal: the same as in this, but less."""
+"""Protocols that know topics only run so many events of this scenario in place of `normal`."""
 PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
-"""Those that large networks are given time for, and how fast they are at most, in microseconds."""
+"""Scenarios that are paced in large networks, and the least microseconds between events."""
 
 
 PeerOf: TypeAlias = Callable[[int, int], Peer]
-"""A seed and the number of a node to who the node is."""
+"""From a seed and the number of a node to its peer id."""
 
 
 class OptionsError(SmartPubSubError, ValueError):
@@ -47,7 +47,7 @@ class OptionsError(SmartPubSubError, ValueError):
 
 
 class Churning(NamedTuple):
-    """How nodes come and go."""
+    """How nodes crash and restart."""
 
     up_s: float
     down_s: float
@@ -70,7 +70,7 @@ class Cutting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SimOptions:
-    """A world, a workload and faults; which protocol runs in it is another question."""
+    """A world, a workload and faults, without the protocol."""
 
     scenario: str | None = None
     events: int | None = None
@@ -92,12 +92,12 @@ class SimOptions:
 
     @property
     def scenario_name(self) -> str:
-        """What results call it."""
+        """The name of the scenario in results."""
         return FROM_FILE if self.workload else self.scenario or SCENARIO
 
     @property
     def network(self) -> NetworkOptions:
-        """What the network is like."""
+        """The network of the run."""
         return NetworkOptions(
             latency_us=round(self.latency_ms * 1000),
             jitter_us=round(self.jitter_ms * 1000),
@@ -114,7 +114,7 @@ class SimOptions:
         return self.faults
 
     def check(self) -> None:
-        """Complain about options that contradict each other."""
+        """Raise an error if options contradict each other."""
         if not self.workload:
             return
         for name in ("scenario", "events", "publishers"):
@@ -122,7 +122,7 @@ class SimOptions:
                 raise OptionsError(f"--{name} has no meaning beside --workload; leave one out")
 
     def command(self, protocol: str, variant: str = "") -> str:
-        """What to type to run a protocol with these options, in its usual variant if none is named.
+        """The command that runs a protocol with these options, in its default variant if not given.
 
         >>> SimOptions(nodes=9).command("floodsub")
         'smartpubsub sim run --protocol floodsub --nodes 9'
@@ -180,14 +180,16 @@ class SimOptions:
         *,
         trace: Trace | None = None,
         progress: Progress | None = None,
+        checks_invariants: bool = False,
     ) -> Experiment:
         """A run of a protocol with the workload that was loaded, in the simulated world."""
         options = self.run_options(protocol, variant, workload)
+        options = replace(options, checks_invariants=checks_invariants)
         faults = self.fault_plan(workload, options.nodes)
         return Experiment(options, workload, faults, trace=trace, progress=progress)
 
     def run_options(self, protocol: str, variant: str, workload: Workload) -> RunOptions:
-        """What a run of a protocol with the workload that was loaded is made of."""
+        """The options of a run of a protocol with the workload that was loaded."""
         return RunOptions(
             protocol=protocol,
             protocol_options=ProtocolOptions(
@@ -236,7 +238,7 @@ class SimOptions:
         return max(fastest_us, *paces)
 
     def fault_plan(self, workload: Workload, nodes: int) -> FaultPlan:
-        """What goes wrong beside what the workload says."""
+        """The faults beside those of the workload."""
 
         def plan(began_us: int) -> Iterator[Fault]:
             if self.churn:
@@ -260,7 +262,7 @@ class SimOptions:
         return plan
 
     def _churning_nodes(self, churn: Churning, workload: Workload, nodes: int) -> tuple[int, ...]:
-        # Who is to crash for good does not return; publishers stay, so that every event counts.
+        # Nodes that crash for good do not return; publishers stay, so that every event counts.
         crashing, publishing = (_nodes_that(workload, kind) for kind in (CrashNode, Publish))
         anyone = [node for node in range(nodes) if node not in crashing]
         others = [node for node in anyone if node not in publishing] or anyone

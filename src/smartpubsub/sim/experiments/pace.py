@@ -1,7 +1,7 @@
-"""How fast events may follow each other for the hottest outgoing link of a network to keep up.
+"""How fast events may follow each other so that the busiest outgoing link keeps up.
 
-Figured out from what a protocol sends for one event, before anything is sent. Only large networks
-need it: in a small one the times of the scenarios are slow enough.
+Estimated from what a protocol sends for one event, before the run. Only large networks need it: in
+a small one the times of the scenarios are slow enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEVIATIONS_OF_HOTTEST = 4
 
 
 def pace_us(protocol: str, nodes: int, publishers: int, network: NetworkOptions) -> int:
-    """The time from one event to the next that a protocol can bear."""
+    """The least time from one event to the next that a protocol can sustain."""
     load = EventLoad(
         nodes, publishers, hottest_degree(nodes, Settings().k), max(CAPACITIES), EVENT_BYTES
     )
@@ -42,7 +42,7 @@ def hottest_degree(nodes: int, k: int) -> float:
     degree, variance = 0.0, 0.0
     others = nodes - 1
     while others > k:
-        # The bucket's range is half of what is left; who is in it chooses k of this half as well.
+        # The bucket's range is half of the rest; each node in it chooses k of this half as well.
         there = others / 2
         chosen = min(1.0, k / there)
         degree += there * (1 - (1 - chosen) ** 2)

@@ -1,4 +1,4 @@
-"""A run once more, to see what went on around a moment in it."""
+"""A repeated run, to show what happened around a violation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.traces.trace import Row
 
 _AFTERWARDS_US = 10 * SECOND
-"""How long to go on for the rows that come after."""
+"""How long the run goes on for the rows after the violation."""
 
 
 class SeenEnoughError(Exception):
-    """What there was to see has happened."""
+    """The moment of the violation is over."""
 
 
 class Window:
-    """A trace's sink that keeps the rows around a violation that have to do with it."""
+    """A sink that keeps the rows around a violation that concern its node or event."""
 
     def __init__(self, violation: Violation, before: int, after: int) -> None:
         self._violation = violation
@@ -37,14 +37,14 @@ class Window:
             if row.at_us < self._violation.at_us:
                 self._before.append(row)
             elif row.at_us == self._violation.at_us:
-                # At one moment a node may send to hundreds; what made it do so comes first.
+                # A node may send to hundreds at one moment; the rows before tell why.
                 if len(self._then) < self._then_max:
                     self._then.append(row)
             elif len(self._after) < self._after_max:
                 self._after.append(row)
 
     def rows(self) -> list[Row]:
-        """What was kept, in the order in which it happened."""
+        """The kept rows, in the order of time."""
         return [*self._before, *self._then, *self._after]
 
     def _concerns(self, row: Row) -> bool:
@@ -53,23 +53,23 @@ class Window:
 
 
 class UntilSeen(Progress):
-    """Ends a run a while after a violation, and tells another progress until then."""
+    """Ends a run a while after a violation, and shows another progress until then."""
 
-    def __init__(self, violation: Violation, told: Progress) -> None:
+    def __init__(self, violation: Violation, shown: Progress) -> None:
         self._until_us = violation.at_us + _AFTERWARDS_US
-        self._told = told
+        self._shown = shown
 
     def say(self, stage: str) -> None:
         """A new stage begins."""
-        self._told.say(stage)
+        self._shown.say(stage)
 
     def tick(self, world: Watched) -> None:
-        """Go on, or say that this is enough."""
-        self._told.tick(world)
+        """Show progress, or end the run."""
+        self._shown.tick(world)
         if world.now >= self._until_us:
             raise SeenEnoughError
 
 
 def first_violation(violations: Sequence[Violation]) -> Violation | None:
-    """The one that happened first."""
+    """The earliest violation."""
     return min(violations, key=lambda violation: violation.at_us, default=None)

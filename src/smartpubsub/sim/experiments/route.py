@@ -1,6 +1,6 @@
-"""What becomes of a predicate in a settled network: where it is kept, and who gets such an event.
+"""Where a predicate is kept in a settled network, and which nodes get an event of it.
 
-Nothing is sent to find out: the nodes are looked into and their own rules are followed.
+No message is sent: the state of all nodes is read and their own rules are followed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Below:
     node: str
     filters: tuple[str, ...]
     shortcut: str | None
-    """Whom events go to straight away, past the child."""
+    """The node that events go to directly, past the child."""
     backups: tuple[str, ...]
 
 
@@ -55,7 +55,7 @@ class Stop:
     shows: tuple[str, ...]
     """The summary that it announces to its parent."""
     backups: tuple[str, ...]
-    """Who keeps copies of its children."""
+    """The nodes that keep replicas of its children."""
     offers: str | None
     """The shortcut past itself that it offers to its parent."""
 
@@ -87,7 +87,7 @@ class AttributeTree:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """All of it, with the names of nodes."""
+    """The whole route, with the names of nodes."""
 
     predicate: str
     attributes: tuple[Attribute, ...]
@@ -101,7 +101,7 @@ class Route:
 
     @property
     def received_by(self) -> tuple[str, ...]:
-        """Who would get such an event, by whatever attribute."""
+        """The nodes that would get such an event, by any attribute."""
         return tuple(dict.fromkeys(name for way in self.journeys for name in way.receivers))
 
     def document(self) -> dict[str, object]:
@@ -110,7 +110,7 @@ class Route:
 
 
 def only_subscriptions(workload: Workload) -> Workload:
-    """The same nodes with the subscriptions that are left when all is over, and nothing else."""
+    """The same nodes, with only the subscriptions that the workload leaves in the end."""
     held: dict[tuple[int, Predicate], int] = {}
     for action in workload.actions():
         if isinstance(action, Subscribe | Unsubscribe):
@@ -126,12 +126,12 @@ def only_subscriptions(workload: Workload) -> Workload:
 
 
 def route(experiment: Experiment, predicate: Predicate, start: int | None = None) -> Route:
-    """Where a predicate leads in an experiment that is over; from some subscriber if not said."""
-    return _Onlooker(experiment).route(predicate, start)
+    """The route of a predicate in an experiment that is over, from `start` or some subscriber."""
+    return _NetworkView(experiment).route(predicate, start)
 
 
-class _Onlooker:
-    """Sees all nodes at once."""
+class _NetworkView:
+    """The state of all nodes of an experiment."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
@@ -159,7 +159,7 @@ class _Onlooker:
     # --- names ---
 
     def name(self, node: int) -> str:
-        """What a node is called."""
+        """The name of a node."""
         return self._names[node]
 
     def _number(self, contact: Contact) -> int:
@@ -177,7 +177,7 @@ class _Onlooker:
         return name_of(self._offices[node].subscribing.attribute_for(predicate))
 
     def _some_subscriber(self, attribute: str) -> int:
-        """Of those in the tree the one with the longest way, which shows most."""
+        """The node in the tree with the longest way to the rendezvous."""
         subscribers = self._subscribers(attribute)
         return max(subscribers, key=lambda node: len(self._way_up(node, attribute)), default=0)
 
@@ -208,7 +208,7 @@ class _Onlooker:
             way.append(above)
         rendezvous = self._rendezvous(attribute)
         if way[-1] != rendezvous:
-            way.append(rendezvous)  # Who knows nobody closer looks up who there is.
+            way.append(rendezvous)  # A node that knows no closer one looks it up.
         return way
 
     def _above(self, node: int, attribute: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What all runs have in common, whether their world is simulated or real."""
+"""What simulated runs and runs on real nodes have in common."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions, ProtocolSpec
 from smartpubsub.seam import Peer
+from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.places import capacity_of, region_of
@@ -25,18 +26,18 @@ from smartpubsub.workloads.actions import Workload
 SETTLE_US = 2 * SECOND
 """From when all nodes have joined to the beginning of the workload."""
 PHASE_GAP_US = 100_000
-"""How much later the next phase begins when everything asked for is acknowledged."""
+"""From when all calls of a phase are acknowledged to the next phase."""
 PHASE_US_MAX = 2 * MINUTE
-"""How long a phase is waited for after its last action, if something is never acknowledged."""
+"""How long a phase lasts at most after its last action, if a call is never acknowledged."""
 QUIET_US_MAX = 3 * MINUTE
-"""How long what is missing is waited for, after the last phase, and again as long as it comes."""
+"""How long missing events are waited for after the last phase, and again while some come."""
 LINGER_US = 3 * SECOND
-"""How long to go on when everything has come, to see whether something comes twice."""
+"""How long to go on when all events have come, to see whether any comes twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What an experiment is made of, apart from its workload and its faults."""
+    """An experiment without its workload and its faults."""
 
     protocol: str = "floodsub"
     protocol_options: ProtocolOptions = field(default_factory=ProtocolOptions)
@@ -46,17 +47,21 @@ class RunOptions:
     network: NetworkOptions = field(default_factory=NetworkOptions)
     kademlia: Settings = field(default_factory=Settings)
     peers: tuple[Peer, ...] = ()
-    """Who the nodes are, if they are not those that the seed makes up."""
+    """The peer ids of the nodes, if they are not made from the seed."""
     started_before: int = 0
-    """How often all nodes have been started before, so that their incarnation is not the first."""
+    """How many times all nodes were started before: their first incarnation."""
     newcomers_us: tuple[int, ...] = ()
     """When, after the workload has begun, further nodes join."""
     is_encoded: bool = False
     """Whether messages are written and read as on a real connection, which takes time."""
+    checks_invariants: bool = False
+    """Whether a simulated node's `check()` is called after the inputs that the node handles."""
+    check_stride: int = 1
+    """If invariants are checked: after every so many inputs of a node."""
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:
-    """Complain about a workload that has more nodes than there are."""
+    """Raise an error if a workload has more nodes than there are."""
     if len(workload.names) > options.nodes:
         raise SmartPubSubError(
             f"the workload has {len(workload.names)} nodes, and there are {options.nodes};"
@@ -65,7 +70,7 @@ def check_size(options: RunOptions, workload: Workload) -> None:
 
 
 def make_core(options: RunOptions, own: Contact, signing: Signing, start: int) -> NodeCore:
-    """The core of a node for one of its starts."""
+    """The core of a node, for one of its incarnations."""
     peer = own.peer.hex()
     rng = stream(options.seed, "kademlia", peer, start)
     kademlia = Kademlia(own, options.kademlia, rng)
@@ -87,12 +92,12 @@ class Traffic(NamedTuple):
     sent_bytes: int
 
     def since(self, before: Traffic) -> Traffic:
-        """What of it came after some earlier time."""
+        """The difference to earlier counts."""
         return Traffic(*(now - then for now, then in zip(self, before, strict=True)))
 
 
 class Watched(Protocol):
-    """A world as somebody sees it who watches a run."""
+    """A world, as progress shows it."""
 
     @property
     def now(self) -> int:
@@ -111,7 +116,7 @@ class Watched(Protocol):
 
 
 class Progress:
-    """What a long run tells while it goes on; this one tells nobody."""
+    """Shows how far a run is; this class shows nothing."""
 
     def say(self, stage: str) -> None:
         """A new stage begins."""
@@ -127,19 +132,24 @@ class Run(Protocol):
     workload: Workload
     observer: Observer
     inspections: list[tuple[int, int, Inspection]]
-    """When which node was looked into, and what was seen."""
+    """When each node was inspected, and what was seen."""
     began_us: int
     """When the overlay was there and the workload began."""
     was_interrupted: bool
 
     @property
-    def has_faults(self) -> bool:
-        """Whether anything was made to fail, messages that the network loses included."""
+    def state_check_count(self) -> int:
+        """How many times the state of a node was checked."""
+        ...
+
+    @property
+    def state_violations(self) -> Sequence[Violation]:
+        """What the checks of states found."""
         ...
 
     @property
     def peers(self) -> Sequence[Peer]:
-        """Who the nodes are, in the order of their numbers."""
+        """The peer ids of the nodes, in the order of their numbers."""
         ...
 
     def traffic(self) -> Sequence[Traffic]:

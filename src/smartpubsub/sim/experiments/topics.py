@@ -1,6 +1,6 @@
-"""The topics that a workload makes: by names in its actions, by content ids on the nodes.
+"""The topics of a workload: names in its actions, content ids on the nodes.
 
-Applications tell each other content ids by other means than the network; here, at once.
+Applications exchange content ids by other means than the network; here, at once.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _NAMING = (Subscribe, Unsubscribe, Publish)
 
 
 class Topics:
-    """What the topics that were made are called on the nodes."""
+    """The predicates on the nodes of the topics that were created."""
 
     def __init__(self) -> None:
         self._predicates: dict[Predicate, Predicate] = {}
 
     def created(self, name: str, predicate: Predicate) -> None:
-        """A topic of this name is meant by this predicate from now on."""
+        """Record the predicate of a new topic."""
         self._predicates[Predicate.of({name: True})] = predicate
 
     def on_nodes(self, action: Action) -> Action | None:
-        """An action as nodes understand it; None if nobody has made its topic."""
+        """An action as nodes understand it; None if its topic does not exist."""
         if not isinstance(action, _NAMING):
             return action
         predicate = self._predicates.get(action.predicate)
@@ -40,9 +40,9 @@ class Topics:
 
 
 def with_topics(workload: Workload) -> Workload:
-    """A workload that makes the topics that it uses, if it does not do so itself.
+    """A workload that creates the topics that it uses, if it does not do so itself.
 
-    Each is made by the first who mentions it.
+    The first node that names a topic creates it.
     """
     actions = workload.actions()
     if any(isinstance(action, CreateTopic) for action in actions):

@@ -1,18 +1,20 @@
-"""What applications did and were told in a run: the facts that results and checkers work on."""
+"""Calls, deliveries and faults of a run: the records that results and checkers work on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.seam import Peer
 
 
 @dataclass(slots=True)
 class Span:
-    """A time that began and may not have ended."""
+    """A time with a start, and an end unless it lasts until the end of the run."""
 
     start_us: int
     end_us: int | None = None
@@ -33,7 +35,7 @@ class SubscriptionRecord:
     in_force: list[Span] = field(default_factory=list)
     """From each acknowledgement until the unsubscribe or the crash after it."""
     unsubscribe_wanted_us: int | None = None
-    """When the application was to unsubscribe; it did later if its node was paused."""
+    """When the application was to unsubscribe; the call came later if its node was paused."""
     unsubscribe_called_us: int | None = None
     unsubscribe_acknowledged_us: int | None = None
 
@@ -42,7 +44,7 @@ class SubscriptionRecord:
         return any(span.holds(at) for span in self.in_force)
 
     def interrupt(self, now: int) -> None:
-        """It is not in force any more, if it was."""
+        """End the time in force, if the subscription is in force."""
         if self.in_force and self.in_force[-1].end_us is None:
             self.in_force[-1].end_us = now
 
@@ -58,15 +60,15 @@ class EventRecord:
     acknowledged_us: int | None = None
     refused: str | None = None
     through: int | None = None
-    """The node that alone may publish it, where its author has to ask."""
+    """The only node that may publish it, where its author has to ask."""
     first_copies: int = 0
-    """How many its publisher has sent that have come."""
+    """How many copies came straight from its publisher."""
     crossings: int = 0
-    """How many copies of it have come from another region."""
+    """How many copies came from another region."""
 
 
 class DeliveryRecord(NamedTuple):
-    """An event that was handed to a node's application."""
+    """An event that a node delivered to its application."""
 
     at_us: int
     node: int
@@ -77,16 +79,26 @@ class DeliveryRecord(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A partition: who was on one side, and from when until when."""
+    """A partition: the nodes on one side, and from when until when."""
 
     group: frozenset[int]
     start_us: int
     end_us: int
 
 
+class Disturbance(NamedTuple):
+    """A fault after which events may take another way: of which nodes, and from when until when."""
+
+    kind: str
+    """crash, restart, pause or clog."""
+    nodes: tuple[int, ...]
+    start_us: int
+    end_us: int
+
+
 @dataclass(slots=True)
 class Journal:
-    """All of it, in the order in which it happened."""
+    """All records of a run, in the order of time."""
 
     subscriptions: dict[tuple[int, int], SubscriptionRecord] = field(default_factory=dict)
     """By node and number."""
@@ -95,30 +107,39 @@ class Journal:
     downs: dict[int, list[Span]] = field(default_factory=dict)
     """When nodes were down."""
     failures: list[tuple[int, int]] = field(default_factory=list)
-    """When which node crashed, was paused or had a link clogged, which others cannot tell apart."""
+    """When a node crashed, was paused or had a link clogged; its peers cannot tell these apart."""
     splits: list[Split] = field(default_factory=list)
+    disturbances: list[Disturbance] = field(default_factory=list)
+    """All faults after which events may take another way, but for splits."""
+    handlers: dict[Peer, dict[int, None]] | None = None
+    """By publisher, the failing nodes that sent, got or were sent any of its events.
+
+    None if that was not recorded.
+    """
+    lost_us: list[int] = field(default_factory=list)
+    """When messages were lost on their way; a message to a node that is down is not among them."""
     wire_duplicates: int = 0
     ended_us: int = 0
 
     def subscribed(self, node: int, number: int, now: int) -> None:
-        """A subscription has been acknowledged, for the first time or after a restart."""
+        """Record the acknowledgement of a subscription, the first one or one after a restart."""
         record = self.subscriptions[node, number]
         if record.unsubscribe_called_us is None and not record.is_in_force(now):
             record.in_force.append(Span(now))
 
     def unsubscribe(self, node: int, number: int, now: int, wanted_us: int | None = None) -> None:
-        """A node's application has unsubscribed."""
+        """Record that a node's application has unsubscribed."""
         record = self.subscriptions[node, number]
         record.unsubscribe_called_us = now
         record.unsubscribe_wanted_us = now if wanted_us is None else wanted_us
         record.interrupt(now)
 
     def unsubscribed(self, node: int, number: int, now: int) -> None:
-        """An unsubscribe has been acknowledged."""
+        """Record the acknowledgement of an unsubscribe."""
         self.subscriptions[node, number].unsubscribe_acknowledged_us = now
 
     def delivered(self, node: int, incarnation: int, delivery: Delivery, now: int) -> None:
-        """An application was handed an event."""
+        """Record the delivery of an event to an application."""
         self.deliveries.append(
             DeliveryRecord(
                 now,
@@ -131,23 +152,32 @@ class Journal:
         )
 
     def crashed(self, node: int, now: int) -> None:
-        """A node is down, and nothing of it is in force."""
+        """Record that a node is down, and none of its subscriptions in force."""
         self.failures.append((now, node))
+        self.disturbances.append(Disturbance("crash", (node,), now, now))
         self.downs.setdefault(node, []).append(Span(now))
         for record in self.subscriptions.values():
             if record.node == node:
                 record.interrupt(now)
 
     def restarted(self, node: int, now: int) -> None:
-        """A node is up again."""
+        """Record that a node is up again."""
+        self.disturbances.append(Disturbance("restart", (node,), now, now))
         self.downs[node][-1].end_us = now
 
+    def may_handle(self, publisher: Peer, nodes: Iterable[int]) -> bool:
+        """Whether one of some failing nodes has, as far as is known, to do with a peer's events."""
+        if self.handlers is None:
+            return True
+        handlers = self.handlers.get(publisher, {})
+        return any(node in handlers for node in nodes)
+
     def was_up(self, node: int, since: int) -> bool:
-        """Whether a node has been up from a time on, until the end."""
+        """Whether a node was up from a time on until the end of the run."""
         return all(span.end_us is not None and span.end_us <= since for span in self._downs(node))
 
     def is_gone(self, node: int) -> bool:
-        """Whether a node has crashed and did not come back."""
+        """Whether a node crashed for good."""
         return any(span.end_us is None for span in self._downs(node))
 
     def _downs(self, node: int) -> list[Span]:

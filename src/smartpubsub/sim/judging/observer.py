@@ -1,6 +1,6 @@
-"""Watches a run, simulated or real: notes what happens, and knows what is still waited for.
+"""Records what happens in a run, simulated or real, and what the run still waits for.
 
-All that it is told comes in the order of time, which is the run's own.
+All methods are called in the order of the run's own time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from smartpubsub.workloads.actions import CreateTopic
 
 
 class Observer:
-    """Keeps the journal of a run."""
+    """The recorder of a run's journal."""
 
     def __init__(self, trace: Trace, region_of: Callable[[int], int]) -> None:
         self.trace = trace
@@ -35,31 +35,31 @@ class Observer:
         self.journal = Journal()
         self.oracle = Oracle()
         self.copies: dict[tuple[int, EventId], int] = {}
-        """How many copies of an event have come down to a node."""
+        """How many copies of an event have come to a node on their way down."""
         self.topics = Topics()
         self.ordered: dict[Predicate, bool] = {}
-        """The topics that were made, and whether each keeps the order of its events."""
+        """The topics that were created, and whether each keeps the order of its events."""
         self.publishers: dict[Predicate, int] = {}
-        """Who alone may publish in a topic, where that is so."""
+        """The only node that may publish in a topic, where there is one."""
         self._owed: dict[EventId, dict[int, None]] = {}
         self._written: dict[EventId, str] = {}
         self._open_calls: dict[tuple[int, str, object], None] = {}
 
-    # --- what is waited for ---
+    # --- what the run waits for ---
 
     @property
     def has_open_calls(self) -> bool:
-        """Whether something that was asked for has not been acknowledged."""
+        """Whether a call has not been acknowledged yet."""
         return bool(self._open_calls)
 
     def owes(self, is_up: Callable[[int], bool]) -> bool:
-        """Whether somebody who is up has not got something that it is owed."""
+        """Whether a node that is up misses an event that it is owed."""
         return any(is_up(node) for nodes in self._owed.values() for node in nodes)
 
-    # --- what applications do ---
+    # --- calls of applications ---
 
     def called(self, now: int, node: int, call: Call, wanted_us: int | None = None) -> None:
-        """An application has asked its node for something, perhaps later than it wanted to."""
+        """Record a call, which may have been made later than planned since the node was paused."""
         what, key, predicate, size, topic = call
         row = Row(now, what, node, size=size, text=str(predicate))
         if isinstance(key, EventId):
@@ -97,10 +97,10 @@ class Observer:
         if owed:
             self._owed[id] = owed
 
-    # --- what applications are told ---
+    # --- what nodes deliver to applications ---
 
     def told(self, now: int, node: int, incarnation: int, item: object) -> None:
-        """A node has told its application something."""
+        """Record what a node has delivered to its application."""
         match item:
             case Delivery(event):
                 self.journal.delivered(node, incarnation, item, now)
@@ -130,10 +130,10 @@ class Observer:
             if not owed:
                 del self._owed[id]
 
-    # --- what happens to nodes ---
+    # --- copies and faults ---
 
     def came(self, now: int, node: int, sender: int, ids: Iterable[EventId]) -> None:
-        """Copies of events have come down to a node from another, resends left out."""
+        """Record copies of events that came to a node on their way down; not retransmissions."""
         is_far = self._region_of(node) != self._region_of(sender)
         for id in ids:
             event = self.journal.events.get(id)
@@ -144,17 +144,17 @@ class Observer:
             self.copies[node, id] = count + 1
             if count:
                 self.journal.wire_duplicates += 1
-            # Floodsub has hundreds of copies of an event, and writing an id out takes a while.
+            # Floodsub has hundreds of copies of each event, and formatting an id takes time.
             written = self._written.get(id) or str(id)
             self.trace.add_copy(now, node, written)
 
     def failed(self, now: int, node: int, kind: str) -> None:
-        """Something has gone wrong with a node, or right again."""
+        """Record that a fault of a node has begun or ended."""
         if kind == "crash":
             self.journal.crashed(node, now)
             lost = [call for call in self._open_calls if call[0] == node]
             for call in lost:
-                del self._open_calls[call]  # Whoever called is gone as well.
+                del self._open_calls[call]  # Its caller is gone as well.
         elif kind in ("pause", "clog"):
             self.journal.failures.append((now, node))
         elif kind == "restart":

@@ -1,7 +1,7 @@
-"""Who is owed which event, found by a rule of matching that the protocols do not share.
+"""Which nodes are owed each event, found by a matching rule that the protocols do not share.
 
-The rule is written down here once more, so that a mistake in the predicates or in an index cannot
-hide by being made twice.
+The rule is implemented here a second time, so that an error in the predicates or in an index of the
+protocols shows as a difference.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
 
 UNDER_WAY_US = 10 * SECOND
-"""Who unsubscribes so soon after an event was published may give it up while it is under way."""
+"""A subscriber that unsubscribes so soon after the publish call is not owed the event."""
 REFRESH_US = 15 * MINUTE
-"""How often subscribers renew, unless they are told otherwise."""
+"""How often subscribers renew, unless settings say otherwise."""
 
 _REMEMBERED_MAX = 1_000_000
 
@@ -47,32 +47,32 @@ def _are_met(wishes: Iterable[_Wish], carried: Mapping[str, Interval | None]) ->
 
 
 @dataclass(slots=True, eq=False)
-class _Crowd:
-    """Those who want the same, and what is left to check where they are filed."""
+class _EqualFilters:
+    """The subscriptions with one predicate, and the part of it that the index does not check."""
 
     rest: tuple[_Wish, ...]
     records: list[tuple[int, SubscriptionRecord]] = field(default_factory=list)
-    """Each with its place in the order of addition."""
+    """Each with its number in the order of addition."""
 
 
 class Oracle:
-    """All subscriptions of a run, each filed under the rarest of its names."""
+    """All subscriptions of a run, each indexed by the rarest of its names."""
 
     def __init__(self) -> None:
-        self._crowds: dict[Predicate, _Crowd] = {}
-        self._by_topic: dict[str, list[_Crowd]] = {}
-        self._by_range: dict[str, list[tuple[Number, Number, _Crowd]]] = {}
+        self._by_predicate: dict[Predicate, _EqualFilters] = {}
+        self._by_topic: dict[str, list[_EqualFilters]] = {}
+        self._by_range: dict[str, list[tuple[Number, Number, _EqualFilters]]] = {}
         self._uses: Counter[str] = Counter()
         self._added = 0
         self._remembered: dict[Predicate, list[SubscriptionRecord]] = {}
         self._remembered_count = 0
 
     def add(self, record: SubscriptionRecord) -> None:
-        """Take a subscription, whether or not it is in force."""
-        crowd = self._crowds.get(record.predicate)
-        if crowd is None:
-            crowd = self._crowds[record.predicate] = self._filed(record.predicate)
-        crowd.records.append((self._added, record))
+        """Add a subscription, whether or not it is in force."""
+        equal = self._by_predicate.get(record.predicate)
+        if equal is None:
+            equal = self._by_predicate[record.predicate] = self._filed(record.predicate)
+        equal.records.append((self._added, record))
         self._added += 1
         self._forget()
 
@@ -80,41 +80,41 @@ class Oracle:
         """The subscriptions that want an event, in the order in which they were added."""
         found = self._remembered.get(predicate)
         if found is None:
-            entries = [entry for crowd in self._wanting(predicate) for entry in crowd.records]
+            entries = [entry for equal in self._wanting(predicate) for entry in equal.records]
             found = [record for _, record in sorted(entries)]
             self._remember(predicate, found)
         return found.copy()
 
-    def _filed(self, predicate: Predicate) -> _Crowd:
+    def _filed(self, predicate: Predicate) -> _EqualFilters:
         wishes = predicate.attributes
         self._uses.update(wishes.keys())
         # Of two names as rare as each other, a range tells more events apart than a topic.
         filed_under = min(wishes, key=lambda name: (self._uses[name], wishes[name] is None))
-        crowd = _Crowd(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
+        equal = _EqualFilters(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
         interval = wishes[filed_under]
         if interval is None:
-            self._by_topic.setdefault(filed_under, []).append(crowd)
+            self._by_topic.setdefault(filed_under, []).append(equal)
         else:
-            self._by_range.setdefault(filed_under, []).append((*interval, crowd))
-        return crowd
+            self._by_range.setdefault(filed_under, []).append((*interval, equal))
+        return equal
 
-    def _wanting(self, event: Predicate) -> Iterator[_Crowd]:
+    def _wanting(self, event: Predicate) -> Iterator[_EqualFilters]:
         carried = event.attributes
         for name, got in carried.items():
             near = self._by_topic.get(name, [])
             if got is not None:
                 at_least, at_most = got
                 near = near + [
-                    crowd
-                    for lo, hi, crowd in self._by_range.get(name, ())
+                    equal
+                    for lo, hi, equal in self._by_range.get(name, ())
                     if lo <= at_least and at_most <= hi
                 ]
-            for crowd in near:
-                if _are_met(crowd.rest, carried):
-                    yield crowd
+            for equal in near:
+                if _are_met(equal.rest, carried):
+                    yield equal
 
     def _remember(self, predicate: Predicate, found: list[SubscriptionRecord]) -> None:
-        # Workloads repeat their events many times or never; neither may fill the memory.
+        # Workloads repeat their events many times or never: bound the memory in both cases.
         self._remembered_count += 1 + len(found)
         if self._remembered_count > _REMEMBERED_MAX:
             self._forget()
@@ -128,32 +128,71 @@ class Oracle:
 
 
 def expected_pairs(
-    journal: Journal, oracle: Oracle, refresh_us: int = REFRESH_US
+    journal: Journal,
+    oracle: Oracle,
+    refresh_us: int = REFRESH_US,
+    not_owed: Counter[str] | None = None,
 ) -> dict[EventId, dict[int, None]]:
-    """Which nodes are owed each event; an event that is owed to nobody is left out.
+    """Which nodes are owed each event; an event that no node is owed is left out.
 
-    The oracle is one that knows all the journal's subscriptions.
+    The oracle is one that knows all the journal's subscriptions. `not_owed` counts the pairs of an
+    event and a node with a matching subscription in force that are left out, by reason. Events that
+    were refused are no such pairs.
     """
-    gone = {node: None for node in journal.downs if journal.is_gone(node)}
-    got = {(delivery.id, delivery.node): None for delivery in journal.deliveries}
+    debts = _Debts(journal, refresh_us)
     expected = {}
     for event in journal.events.values():
-        if not is_owed(journal, event):
+        if event.refused is not None:
             continue
-        at = event.called_us
-        splits = [split for split in journal.splits if _is_felt(split, at, refresh_us)]
         nodes: dict[int, None] = {}
-        for record in oracle.interested(event.predicate):
-            node = record.node
-            if node in nodes or node in gone or not record.is_in_force(at):
-                continue
-            if _is_given_up(record, at) and (event.id, node) not in got:
-                continue
-            if not any(separates(split, event.node, node) for split in splits):
-                nodes[node] = None
+        left_out: dict[int, str] = {}
+        for record, reason in debts.of(event, oracle):
+            if reason is None:
+                nodes[record.node] = None
+            else:
+                left_out[record.node] = reason
         if nodes:
             expected[event.id] = nodes
+        if not_owed is not None:
+            not_owed.update(reason for node, reason in left_out.items() if node not in nodes)
     return expected
+
+
+class _Debts:
+    """Decides for each event which of the subscriptions that want it are owed it."""
+
+    def __init__(self, journal: Journal, refresh_us: int) -> None:
+        self._journal = journal
+        self._refresh_us = refresh_us
+        self._gone = {node: None for node in journal.downs if journal.is_gone(node)}
+        self._got = {(delivery.id, delivery.node): None for delivery in journal.deliveries}
+
+    def of(
+        self, event: EventRecord, oracle: Oracle
+    ) -> Iterator[tuple[SubscriptionRecord, str | None]]:
+        """The subscriptions in force that want an event, and why each is not owed it if so."""
+        at = event.called_us
+        is_event_owed = is_owed(self._journal, event)
+        splits = [s for s in self._journal.splits if _is_felt(s, at, self._refresh_us)]
+        for record in oracle.interested(event.predicate):
+            if not record.is_in_force(at):
+                continue
+            if is_event_owed:
+                yield record, self._reason(event, record, splits)
+            else:
+                yield record, "publisher_crashed"
+
+    def _reason(
+        self, event: EventRecord, record: SubscriptionRecord, splits: list[Split]
+    ) -> str | None:
+        node = record.node
+        if node in self._gone:
+            return "subscriber_gone"
+        if _is_given_up(record, event.called_us) and (event.id, node) not in self._got:
+            return "unsubscribed"
+        if any(separates(split, event.node, node) for split in splits):
+            return "split"
+        return None
 
 
 def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
@@ -162,13 +201,13 @@ def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
 
 
 def is_owed(journal: Journal, event: EventRecord) -> bool:
-    """Whether the network answers for an event: it took it, or the publisher stayed up."""
+    """Whether the network must deliver an event: it acknowledged it, or the publisher stayed up."""
     if event.refused is not None:
         return False
     if event.acknowledged_us is not None:
         return True
     if event.through is not None and journal.is_gone(event.through):
-        return False  # Nobody who may publish it is there.
+        return False  # The only node that may publish it is gone.
     return journal.was_up(event.node, event.called_us)
 
 
@@ -178,5 +217,5 @@ def separates(split: Split, one: int, other: int) -> bool:
 
 
 def _is_felt(split: Split, at: int, refresh_us: int) -> bool:
-    """Whether a split keeps an event that is published at a time on its publisher's side."""
+    """Whether an event that is published at a time may stay on its publisher's side of a split."""
     return split.start_us <= at < split.end_us + refresh_us

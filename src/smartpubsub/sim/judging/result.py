@@ -1,4 +1,4 @@
-"""What came of an experiment, in one document."""
+"""The result of a run as one document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import Run, protocol_of
-from smartpubsub.sim.judging.checkers import check_all
+from smartpubsub.sim.judging.checkers import Findings, check_all
 from smartpubsub.sim.judging.checkers.facts import Facts
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import DeliveryRecord
@@ -22,22 +22,28 @@ from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.traces.trace import Row
 
 _LATENCY = ("mean", "p50", "p95", "p99", "max")
+_PUBLISH = ("p50", "p99", "max")
 _PER_NODE = ("mean", "sd", "p95", "p99")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """An experiment that is over, what it showed, and what it took."""
+    """A run that is over: its figures, its findings, and the resources that it took."""
 
     experiment: Run
     scenario: str
     verdict: Verdict
-    violations: list[Violation]
+    findings: Findings
     wall_s: float
     cpu_s: float
     peak_rss_mb: float
     more: Mapping[str, object] = field(default_factory=dict)
-    """What is to be told beside all that."""
+    """Further keys of the document."""
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What happened that must not."""
+        return self.findings.violations
 
     def document(self) -> dict[str, object]:
         """The result as JSON has it."""
@@ -66,6 +72,7 @@ class Result:
             "order_violations": verdict.order_violations,
             "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
             "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
+            "publish_ms": spread(self._publish_ms(), *_PUBLISH),
             "path_floor_ms": self._path_floor_ms(first),
             "hops": spread([delivery.hops for delivery in first], "mean", "max"),
             "publisher_sends_per_event": spread([e.first_copies for e in taken], "mean", "max"),
@@ -75,6 +82,7 @@ class Result:
             "rpc_sent_per_node": spread([node.sent for node in traffic], *_PER_NODE),
             "rpc_received_per_node": spread([node.received for node in traffic], *_PER_NODE),
             "violations": [violation.document() for violation in self.violations],
+            **self.findings.counts(),
             "wall_s": round(self.wall_s, 3),
             "cpu_s": round(self.cpu_s, 3),
             "peak_rss_mb": round(self.peak_rss_mb, 1),
@@ -89,7 +97,7 @@ class Result:
         if not network.regions:
             return spread([d.hops * network.latency_us / 1000 for d in deliveries], "mean")
         if not protocol_of(self.experiment).stays_in_region:
-            return {"mean": None}  # Over which links an event came is not known.
+            return {"mean": None}  # It is not known over which links an event came.
         floors = []
         for delivery in deliveries:
             ends = (delivery.id.publisher, peers[delivery.node])
@@ -107,9 +115,17 @@ class Result:
         records = self.experiment.observer.journal.subscriptions.values()
         return [(r.in_force[0].start_us - r.called_us) / 1000 for r in records if r.in_force]
 
+    def _publish_ms(self) -> list[float]:
+        events = self.experiment.observer.journal.events.values()
+        return [
+            (event.acknowledged_us - event.called_us) / 1000
+            for event in events
+            if event.acknowledged_us is not None
+        ]
+
 
 def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
-    """The delivery that counts of each event to each node."""
+    """The first delivery of each event to each node."""
     first: dict[tuple[EventId, int], DeliveryRecord] = {}
     for delivery in deliveries:
         first.setdefault((delivery.id, delivery.node), delivery)
@@ -117,16 +133,16 @@ def first_deliveries(deliveries: list[DeliveryRecord]) -> list[DeliveryRecord]:
 
 
 def run(experiment: Experiment, scenario: str) -> Result:
-    """Let an experiment happen in the simulated world, and judge it."""
+    """Run an experiment in the simulated world, and judge it."""
     wall, cpu = time.perf_counter(), time.process_time()
     with collector_off():
         experiment.run()
-        verdict, violations = judged(experiment, scenario)
+        verdict, findings = judged(experiment, scenario)
     return Result(
         experiment=experiment,
         scenario=scenario,
         verdict=verdict,
-        violations=violations,
+        findings=findings,
         wall_s=time.perf_counter() - wall,
         cpu_s=time.process_time() - cpu,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -134,10 +150,10 @@ def run(experiment: Experiment, scenario: str) -> Result:
 
 
 def end_row(run: Run, scenario: str) -> Row:
-    """The last row, from which a reader knows what it is a trace of.
+    """The last row of a trace, which says what kind of run it is a trace of.
 
-    Whoever counts from it what the result says has to know more than what happened: when the
-    workload began, how many nodes there were, and how long links are.
+    A reader that computes the result's figures from the trace needs more than its rows: when the
+    workload began, how many nodes there were, and the latency of links.
     """
     options, chosen = run.options, run.options.protocol_options
     about = {
@@ -158,33 +174,35 @@ def end_row(run: Run, scenario: str) -> Row:
     return Row(run.observer.journal.ended_us, "end", -1, text=json.dumps(about))
 
 
-def judged(run: Run, scenario: str) -> tuple[Verdict, list[Violation]]:
-    """How a run that is over went, and what happened in it that must not."""
+def judged(run: Run, scenario: str) -> tuple[Verdict, Findings]:
+    """How a run that is over went, and what its checkers found."""
     run.observer.trace.add_row(end_row(run, scenario))
     facts = facts_of(run)
     return verdict_on(facts), check_all(facts)
 
 
 def promises_order(run: Run) -> bool:
-    """Whether some subscriptions at least get a publisher's events in its order."""
+    """Whether at least some subscriptions get a publisher's events in its order."""
     return protocol_of(run).promises_order or any(run.observer.ordered.values())
 
 
 def facts_of(run: Run) -> Facts:
-    """What the checkers have to know of a run."""
+    """What the checkers need to know of a run."""
     spec, options = protocol_of(run), run.options.protocol_options
-    ordered = run.observer.ordered
+    ordered, network = run.observer.ordered, run.options.network
     return Facts(
         journal=run.observer.journal,
         oracle=run.observer.oracle,
-        # What is missing when somebody did not want to wait for it is not lost.
-        is_reliable=spec.is_reliable(options) and not run.was_interrupted,
+        is_reliable=spec.is_reliable(options),
         promises_order=promises_order(run),
         chained=spec.has_only_topics,
         unordered=frozenset(p for p, is_ordered in ordered.items() if not is_ordered),
-        has_faults=run.has_faults,
+        was_interrupted=run.was_interrupted,
+        network_reorders=network.reordering and network.jitter_us > 0,
         failures_max=options.backups,
         refresh_us=options.renew_us,
         inspections=run.inspections,
         nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
+        state_check_count=run.state_check_count,
+        state_violations=run.state_violations,
     )

@@ -1,4 +1,4 @@
-"""How figures are spread."""
+"""Means, deviations and percentiles."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def _figure(ordered: Sequence[float], name: str) -> float:
 
 
 def _short(value: float) -> float:
-    """Three decimals are a microsecond in milliseconds; whole numbers stay whole."""
+    """Round to three decimals, a microsecond in milliseconds; whole numbers stay integers."""
     rounded = round(value, 3)
     return int(rounded) if rounded == int(rounded) else rounded

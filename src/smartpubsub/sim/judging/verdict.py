@@ -1,4 +1,4 @@
-"""How a run went, in numbers."""
+"""The figures of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from smartpubsub.sim.judging.oracle import wants
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What was owed and what came of it; most numbers count pairs of an event and a node."""
+    """What was owed and what was delivered; most figures count pairs of an event and a node."""
 
     injected: int
     """Events that were published and not refused."""
@@ -23,14 +23,14 @@ class Verdict:
     """Those of them that were acknowledged."""
     expected: int
     delivered: int
-    """The expected ones that came."""
+    """The expected pairs that were delivered."""
     missing: int
     unexpected: int
-    """Those that the node did not want, or not any more and had been told so."""
+    """Pairs that no subscription of the node matched, or one that was acknowledged as ended."""
     app_duplicates: int
     """Deliveries to a subscription that had the event since its node last started."""
     order_violations: int | None
-    """Pairs of a publisher's events that came to a subscription in the other order."""
+    """Pairs of a publisher's events that came to a subscription in reverse order."""
     coverage_injected: float
     coverage_published: float
 
@@ -40,7 +40,7 @@ class Verdict:
 
 
 def verdict_on(facts: Facts) -> Verdict:
-    """How a run went."""
+    """Compute the figures of a run."""
     events = facts.journal.events.values()
     injected = [event.id for event in events if event.refused is None]
     published = [id for id in injected if facts.journal.events[id].acknowledged_us is not None]
@@ -91,7 +91,7 @@ def _was_welcome(facts: Facts, delivery: DeliveryRecord) -> bool:
 
 
 def _candidates(facts: Facts, delivery: DeliveryRecord) -> Iterator[SubscriptionRecord]:
-    """All subscriptions of the node, first those that the event is said to be for."""
+    """All subscriptions of the node, first those that the delivery names."""
     for number in delivery.subscriptions:
         named = facts.journal.subscriptions.get((delivery.node, number))
         if named is not None:

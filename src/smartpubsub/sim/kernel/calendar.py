@@ -1,8 +1,8 @@
-"""What is going to happen, in order: a calendar queue.
+"""The future events of a world in order: a calendar queue.
 
-Things are put down in slots of time and sorted only when their slot begins. A heap of all of them
-does the same, but looks at things all over the memory whenever it is touched, and the more nodes a
-world has the more that costs.
+Entries are kept in slots of time, and a slot is sorted only when it begins. A heap of all entries
+gives the same order, but each access touches memory all over the heap, which is slow in large
+worlds.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from smartpubsub.sim.kernel.world import Host
 
 Entry: TypeAlias = "tuple[int, int, Host | None, int, Any]"
-"""A time, a number by which things at the same time are ordered, and what is to happen to whom."""
+"""A time, a number that orders entries of the same time, the host, its incarnation, the event."""
 
-# About a millisecond, in which the nodes of a small world send something, too.
+# About a millisecond: even in a small world some node sends in that time.
 _SLOT_BITS = 10
 
 
 class Calendar:
-    """Entries, the earliest first, and of those at the same time the one with the lowest number."""
+    """Entries in the order of time, and at the same time in the order of their numbers."""
 
     def __init__(self) -> None:
         self._slots: dict[int, list[Entry]] = {}
         self._numbers: list[int] = []
         """The slots' own numbers, as a heap."""
         self._current: list[Entry] = []
-        """What is left of the slot that has begun, the last first."""
+        """The remaining entries of the slot that has begun, the last first."""
         self._current_number = -1
 
     def __len__(self) -> int:
         return len(self._current) + sum(map(len, self._slots.values()))
 
     def add(self, entry: Entry) -> None:
-        """Put something down."""
+        """Add an entry."""
         number = entry[0] >> _SLOT_BITS
         slot = self._slots.get(number)
         if slot is not None:
@@ -48,7 +48,7 @@ class Calendar:
             insort(self._current, entry, key=_from_the_end)
 
     def next(self, until: int) -> Entry | None:
-        """Take the next thing out; None if there is nothing up to that time."""
+        """Take the next entry out; None if there is none up to that time."""
         current = self._current
         if not current:
             if not self._numbers or self._numbers[0] << _SLOT_BITS > until:

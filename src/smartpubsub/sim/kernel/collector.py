@@ -1,4 +1,4 @@
-"""Work on millions of objects without looking for garbage among them again and again."""
+"""Garbage collection of runs with millions of objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """No cycles are made here, so collecting would take a quarter of the time and find nothing."""
+    """Switch the collector off: a run makes no cycles to collect, and it would cost a quarter."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -22,10 +22,10 @@ def collector_off() -> Iterator[None]:
 
 @contextmanager
 def cleared_away() -> Iterator[None]:
-    """Clear away once, in the end, what was made here, such as a world full of cycles.
+    """Collect once at the end, for instance a world, which is full of cycles.
 
-    Otherwise that is done in the middle of whatever comes next, several times, and among all that
-    a process has imported: for a short run this takes a quarter of its time.
+    Otherwise the collector runs several times in the middle of the next run, over all that the
+    process has imported, which takes a quarter of the time of a short run.
     """
     with collector_off():
         try:
@@ -37,5 +37,5 @@ def cleared_away() -> Iterator[None]:
 
 @cache
 def _leave_alone_what_is_left() -> None:
-    """What is there after the first of many runs, such as modules, will be there to the end."""
+    """Exempt from collection what is there after the first run, such as modules."""
     gc.freeze()

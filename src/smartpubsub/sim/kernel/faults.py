@@ -1,4 +1,4 @@
-"""What can go wrong, as values that a scenario puts together.
+"""Faults, as values that a scenario combines.
 
 A fault is planned into a world and then happens by itself. Times are microseconds of the world.
 """
@@ -16,16 +16,16 @@ from smartpubsub.sim.kernel.world import Host, World
 
 
 class Fault(Protocol):
-    """Something that can be planned into a world."""
+    """A fault that can be planned into a world."""
 
     def plan(self, world: World) -> None:
-        """Arrange for it to happen."""
+        """Schedule the fault."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crash:
-    """A node stops and loses its memory, and its storage if that is asked for; it may come back."""
+    """A node stops and loses its memory, and its storage if `with_storage`; it may restart."""
 
     node: int
     at_us: int
@@ -41,7 +41,7 @@ class Crash:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """A node does nothing for a while, and then everything at once."""
+    """A node handles nothing for a while, and then all pending inputs at once."""
 
     node: int
     at_us: int
@@ -71,7 +71,7 @@ class Slow:
 
 @dataclass(frozen=True, kw_only=True)
 class Skew:
-    """A node's clock is off, and runs too fast by some millionths."""
+    """A node's clock is off by `skew_us` and too fast by `drift_ppm`."""
 
     node: int
     skew_us: int = 0
@@ -85,7 +85,7 @@ class Skew:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """Nothing gets from one group to the rest, nor back unless it is one-way, for a while."""
+    """Messages from a group to the rest are lost for a while, and those back unless `one_way`."""
 
     group: tuple[int, ...]
     at_us: int
@@ -110,7 +110,7 @@ class Partition:
 
 @dataclass(frozen=True, kw_only=True)
 class Clog:
-    """What one node sends to another is held up and arrives when the link is free again."""
+    """Messages from one node to another are held up, and arrive when the time is over."""
 
     sender: int
     receiver: int
@@ -131,7 +131,7 @@ class Clog:
 
 @dataclass(frozen=True, kw_only=True)
 class Churn:
-    """Nodes come and go: each is up for a while and down for a while, exponentially spread."""
+    """Nodes crash and restart: the times up and down are distributed exponentially."""
 
     nodes: tuple[int, ...]
     at_us: int
@@ -145,7 +145,7 @@ class Churn:
             crash.plan(world)
 
     def crashes(self) -> Iterator[Crash]:
-        """When who goes, and comes back."""
+        """The crashes that this amounts to."""
         for node in self.nodes:
             rng = stream(self.seed, "churn", node)
             at = self.at_us + round(rng.expovariate(1 / self.up_us_mean))
@@ -155,8 +155,20 @@ class Churn:
                 at = back_at + round(rng.expovariate(1 / self.up_us_mean)) + 1
 
 
+def struck_nodes(fault: Fault) -> tuple[int, ...]:
+    """The nodes that a fault makes fail or whose links it clogs."""
+    match fault:
+        case Crash() | Pause():
+            return (fault.node,)
+        case Clog():
+            return fault.sender, fault.receiver
+        case Churn():
+            return fault.nodes
+    return ()
+
+
 def _crash(world: World, host: Host, *, with_storage: bool) -> None:
-    if host.is_up:  # Faults are put together freely, so another may have been first.
+    if host.is_up:  # Faults are combined freely, so the node may be down already.
         world.crash(host, with_storage=with_storage)
 
 

@@ -1,9 +1,9 @@
-"""How long messages take, and which of them get lost.
+"""The delay and the loss of messages.
 
 A node's outgoing link sends one message after the other at a fixed rate; then each travels for the
 latency of the link and some jitter. Messages from one node to another keep their order, as they do
-on a connection, unless reordering is asked for. Rules come before all that: they are asked in turn
-about every message, and the first that has something to say decides.
+on a connection, unless `reordering` is set. Before all that, rules are asked in turn about every
+message, and the first verdict counts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from smartpubsub.sim.kernel.streams import stream
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """What the network is like between all nodes; times are in microseconds."""
+    """The network between all nodes; times are in microseconds."""
 
     latency_us: int = 10_000
     jitter_us: int = 0
-    """The most that is added to the latency, evenly spread."""
+    """The most that is added to the latency, distributed uniformly."""
     loss: float = 0.0
     """The share of messages that never arrive."""
     duplication: float = 0.0
@@ -30,17 +30,17 @@ class NetworkOptions:
     reordering: bool = False
     """Whether jitter may let messages overtake each other."""
     bandwidth_bytes_per_s: int = 1 << 20
-    """What each node can send."""
+    """The rate of each node's outgoing link."""
     overhead_bytes: int = 12
-    """What framing adds to every message."""
+    """Bytes that framing adds to every message."""
     regions: int = 0
-    """Over how many regions nodes are spread; 0 if it does not matter where they are."""
+    """The number of regions that nodes are spread over; 0 for none."""
     near_us: int = 5_000
     far_us: int = 80_000
-    """The latency inside a region and from one to another, if there are any."""
+    """With regions: the latency inside a region and between regions."""
 
     def latency_between_us(self, region: int, other: int) -> int:
-        """How long a message travels between nodes in two regions, if nothing adds to it."""
+        """The latency between nodes in two regions, without jitter."""
         if not self.regions:
             return self.latency_us
         return self.near_us if region == other else self.far_us
@@ -71,26 +71,26 @@ class Network:
         self._overhead_bytes = options.overhead_bytes
 
     def add_node(self, region: int = 0) -> None:
-        """One more node, with the next number."""
+        """Add a node, with the next number."""
         self._regions.append(region)
         self._free_at.append(0)
         self._rates.append(self.options.bandwidth_bytes_per_s)
 
     def region(self, node: int) -> int:
-        """Where a node is."""
+        """The region of a node."""
         return self._regions[node]
 
     def slow_down(self, node: int, factor: int) -> None:
-        """Make a node's outgoing link slower; a factor of 1 makes it what it was."""
+        """Divide the rate of a node's outgoing link by a factor; 1 restores it."""
         self._rates[node] = max(1, self.options.bandwidth_bytes_per_s // factor)
 
     @property
     def is_simple(self) -> bool:
-        """Whether each message arrives once, when `earliest_arrival` says."""
+        """Whether each message arrives once, at its `earliest_arrival`."""
         return self._is_plain and not self.rules and not self._last_arrival
 
     def earliest_arrival(self, now: int, sender: int, size: int) -> int:
-        """Put a message on a node's link; when it arrives if nothing befalls it on the way."""
+        """Put a message on a node's link, and return its arrival without loss and jitter."""
         begins = self._free_at[sender]
         if begins < now:
             begins = now
@@ -99,20 +99,20 @@ class Network:
         return sent + self._latency_us
 
     def latency_us(self, sender: int, receiver: int) -> int:
-        """How long a message travels from one node to another, if nothing adds to it."""
+        """The latency from one node to another, without jitter."""
         return self.options.latency_between_us(self._regions[sender], self._regions[receiver])
 
     def arrivals(self, now: int, sender: int, receiver: int, size: int) -> Sequence[int]:
-        """When a message arrives: once, twice, or never."""
+        """The times at which a message arrives: one, two, or none."""
         extra = self._verdict(now, sender, receiver)
         if extra == DROP:
             return ()
         options = self.options
-        # What is sent takes its place on the link even if it is lost later.
+        # A message takes its time on the link even if it is lost later.
         at = self.earliest_arrival(now, sender, size) + extra
         at += self.latency_us(sender, receiver) - self._latency_us
         if self._is_plain and not extra and not self._last_arrival:
-            return (at,)  # It cannot overtake another, so nothing has to be remembered.
+            return (at,)  # It cannot overtake another message.
         if options.loss and self._rng.random() < options.loss:
             return ()
         copies = 2 if options.duplication and self._rng.random() < options.duplication else 1

@@ -1,4 +1,4 @@
-"""Worlds of nodes that are Kademlia and nothing else."""
+"""Worlds of nodes that run Kademlia only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from smartpubsub.kademlia.messages import Message, wire_bytes
 from smartpubsub.kademlia.queries import Found, Got, Joined, Provided, Providers, Put
 from smartpubsub.kademlia.settings import MINUTE, Settings
 from smartpubsub.seam import Effect
-from smartpubsub.sim.kernel.crowd import Crowd
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import Population
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World
 from smartpubsub.sim.traces.trace import Trace
@@ -21,8 +21,8 @@ QUERY_US_MAX = 10 * MINUTE
 Command = Callable[..., tuple[int, list[Effect]]]
 
 
-class Overlay(Crowd):
-    """Kademlia nodes, and what they are told."""
+class Overlay(Population):
+    """Kademlia nodes, and the results of their queries."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Overlay(Crowd):
     ) -> None:
         self.settings = settings or Settings()
         self.results: dict[tuple[int, int], Found | Put | Got | Provided | Providers] = {}
-        """What nodes were told, by node and number, until somebody takes it."""
+        """Results of queries by node and number, until the caller takes them."""
         world = World(
             network or NetworkOptions(),
             seed,
@@ -58,14 +58,14 @@ class Overlay(Crowd):
         return core
 
     def ask(self, number: int, command: Command, *arguments: bytes) -> tuple[int, int]:
-        """Have a node start a query; what it is told will be in `results` under what this gives."""
+        """Have a node start a query; its result will be in `results` under the returned key."""
         host = self.world.hosts[number]
         query, effects = command(self.core(number), *arguments, now=host.clock(self.world.now))
         self.world.carry_out(host, effects)
         return number, query
 
     def settle(self, pending: Sequence[tuple[int, int]]) -> None:
-        """Go on until these queries have been answered."""
+        """Run until these queries have been answered."""
         open_queries = dict.fromkeys(pending)
 
         def any_is_open() -> bool:

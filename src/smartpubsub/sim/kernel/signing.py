@@ -11,9 +11,9 @@ from smartpubsub.seam import Peer
 
 
 class StandInSigning:
-    """Signs with what tells its peer from others, so nobody else's events can be made with it.
+    """Signs with bytes of its peer id, so that events of other peers cannot be forged with it.
 
-    Whether an event was changed on the way does not show; nothing in the simulator does that.
+    A change of an event on its way would not be detected; the simulator changes no events.
     """
 
     def __init__(self, peer: Peer) -> None:

@@ -1,6 +1,6 @@
-"""Randomness by name: every node and purpose draws from a stream of its own.
+"""Random streams by name: every node and purpose has a stream of its own.
 
-So one more draw in one place changes nothing in another, and a seed reproduces everything.
+So one more draw in one place changes no other draw, and a seed reproduces a run.
 """
 
 from __future__ import annotations

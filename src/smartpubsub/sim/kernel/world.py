@@ -1,7 +1,7 @@
-"""The simulated world: a heap of events, and nodes whose cores do not know that it is one.
+"""The simulated world: nodes that run the cores of real nodes, a network, and a calendar of events.
 
-Time is an integer of microseconds. What happens at the same time happens in the order in which it
-was brought about, so that the same seed gives the same world in any process.
+Time is an integer of microseconds. Events of the same time are handled in the order in which they
+were scheduled, so that the same seed gives the same world in any process.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ Sizes: TypeAlias = Mapping[type, Callable[[Any], int]]
 
 _ARRIVALS = frozenset({Received, Asked, Answered})
 
-# Most timers are cancelled long before their time, so they sleep until it is near, and only those
-# that are still set then come into the calendar.
+# Most timers are cancelled long before their time. They sleep until it is near, and only those that
+# are still set then enter the calendar.
 _NAP_BITS = 16
 
 _FOREVER = 1 << 62
 
-# A class of named fields takes twice as long to call, and messages are what there is most of.
+# Calling a NamedTuple class takes twice as long, and messages are the most frequent objects.
 _new = tuple.__new__
 
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """What runs one core: its place in the network, its storage, its timers, its clock."""
+    """One node: its core, its place in the network, its storage, its timers and its clock."""
 
     number: int
     peer: bytes
@@ -69,7 +69,7 @@ class Host:
     timers: dict[Timer, int] = field(default_factory=dict)
     is_up: bool = True
     incarnation: int = 0
-    """Grows with every crash; what was meant for an earlier one does not reach a later one."""
+    """Grows with every crash; inputs for an earlier incarnation do not reach a later one."""
     paused_until: int = 0
     skew_us: int = 0
     drift_ppm: int = 0
@@ -78,16 +78,16 @@ class Host:
     sent_bytes: int = 0
 
     def clock(self, now: int) -> int:
-        """What this node takes for the time."""
+        """The time on this node's clock."""
         return now + self.skew_us + now * self.drift_ppm // 1_000_000
 
     def when(self, clock: int) -> int:
-        """When this node's clock will show a time."""
+        """The time in the world at which this node's clock shows a time."""
         return -((self.skew_us - clock) * 1_000_000 // (1_000_000 + self.drift_ppm))
 
 
 class World:
-    """Nodes and a network, and everything that is going to happen."""
+    """Nodes, a network, and all future events."""
 
     def __init__(
         self,
@@ -100,6 +100,8 @@ class World:
         on_deliver: Callable[[Host, object], None] | None = None,
         on_receive: Callable[[Host, bytes, object], None] | None = None,
         on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
+        on_handled: Callable[[Host], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
@@ -108,15 +110,21 @@ class World:
         self.on_receive = on_receive
         self.on_fault: Callable[[str, int], None] | None = None
         self.on_effects = on_effects
+        self.on_send: Callable[[int, int, object], None] | None = None
+        """Called with the sender, the receiver and the message before the message is on its way."""
+        self.on_lost = on_lost
+        """Called when the network loses a message."""
+        self.on_handled = on_handled
+        """Called after a core has handled an input, before its effects are carried out."""
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._through = through
-        """What becomes of a message on its way, by its type; usually nothing."""
+        """By message type, a function that messages pass through; usually none."""
         self._trace = trace
         self._calendar = Calendar()
         self._sequence = 0
         self._sleeping: dict[int, list[tuple[int, int, Host, Timer]]] = {}
-        # One message often goes to many, one after the other, and is the same for all.
+        # One message often goes to many receivers in a row: make its input and measure it once.
         self._said = Received(b"", None)
         self._measured: object = None
         self._measured_bytes = 0
@@ -134,7 +142,7 @@ class World:
 
     @property
     def node_count(self) -> int:
-        """How many nodes there are, or have been."""
+        """How many nodes there are, including those that are down."""
         return len(self.hosts)
 
     @property
@@ -144,13 +152,13 @@ class World:
 
     @property
     def pending_count(self) -> int:
-        """How much is going to happen, as far as is known now."""
+        """How many future events are known now."""
         return len(self._calendar) + sum(map(len, self._sleeping.values()))
 
-    # --- who is there ---
+    # --- nodes ---
 
     def number_of(self, peer: bytes) -> int:
-        """Which node a peer is."""
+        """The number of a peer's node."""
         return self._by_peer[peer].number
 
     def add(
@@ -160,7 +168,7 @@ class World:
         addresses: tuple[bytes, ...] = (),
         incarnation: int = 0,
     ) -> Host:
-        """A new node, which starts now."""
+        """Add a node, which starts now."""
         host = Host(len(self.hosts), peer, make_core, addresses, make_core(incarnation))
         host.incarnation = incarnation
         self.hosts.append(host)
@@ -170,7 +178,7 @@ class World:
         return host
 
     def crash(self, host: Host, *, with_storage: bool = False) -> None:
-        """Stop a node at once; what it had in memory is lost, and its storage too if asked for."""
+        """Stop a node at once; its memory is lost, and its storage too if `with_storage`."""
         self.fault("crash", host.number)
         host.is_up = False
         host.paused_until = 0
@@ -180,19 +188,19 @@ class World:
             host.storage.clear()
 
     def restart(self, host: Host) -> None:
-        """Start a crashed node again, with what is in its storage."""
+        """Start a crashed node again, with its storage."""
         self.fault("restart", host.number)
         host.is_up = True
         host.core = host.make_core(host.incarnation)
         self._tell(host, Started(host.incarnation))
 
     def pause(self, host: Host, until: int) -> None:
-        """Let nothing happen at a node until a time; then everything, in order."""
+        """Have a node handle nothing until a time; then all pending inputs, in order."""
         self.fault("pause", host.number)
         host.paused_until = until
 
     def fault(self, kind: str, node: int) -> None:
-        """Note that something has gone wrong, or right again, with a node."""
+        """Report that a fault of a node begins or ends."""
         if self.on_fault is not None:
             self.on_fault(kind, node)
         if self._trace is not None:
@@ -201,18 +209,18 @@ class World:
     # --- time ---
 
     def at(self, time: int, action: Callable[[], None]) -> None:
-        """Have something done to the world at a time."""
+        """Schedule an action."""
         self._push(time, None, 0, action)
 
     def run(self, until: int) -> None:
-        """Let everything happen that happens up to a time, which it then is."""
+        """Handle all events up to a time, and set the clock to that time."""
         take_next, happen = self._calendar.next, self._happen
         while (entry := take_next(until)) is not None:
             happen(entry)
         self.now = max(self.now, until)
 
     def run_while(self, condition: Callable[[], bool], until: int) -> bool:
-        """Go on while a condition holds, at most until a time; whether it stopped holding."""
+        """Handle events while a condition holds, until a time; whether it ceased to hold."""
         take_next, happen = self._calendar.next, self._happen
         while condition():
             entry = take_next(until)
@@ -222,7 +230,7 @@ class World:
         return True
 
     def step(self) -> None:
-        """Let the next thing happen, if there is any, which may be that timers get near."""
+        """Handle the next event, if there is one; that may be the waking of timers."""
         entry = self._calendar.next(_FOREVER)
         if entry is not None:
             self._happen(entry)
@@ -257,9 +265,11 @@ class World:
         effects = host.core.handle(event, host.clock(self.now))
         if effects:
             self.carry_out(host, effects)
+        elif self.on_handled is not None:
+            self.on_handled(host)
 
     def _is_due(self, host: Host, sequence: int, timer: Timer) -> bool:
-        """Whether a timer is neither cancelled nor set anew; then it is no longer set."""
+        """Whether a timer was neither cancelled nor set again; if so, clear it."""
         if host.timers.get(timer) != sequence:
             return False
         del host.timers[timer]
@@ -288,7 +298,9 @@ class World:
     # --- effects ---
 
     def carry_out(self, host: Host, effects: Sequence[Effect]) -> None:
-        """Carry out the effects that a core has returned."""
+        """Carry out the effects that a core has returned for an input."""
+        if self.on_handled is not None:
+            self.on_handled(host)
         if self.on_effects is not None:
             self.on_effects(host, effects)
         for effect in effects:
@@ -330,6 +342,8 @@ class World:
         if self._trace is not None:
             kind = type(message).__name__
             self._trace.add(self.now, "send", sender, receiver.number, kind, size)
+        if self.on_send is not None:
+            self.on_send(sender, receiver.number, message)
         network = self.network
         if network.is_simple:
             at = network.earliest_arrival(self.now, sender, size)
@@ -338,6 +352,8 @@ class World:
         arrivals = network.arrivals(self.now, sender, receiver.number, size)
         if not arrivals:
             self._drop(host, receiver.number, message, size)
+            if self.on_lost is not None:
+                self.on_lost()
         for at in arrivals:
             self._push(at, receiver, receiver.incarnation, event)
 
@@ -388,5 +404,5 @@ class World:
 
 
 def owner_of(timer: Timer) -> str:
-    """The name of the core that a timer belongs to, which it begins with."""
+    """The name of the core that a timer belongs to: its first element."""
     return str(timer[0]) if isinstance(timer, tuple) else str(timer)

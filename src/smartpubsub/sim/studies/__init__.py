@@ -1,1 +1,1 @@
-"""Studies: ScoutSubs in the situations that its promises are about, and what each of them costs."""
+"""Studies of ScoutSubs: whether its promises hold in hard situations, and what they cost."""

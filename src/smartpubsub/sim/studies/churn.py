@@ -1,7 +1,7 @@
-"""Whether events still reach everybody while nodes are replaced: some crash for good, others join.
+"""Whether events reach all subscribers while nodes are replaced: some crash for good, others join.
 
-Whoever joins is a new peer at another place of the overlay, and subscribes to what the node that it
-replaces had wanted. Publishers stay, so that every event counts.
+A node that joins is a new peer at another place of the overlay, and subscribes to what the node
+that it replaces had wanted. Publishers stay, so that every event counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import Progress, RunOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.kernel.streams import stream
-from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
+from smartpubsub.sim.studies.observed import Observed, Watch, completed, unwatched
 from smartpubsub.workloads import ScenarioOptions, scenario
 from smartpubsub.workloads.actions import Publish, Subscribe, Workload
 
@@ -60,7 +60,7 @@ class Replacing(Observed):
         self._publishers = {a.node: None for a in workload.actions() if isinstance(a, Publish)}
 
     def phase_is_over(self) -> None:
-        """Once everybody has subscribed, plan who is replaced when."""
+        """Once all nodes have subscribed, plan which node is replaced when."""
         events = self.workload.phases[1]
         if len(self.phases) == 1 and self.replaced:
             every_us = events[-1].at_us // self.replaced
@@ -74,13 +74,13 @@ class Replacing(Observed):
         old = rng.choice(hosts)
         wanted = [held.predicate for held in self.core(old.number).subscriptions.values()]
         self.world.crash(old)
-        new = self._crowd.add(self._make_core)
-        self._crowd.join(new.number, [self._crowd.contact(rng.choice(list(staying)))])
+        new = self._population.add(self._make_core)
+        self._population.join(new.number, [self._population.contact(rng.choice(list(staying)))])
         for predicate in wanted:
             self._call(new, Subscribe(self.world.now, new.number, predicate))
 
 
-def study(nodes: int, seed: int, cycles: int, watch: Watch = nobody) -> list[Survived]:
+def study(nodes: int, seed: int, cycles: int, watch: Watch = unwatched) -> list[Survived]:
     """Run all variants while the same nodes are replaced."""
     paced = ScenarioOptions(events=cycles * CYCLE_US // PACE_US, pace_us=PACE_US)
     workload = scenario(SCENARIO, keys=range(nodes), seed=seed, options=paced)

@@ -1,4 +1,4 @@
-"""How evenly the work is spread over the nodes when few names have most of it all."""
+"""How evenly the load is spread over nodes when few attributes have most of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.inside import all_scoutsubs, filters_kept
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.spread import spread
-from smartpubsub.sim.studies.observed import Watch, completed, nobody
+from smartpubsub.sim.studies.observed import Watch, completed, unwatched
 from smartpubsub.workloads import ScenarioOptions, scenario
 
 SCENARIO = "power-law"
@@ -28,7 +28,7 @@ class Way(NamedTuple):
     fan_out_max: int
     """How many children a node takes in a tree; 0 for any number."""
     hot_copies_per_s: int
-    """What makes an attribute be split over several keys; 0 for nothing."""
+    """The load from which an attribute is split over several keys; 0 for never."""
 
     @property
     def keys(self) -> int:
@@ -43,7 +43,7 @@ WAYS = (
     Way(Mapping.SHARED, USUAL.fan_out_max, USUAL.hot_copies_per_s),
     Way(Mapping.NEAREST, USUAL.fan_out_max, USUAL.hot_copies_per_s),
 )
-"""From none to all; the last but one is what nodes do."""
+"""From none to all; nodes use the last but one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Load:
     violations: int
 
 
-def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Load]:
+def study(nodes: int, seed: int, watch: Watch = unwatched) -> list[Load]:
     """Run the same workload with every way to spread it."""
     events = ScenarioOptions(events=EVENTS_PER_NODE * nodes)
     workload = scenario(SCENARIO, keys=range(nodes), seed=seed, options=events)

@@ -1,4 +1,4 @@
-"""An experiment that notes what each phase of its workload took."""
+"""An experiment that records the cost of each phase of its workload."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PHASE_SETTLES_US = SECOND
 """
 
 Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
-"""From the title of a run to somebody who watches it."""
+"""From the title of a run to the progress that shows it."""
 
 
-def nobody(_title: str) -> AbstractContextManager[Progress]:
-    """Runs that are not watched."""
+def unwatched(_title: str) -> AbstractContextManager[Progress]:
+    """Show no progress."""
     return nullcontext(Progress())
 
 
@@ -39,13 +39,13 @@ class Phase:
     messages: int = 0
     sent_bytes: int = 0
     event_messages: int = 0
-    """Messages that have to do with events."""
+    """Messages about events."""
     resends: int = 0
-    """Events that were sent down again."""
+    """Retransmissions of events on their way down."""
 
 
 class Observed(Experiment):
-    """An experiment that can be asked about its phases."""
+    """An experiment with figures of its phases."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Observed(Experiment):
         self.phase_is_over()
 
     def phase_is_over(self) -> None:
-        """Whoever wants to look into the nodes between phases does it here."""
+        """Called between phases; a study that inspects the nodes overrides it."""
 
     def _on_receive(self, host: Host, peer: bytes, message: object) -> None:
         super()._on_receive(host, peer, message)
@@ -81,7 +81,7 @@ class Observed(Experiment):
             noted.resends += retransmission_count(message)
 
     def deliveries_in(self, phase: Phase) -> list[DeliveryRecord]:
-        """The first deliveries of a phase's events, to those whose wish was in force by then."""
+        """The first deliveries of a phase's events to subscriptions that were in force by then."""
         return [
             delivery
             for delivery in first_deliveries(self.journal.deliveries)
@@ -105,7 +105,7 @@ class Observed(Experiment):
 
 
 def completed(experiment: Experiment, scenario: str) -> Result:
-    """Run an experiment to its end; half a study is none, so Ctrl-C ends all of it."""
+    """Run an experiment to its end; Ctrl-C ends the whole study."""
     result = results.run(experiment, scenario)
     if experiment.was_interrupted:
         raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from itertools import product
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.kernel.network import NetworkOptions
-from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
+from smartpubsub.sim.studies.observed import Observed, Watch, completed, unwatched
 from smartpubsub.workloads import ScenarioOptions, scenario
 from smartpubsub.workloads.scenarios import PACE_US
 
@@ -16,8 +16,7 @@ SCENARIO = "normal"
 FACTORS = (1, 10)
 EVENTS = 300
 BANDWIDTHS = (1 << 20, 64 << 10)
-"""Bytes a second: links as usual, and such that the scenario's pace just leaves some time to spare.
-"""
+"""Bytes per second: the usual links, and links that the scenario's pace nearly fills."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +32,12 @@ class Strained:
     latency_ms_p99: float
     latency_ms_max: float
     messages_per_delivery: float
-    """Those that have to do with events."""
+    """Messages about events."""
     resends: int
     violations: int
 
 
-def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Strained]:
+def study(nodes: int, seed: int, watch: Watch = unwatched) -> list[Strained]:
     """Run the same events at the scenario's pace and faster."""
     found = []
     for bandwidth, factor in product(BANDWIDTHS, FACTORS):

@@ -1,4 +1,4 @@
-"""What shortcuts save: events that hardly anybody wants, in a large network."""
+"""What shortcuts save: events that few nodes want, in a large network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.spread import spread
 from smartpubsub.sim.kernel.streams import stream
-from smartpubsub.sim.studies.observed import Observed, Watch, completed, nobody
+from smartpubsub.sim.studies.observed import Observed, Watch, completed, unwatched
 from smartpubsub.workloads.actions import Publish, Subscribe, Workload
 from smartpubsub.workloads.options import payload_of
 
@@ -33,13 +33,13 @@ class Unpopular:
     hops_mean: float
     hops_max: float
     messages_per_event: float
-    """Those that have to do with events."""
+    """Messages about events."""
     latency_ms_mean: float
     latency_ms_p99: float
     violations: int
 
 
-def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Unpopular]:
+def study(nodes: int, seed: int, watch: Watch = unwatched) -> list[Unpopular]:
     """Run both variants with the same workload."""
     workload = rare_topics(nodes, stream(seed, "study", "redirect"))
     found = []

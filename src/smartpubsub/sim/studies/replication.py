@@ -1,4 +1,4 @@
-"""What copies cost: four stages of ever more subscriptions, for several numbers of backups."""
+"""What replicas cost: four stages of growing subscriptions, for several numbers of backups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.inside import all_scoutsubs, copies_kept, table_bytes
 from smartpubsub.sim.experiments.running import Progress, RunOptions
 from smartpubsub.sim.judging.spread import spread
-from smartpubsub.sim.studies.observed import Observed, Phase, Watch, completed, nobody
+from smartpubsub.sim.studies.observed import Observed, Phase, Watch, completed, unwatched
 from smartpubsub.workloads import scenario
 from smartpubsub.workloads.actions import Workload
 from smartpubsub.workloads.scenarios import STAGES
@@ -45,14 +45,14 @@ class _Tables:
 
 
 class _Staged(Observed):
-    """Looks into the nodes whenever a phase is over."""
+    """Inspects the nodes after each phase."""
 
     def __init__(self, options: RunOptions, workload: Workload, *, progress: Progress) -> None:
         super().__init__(options, workload, progress=progress)
         self.tables: list[_Tables] = []
 
     def phase_is_over(self) -> None:
-        """Note how large the tables are."""
+        """Record the sizes of the tables."""
         nodes = all_scoutsubs(self)
         self.tables.append(
             _Tables(
@@ -70,7 +70,7 @@ class _Staged(Observed):
         ]
 
 
-def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Stage]:
+def study(nodes: int, seed: int, watch: Watch = unwatched) -> list[Stage]:
     """Run the scenario once for each number of backups."""
     workload = scenario(SCENARIO, keys=range(nodes), seed=seed)
     found: list[Stage] = []

@@ -1,4 +1,4 @@
-"""What applications are told, as rows of a trace."""
+"""What nodes deliver to applications, as rows of a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smartpubsub.sim.traces.trace import Row
 
 
 def delivered_row(at: int, node: int, item: object) -> Row:
-    """The row for something that was handed to a node's application."""
+    """The row for an item that a node delivers to its application."""
     match item:
         case Delivery(event, subscriptions, hops):
             numbers = ",".join(map(str, subscriptions))

@@ -1,7 +1,7 @@
-"""What happened, row by row, and a digest of all of it.
+"""The rows of a run and their digest.
 
-The digest is always taken: two runs are the same exactly when their digests are. Rows themselves
-go to whoever wants them, many at a time.
+The digest is always computed: two runs are the same exactly when their digests are. If there is a
+sink, it gets the rows, many at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class Row(NamedTuple):
-    """One thing that happened to one node."""
+    """One thing that happened at one node."""
 
     at_us: int
     what: str
@@ -51,7 +51,7 @@ class Trace:
         self._hash = hashlib.sha256()
 
     def add(self, at: int, what: str, node: int, peer: int, kind: str, size: int) -> None:
-        """Note what most rows are: something about a message, a timer or a fault."""
+        """Add a row about a message, a timer or a fault, as most rows are."""
         self._pending.append(f"{at} {what} {node} {peer} {kind} {size}\n")
         if self._sink is not None:
             self._rows.append(Row(at, what, node, peer, kind, size))
@@ -59,13 +59,13 @@ class Trace:
             self.flush()
 
     def add_copy(self, at: int, node: int, event: str) -> None:
-        """Note that an event has come down to a node, for the first time or again."""
+        """Add a row for a copy of an event that came to a node on its way down."""
         self._pending.append(f"{at} copy {node} {event}\n")
         if self._sink is not None:
             self._rows.append(Row(at, "copy", node, event=event))
 
     def add_row(self, row: Row) -> None:
-        """Note something about an event or a subscription."""
+        """Add a row about an event or a subscription."""
         self._pending.append(" ".join(map(str, row)) + "\n")
         if self._sink is not None:
             self._rows.append(row)
@@ -76,7 +76,7 @@ class Trace:
         return self._hash.hexdigest()
 
     def flush(self) -> None:
-        """Hand on what is pending."""
+        """Digest the pending rows, and hand them to the sink."""
         self._hash.update("".join(self._pending).encode())
         self._pending.clear()
         if self._sink is not None and self._rows:

@@ -1,4 +1,4 @@
-"""Traces as files, written while a run goes on, for whoever wants to look into it later."""
+"""Traces as files, written while a run lasts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TRACE_SCHEMA = pa.schema(
         pa.field("subscription", pa.int64()),
     ]
 )
-"""The columns of a trace; `smartpubsub.sim.traces.trace.Row` says what they mean.
+"""The columns of a trace; `smartpubsub.sim.traces.trace.Row` documents them.
 
-Null stands wherever a row has nothing to say: there is no other node, no event, no size.
+A column is null if it does not apply to the row: there is no other node, no event, no size.
 """
 
 ROWS_PER_GROUP = 65_536
@@ -41,13 +41,13 @@ _CARRIES_EVENT = frozenset({"publish", "deliver"})
 
 
 def record_of(row: Row) -> dict[str, object]:
-    """A row by the names of its columns, without those that it has nothing to say in.
+    """A row by the names of its columns, without those that do not apply.
 
     >>> record_of(Row(5, "timer", 3, kind="flood"))
     {'at_us': 5, 'what': 'timer', 'node': 3, 'kind': 'flood'}
     """
     record: dict[str, object] = {"at_us": row.at_us, "what": row.what, "node": row.node}
-    # A payload may be empty and an event may come from the node itself: zeros that mean something.
+    # A payload may be empty and an event may come from the node itself: these zeros are values.
     has_event = row.what in _CARRIES_EVENT and bool(row.event)
     if row.peer >= 0:
         record["peer"] = row.peer
@@ -102,9 +102,9 @@ TRACE_FORMATS: dict[str, Callable[[Path], _File]] = {
 
 
 class TraceFolder:
-    """A folder that the rows of a trace are written to, as its sink.
+    """A sink that writes the rows of a trace to a folder.
 
-    It is a context manager: however the run ends, what was written so far can be read.
+    It is a context manager: the files can be read however the run ends.
     """
 
     def __init__(self, folder: Path, form: str = "parquet") -> None:
@@ -138,14 +138,14 @@ class TraceFolder:
         self.close()
 
     def close(self) -> None:
-        """Write what is left, and end the file."""
+        """Write the remaining rows, and close the file."""
         with ExitStack() as stack:
             stack.callback(self._close_file)
             if self._rows:
                 self._write()
 
     def _write(self) -> None:
-        # Taken away first: rows that an interrupt falls upon are lost, but none is there twice.
+        # Cleared first: an interrupt may lose rows here, but never write them twice.
         rows, self._rows = self._rows, []
         try:
             self._file.write(rows)

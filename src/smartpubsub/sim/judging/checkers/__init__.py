@@ -10,11 +10,12 @@
 8. Memory is bounded, and a limit refuses before the acknowledgement, never after.
 9. After a split heals, delivery is whole again within one refresh cycle.
 10. The same seed gives the same trace.
+11. After every input a node's state meets the protocol's own invariants.
 """
 
 from smartpubsub.sim.judging.checkers.determinism import check_same_trace
-from smartpubsub.sim.judging.checkers.every import check_all
 from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.suite import Findings, check_all
 from smartpubsub.sim.judging.checkers.violation import Violation
 
-__all__ = ["Facts", "Violation", "check_all", "check_same_trace"]
+__all__ = ["Facts", "Findings", "Violation", "check_all", "check_same_trace"]

@@ -8,7 +8,7 @@ INVARIANT = 10
 
 
 def check_same_trace(one: str, other: str) -> list[Violation]:
-    """Two runs of one experiment have the same trace, as their digests tell."""
+    """Check that two runs of one experiment have traces with the same digest."""
     if one == other:
         return []
     what = f"the same seed gave two traces, one with the digest {one}, the other with {other}"

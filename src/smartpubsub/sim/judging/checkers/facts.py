@@ -1,7 +1,8 @@
-"""What checkers know of a run, and what several of them work out of it."""
+"""What checkers know of a run, and what several of them derive from it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Peer
+from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import DeliveryRecord, EventRecord, Journal, SubscriptionRecord
 from smartpubsub.sim.judging.oracle import REFRESH_US, UNDER_WAY_US, Oracle, expected_pairs
 
@@ -34,27 +36,44 @@ class Facts:
     """Whether they are to come in its order whatever fails."""
     unordered: frozenset[Predicate] = frozenset()
     """The topics whose subscriptions are promised no order, although others are."""
-    has_faults: bool = False
-    """Whether anything was made to fail, messages that the network loses included."""
+    was_interrupted: bool = False
+    """Whether the run was ended early, so that a missing event may have been on its way."""
+    network_reorders: bool = False
+    """Whether a link may deliver messages in another order than they were sent in."""
     failures_max: int | None = None
     """How many nodes may fail within one repair time for nothing to be lost; None for any."""
     repair_us: int = MINUTE
+    """How long after a fault events may still take a changed way."""
     refresh_us: int = REFRESH_US
     unsubscribe_us_max: int = MINUTE
     under_way_us: int = UNDER_WAY_US
     """How long an event may usually be under way, and so be lost with what fails meanwhile."""
     inspections: Sequence[tuple[int, int, Inspection]] = ()
-    """What looks into nodes have shown: when, into which node, and what."""
+    """What inspections of nodes have shown: when, which node, and what."""
     nodes_by_peer: Mapping[Peer, int] = field(default_factory=dict)
+    state_check_count: int = 0
+    """How many times the state of a node was checked during the run."""
+    state_violations: Sequence[Violation] = ()
+    """What these checks found."""
 
-    @cached_property
+    @property
     def expected(self) -> dict[EventId, dict[int, None]]:
         """Which nodes are owed each event."""
-        return expected_pairs(self.journal, self.oracle, self.refresh_us)
+        return self._owed[0]
+
+    @property
+    def not_owed(self) -> Counter[str]:
+        """Pairs of an event and a node that wanted it and is not owed it, by reason."""
+        return self._owed[1]
+
+    @cached_property
+    def _owed(self) -> tuple[dict[EventId, dict[int, None]], Counter[str]]:
+        not_owed: Counter[str] = Counter()
+        return expected_pairs(self.journal, self.oracle, self.refresh_us, not_owed), not_owed
 
     @cached_property
     def first_deliveries(self) -> dict[EventId, dict[int, DeliveryRecord]]:
-        """What every node was first told of every event."""
+        """The first delivery of every event to every node."""
         first: dict[EventId, dict[int, DeliveryRecord]] = {}
         for delivery in self.journal.deliveries:
             first.setdefault(delivery.id, {}).setdefault(delivery.node, delivery)
@@ -71,20 +90,24 @@ class Facts:
         ]
 
     def has_got(self, id: EventId, node: int) -> bool:
-        """Whether a node was ever told of an event."""
+        """Whether an event was ever delivered to a node."""
         return node in self.first_deliveries.get(id, ())
 
     @cached_property
-    def _beyond_promise(self) -> list[tuple[int, int]]:
-        """The times in which events may get lost, since too much has failed at once.
+    def _lossy_times(self) -> list[tuple[int, int, str]]:
+        """The times in which events may get lost since too much failed at once, and the reason.
 
-        From shortly before, for what was under way, until a refresh cycle later, when everybody has
-        renewed what was lost. A split is more than any number of failures.
+        From shortly before the failures, for events that were under way, until a refresh cycle
+        later, when all subscribers have renewed what was lost. A split counts as more than any
+        number of failures.
         """
         if self.failures_max is None:
             return []
         failures = sorted(self.journal.failures)
-        times = [(split.start_us, split.start_us + self.repair_us) for split in self.journal.splits]
+        times = [
+            (split.start_us, split.start_us + self.repair_us, "split")
+            for split in self.journal.splits
+        ]
         for number, (start, _) in enumerate(failures):
             failed: dict[int, None] = {}
             for at, node in failures[number:]:
@@ -92,14 +115,18 @@ class Facts:
                     break
                 failed[node] = None
                 if len(failed) > self.failures_max:
-                    times.append((start, at + self.refresh_us))
+                    times.append((start, at + self.refresh_us, "too_many_failures"))
                     break
-        return [(start - self.under_way_us, end) for start, end in times]
+        return [(start - self.under_way_us, end, reason) for start, end, reason in times]
 
-    def is_promised(self, event: EventRecord) -> bool:
-        """Whether the protocol promises that an event is not lost."""
+    def loss_excuse(self, event: EventRecord) -> str | None:
+        """Why the protocol does not promise that an event is not lost; None if it does."""
+        if self.was_interrupted:
+            return "interrupted"
+        if not self.is_reliable:
+            return "not_reliable"
         at = event.called_us
-        return not any(start <= at < end for start, end in self._beyond_promise)
+        return next((why for start, end, why in self._lossy_times if start <= at < end), None)
 
     @cached_property
     def subscriptions_of(self) -> dict[int, list[SubscriptionRecord]]:
@@ -111,12 +138,12 @@ class Facts:
 
     @cached_property
     def arrivals(self) -> dict[Listener, list[DeliveryRecord]]:
-        """What came to each subscription from each publisher, every event when it first came.
+        """The first delivery of every event to each subscription, by publisher, in their order.
 
-        What is promised no order is left out.
+        Events of topics that promise no order are left out.
         """
         arrivals: dict[Listener, list[DeliveryRecord]] = {}
-        for delivery, numbers in self._news():
+        for delivery, numbers in self._first_per_subscription():
             event = self.journal.events.get(delivery.id)
             if event is not None and event.predicate in self.unordered:
                 continue
@@ -125,15 +152,15 @@ class Facts:
                 arrivals.setdefault(listener, []).append(delivery)
         return arrivals
 
-    def _news(self) -> Iterator[tuple[DeliveryRecord, tuple[int, ...]]]:
+    def _first_per_subscription(self) -> Iterator[tuple[DeliveryRecord, tuple[int, ...]]]:
         """All deliveries in their order, each with the subscriptions that it was new to."""
-        told: dict[tuple[EventId, int], dict[int, None]] = {}
+        delivered: dict[tuple[EventId, int], dict[int, None]] = {}
         for delivery in self.journal.deliveries:
             first = self.first_deliveries[delivery.id][delivery.node]
             if first is delivery:
                 yield delivery, delivery.subscriptions
                 continue
             pair = delivery.id, delivery.node
-            known = told.setdefault(pair, dict.fromkeys(first.subscriptions))
+            known = delivered.setdefault(pair, dict.fromkeys(first.subscriptions))
             yield delivery, tuple(n for n in delivery.subscriptions if n not in known)
             known |= dict.fromkeys(delivery.subscriptions)

@@ -6,15 +6,21 @@ from collections.abc import Iterator
 
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import DeliveryRecord
 
 INVARIANT = 3
 
 
-def check_once(facts: Facts) -> list[Violation]:
-    """No subscription gets an event twice between restarts, and no event gets another id."""
-    twice = [
+def check_once(facts: Facts) -> Judgement:
+    """Check that no subscription got an event twice between restarts, or under an unknown id.
+
+    A case is one delivery to one subscription. A delivery that is repeated after a restart of the
+    node is excused.
+    """
+    judgement = Judgement()
+    judgement.violations += [
         Violation(
             INVARIANT,
             delivery.at_us,
@@ -23,7 +29,7 @@ def check_once(facts: Facts) -> list[Violation]:
         )
         for delivery, number in repetitions(facts)
     ]
-    unknown = [
+    judgement.violations += [
         Violation(
             INVARIANT,
             delivery.at_us,
@@ -33,21 +39,34 @@ def check_once(facts: Facts) -> list[Violation]:
         for delivery in facts.journal.deliveries
         if delivery.id not in facts.journal.events
     ]
-    return twice + unknown
+    after_restart = _repeated_after_restart(facts)
+    deliveries = sum(len(delivery.subscriptions) for delivery in facts.journal.deliveries)
+    judgement.judged = deliveries - after_restart
+    judgement.excuse("restart", after_restart)
+    return judgement
 
 
 def repetitions(facts: Facts) -> Iterator[tuple[DeliveryRecord, int]]:
     """Deliveries to subscriptions that had got the event since their node last started."""
-    told: dict[tuple[EventId, int, int], dict[int, None]] = {}
+    delivered: dict[tuple[EventId, int, int], dict[int, None]] = {}
     for delivery in facts.journal.deliveries:
         first = facts.first_deliveries[delivery.id][delivery.node]
         if first is delivery:
             known: dict[int, None] = {}
         else:
-            known = told.setdefault((delivery.id, delivery.node, delivery.incarnation), {})
+            known = delivered.setdefault((delivery.id, delivery.node, delivery.incarnation), {})
             if first.incarnation == delivery.incarnation:
                 known |= dict.fromkeys(first.subscriptions)
         for number in delivery.subscriptions:
             if number in known:
                 yield delivery, number
             known[number] = None
+
+
+def _repeated_after_restart(facts: Facts) -> int:
+    return sum(
+        sum(number in first.subscriptions for number in delivery.subscriptions)
+        for delivery in facts.journal.deliveries
+        if (first := facts.first_deliveries[delivery.id][delivery.node]) is not delivery
+        and first.incarnation != delivery.incarnation
+    )

@@ -1,37 +1,145 @@
 """5. A publisher's events come to a subscription in the publisher's order while nothing fails.
 
 In a chained topic they do so always.
+
+A case is one event that came to a subscription which got several events of its publisher. It is a
+violation if an event that was published later had come to the subscription before. The time that
+counts is from the call of publish to the delivery: what made the event late, or let another one
+overtake it, happened in that time or follows from an earlier fault. So a case is excused if
+
+- a crash, restart, pause or clog lies in that time, or ended less than a repair time before;
+- a split lies in that time, or ended less than a refresh cycle before;
+- a message was lost in that time: the copy that is sent again may come after its successors;
+- the links of the network do not keep the order of messages, as TCP connections do.
+
+A fault off the way excuses nothing: the node handled no event of the publisher in the whole run,
+and an event of the publisher had come to the subscription before the fault, so that there was a way
+without the node.
+
+Nodes that join, duplicated messages, slow links and wrong clocks excuse nothing.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.seam import Peer
 from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.violation import Violation
+from smartpubsub.sim.judging.journal import DeliveryRecord
 
 INVARIANT = 5
 
 
-def check_order(facts: Facts) -> list[Violation]:
-    """No subscription gets two events of a publisher in the other order."""
-    if not facts.promises_order or (facts.has_faults and not facts.chained):
-        return []
-    return [
-        Violation(
-            INVARIANT,
-            later.at_us,
-            node,
-            f"node {node} got event {later.id} for its subscription {subscription}"
-            f" after event {earlier.id}, which is a later one",
+def check_order(facts: Facts) -> Judgement:
+    """Check that no subscription got an event after a later one of the same publisher."""
+    judgement = Judgement()
+    excuses = OrderExcuses(facts)
+    for listener, arrivals in facts.arrivals.items():
+        if len(arrivals) < 2:
+            continue
+        _, node, subscription = listener
+        for arrival, overtaker in _with_overtakers(arrivals):
+            reason = excuses.reason(arrival, arrivals[0].at_us)
+            if reason is not None:
+                judgement.excuse(reason)
+                continue
+            judgement.judged += 1
+            if overtaker is not None:
+                what = (
+                    f"node {node} got event {arrival.id} for its subscription {subscription}"
+                    f" after event {overtaker.id}, which is a later one"
+                )
+                judgement.violations.append(Violation(INVARIANT, arrival.at_us, node, what))
+    return judgement
+
+
+def _with_overtakers(
+    arrivals: Sequence[DeliveryRecord],
+) -> Iterator[tuple[DeliveryRecord, DeliveryRecord | None]]:
+    """Each arrival, with an earlier arrival of a later event if there is one."""
+    latest: DeliveryRecord | None = None
+    for arrival in arrivals:
+        if latest is None or latest.id < arrival.id:
+            yield arrival, None
+            latest = arrival
+        else:
+            yield arrival, latest
+
+
+class _Faults:
+    """The times of some faults, with the repair time after each."""
+
+    def __init__(self, times: Iterable[tuple[int, int, str]]) -> None:
+        in_order = sorted(times)
+        self._starts = [start for start, _, _ in in_order]
+        self._ends = list(accumulate(((end, kind) for _, end, kind in in_order), max))
+        """The latest end of each fault and those that began before it, and whose end it is."""
+
+    def overlapping(self, since_us: int, until_us: int, begun_us: int) -> str | None:
+        """The kind of a fault in a time, of those that had begun at another time."""
+        begun = bisect_right(self._starts, min(until_us, begun_us))
+        if not begun:
+            return None
+        end_us, kind = self._ends[begun - 1]
+        return kind if end_us >= since_us else None
+
+
+class OrderExcuses:
+    """For each delivery the reason why it may be out of order."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._journal = facts.journal
+        self._repair_us = facts.repair_us
+        self._general = None if facts.promises_order else "not_promised"
+        if facts.network_reorders and not facts.chained:
+            self._general = self._general or "network_reorders"
+        self._is_chained = facts.chained
+        splits = [(s.start_us, s.end_us + facts.refresh_us, "split") for s in facts.journal.splits]
+        self._splits = _Faults(splits)
+        self._lost_us = sorted(facts.journal.lost_us)
+        self._by_publisher: dict[Peer, tuple[_Faults, _Faults]] = {}
+
+    def reason(self, arrival: DeliveryRecord, known_us: int) -> str | None:
+        """Why an event may come after a later one; None if it must not.
+
+        The way of its publisher's events to the subscription is known since `known_us`, when the
+        first of them came.
+        """
+        if self._general is not None or self._is_chained:
+            return self._general
+        event = self._journal.events.get(arrival.id)
+        if event is None:
+            return "never_published"
+        since_us, until_us = event.called_us, arrival.at_us
+        on_path, elsewhere = self._faults_of(arrival.id.publisher)
+        return (
+            self._splits.overlapping(since_us, until_us, until_us)
+            or on_path.overlapping(since_us, until_us, until_us)
+            or elsewhere.overlapping(since_us, until_us, known_us)
+            or ("message_lost" if self._was_lost(since_us, until_us) else None)
         )
-        for (_, node, subscription), arrivals in facts.arrivals.items()
-        for earlier, later in pairwise(arrivals)
-        if later.id < earlier.id
-    ]
+
+    def _faults_of(self, publisher: Peer) -> tuple[_Faults, _Faults]:
+        """The faults of nodes that handle events of a publisher, and those of other nodes."""
+        found = self._by_publisher.get(publisher)
+        if found is None:
+            on_path: list[tuple[int, int, str]] = []
+            elsewhere: list[tuple[int, int, str]] = []
+            for kind, nodes, start_us, end_us in self._journal.disturbances:
+                is_on_path = self._journal.may_handle(publisher, nodes)
+                time = start_us, end_us + self._repair_us, kind
+                (on_path if is_on_path else elsewhere).append(time)
+            found = self._by_publisher[publisher] = _Faults(on_path), _Faults(elsewhere)
+        return found
+
+    def _was_lost(self, since_us: int, until_us: int) -> bool:
+        place = bisect_left(self._lost_us, since_us)
+        return place < len(self._lost_us) and self._lost_us[place] <= until_us
 
 
 def inversions(sequence: Sequence[EventId]) -> int:

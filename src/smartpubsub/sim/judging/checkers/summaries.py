@@ -17,6 +17,7 @@ from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.predicates.numbers import Number, format_number
 from smartpubsub.protocols.pubsub import Summary
 from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.oracle import wants
 
@@ -27,11 +28,14 @@ _Box: TypeAlias = tuple[Interval | None, ...]
 """What a member wants of each range of a shown filter, None where any number will do."""
 
 
-def check_summaries(facts: Facts) -> list[Violation]:
-    """No summary that was seen at a node lets through less than its members want, or more."""
+def check_summaries(facts: Facts) -> Judgement:
+    """Check that no inspected summary lets through less than its members want, or more.
+
+    A case is one summary of one node.
+    """
     problems: dict[Summary, list[str]] = {}
     reported: dict[tuple[int, Summary], None] = {}
-    found = []
+    judgement = Judgement()
     for at, node, inspection in facts.inspections:
         for summary in inspection.summaries:
             if (node, summary) in reported:
@@ -39,11 +43,12 @@ def check_summaries(facts: Facts) -> list[Violation]:
             reported[node, summary] = None
             if summary not in problems:
                 problems[summary] = list(_problems(summary))
-            found += [
+            judgement.judged += 1
+            judgement.violations += [
                 Violation(INVARIANT, at, node, f"node {node} shows {problem}")
                 for problem in problems[summary]
             ]
-    return found
+    return judgement
 
 
 def _problems(summary: Summary) -> Iterator[str]:

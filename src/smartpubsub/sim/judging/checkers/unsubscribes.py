@@ -4,55 +4,72 @@ from __future__ import annotations
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import SubscriptionRecord
 
 INVARIANT = 7
 
 LAST_WORDS_US = 10 * SECOND
-"""How long after a crash something that the node had sent may still renew its subscriptions."""
+"""How long after a crash a message that the node had sent may still renew its subscriptions."""
 
 
-def check_unsubscribes(facts: Facts) -> list[Violation]:
-    """Whoever unsubscribed was told soon that it took effect, and got nothing from then on."""
-    return _unacknowledged(facts) + _deliveries_after(facts)
+def check_unsubscribes(facts: Facts) -> Judgement:
+    """Check that unsubscribes were acknowledged in time, and that nothing was delivered after them.
+
+    A case is one call of unsubscribe. Its acknowledgement is excused if the node crashed or the run
+    ended before the deadline; a delivery after the call is never excused.
+    """
+    judgement = Judgement()
+    for record in facts.journal.subscriptions.values():
+        if record.unsubscribe_called_us is not None:
+            _judge_acknowledgement(facts, record, record.unsubscribe_called_us, judgement)
+    judgement.violations += _deliveries_after(facts)
+    return judgement
 
 
-def check_lapses(facts: Facts) -> list[Violation]:
-    """Nobody keeps filters for a node that has long been down."""
+def check_lapses(facts: Facts) -> Judgement:
+    """Check that no node keeps filters for a node that has long been down.
+
+    A case is one peer that an inspected node keeps filters for.
+    """
+    judgement = Judgement()
     found: dict[tuple[int, int, int], Violation] = {}
     for at, node, inspection in facts.inspections:
         for peer in inspection.served:
             served = facts.nodes_by_peer[peer]
             down_us = _down_since(facts, served, at)
-            if down_us is None or at - down_us <= 2 * facts.refresh_us + LAST_WORDS_US:
+            if down_us is not None and at - down_us <= 2 * facts.refresh_us + LAST_WORDS_US:
+                judgement.excuse("down_recently")
+                continue
+            judgement.judged += 1
+            if down_us is None:
                 continue
             what = (
                 f"node {node} keeps filters for node {served},"
                 f" which has been down since {down_us / 1000} ms"
             )
             found.setdefault((node, served, down_us), Violation(INVARIANT, at, node, what))
-    return list(found.values())
+    judgement.violations += found.values()
+    return judgement
 
 
-def _unacknowledged(facts: Facts) -> list[Violation]:
-    found = []
-    for record in facts.journal.subscriptions.values():
-        called_us, acknowledged_us = (
-            record.unsubscribe_called_us,
-            record.unsubscribe_acknowledged_us,
-        )
-        if called_us is None:
-            continue
-        deadline_us = _deadline_us(facts, called_us)
-        is_late = (
-            facts.journal.ended_us if acknowledged_us is None else acknowledged_us
-        ) > deadline_us
-        if is_late and not _crashed_between(facts, record.node, called_us, deadline_us):
-            heard = "was never told" if acknowledged_us is None else "was told too late"
-            what = f"node {record.node} {heard} that {_unsubscribe(record)} had taken effect"
-            found.append(Violation(INVARIANT, deadline_us, record.node, what))
-    return found
+def _judge_acknowledgement(
+    facts: Facts, record: SubscriptionRecord, called_us: int, judgement: Judgement
+) -> None:
+    acknowledged_us = record.unsubscribe_acknowledged_us
+    deadline_us = _deadline_us(facts, called_us)
+    if acknowledged_us is not None and acknowledged_us <= deadline_us:
+        judgement.judged += 1
+    elif _crashed_between(facts, record.node, called_us, deadline_us):
+        judgement.excuse("crash")
+    elif acknowledged_us is None and facts.journal.ended_us <= deadline_us:
+        judgement.excuse("run_ended")
+    else:
+        judgement.judged += 1
+        heard = "was never told" if acknowledged_us is None else "was told too late"
+        what = f"node {record.node} {heard} that {_unsubscribe(record)} had taken effect"
+        judgement.violations.append(Violation(INVARIANT, deadline_us, record.node, what))
 
 
 def _deliveries_after(facts: Facts) -> list[Violation]:
@@ -68,7 +85,7 @@ def _deliveries_after(facts: Facts) -> list[Violation]:
 
 
 def _deadline_us(facts: Facts, called_us: int) -> int:
-    """When an unsubscribe is to have taken effect; where a split is in the way, after that."""
+    """When an unsubscribe is to have taken effect: later if a split is in the way."""
     deadline_us = called_us + facts.unsubscribe_us_max
     for split in sorted(facts.journal.splits, key=lambda split: split.start_us):
         if split.start_us <= deadline_us and called_us < split.end_us:

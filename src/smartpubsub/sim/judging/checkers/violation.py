@@ -1,4 +1,4 @@
-"""What a checker finds."""
+"""Violations of invariants."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Violation(NamedTuple):
-    """Something that must never happen, and did."""
+    """One breach of an invariant."""
 
     invariant: int
     """The number of the broken invariant, as `smartpubsub.sim.judging.checkers` lists them."""
     at_us: int
     node: int
-    """The node that it happened to, or -1."""
+    """The node that it concerns, or -1."""
     what: str
 
     def document(self) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from smartpubsub.sim.judging.checkers.facts import Facts
+from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import DeliveryRecord, EventRecord
 from smartpubsub.sim.judging.oracle import wants
@@ -12,14 +13,23 @@ from smartpubsub.sim.judging.oracle import wants
 INVARIANT = 2
 
 
-def check_wanted(facts: Facts) -> list[Violation]:
-    """Every subscription that was handed an event had been made, and wants it."""
-    return [
-        Violation(INVARIANT, delivery.at_us, delivery.node, f"node {delivery.node} {problem}")
-        for delivery in facts.journal.deliveries
-        if delivery.id in facts.journal.events
-        for problem in _problems(facts, delivery, facts.journal.events[delivery.id])
-    ]
+def check_wanted(facts: Facts) -> Judgement:
+    """Check that every subscription that got an event exists and matches it.
+
+    A case is one delivery. Deliveries of events that were never published break invariant 3.
+    """
+    judgement = Judgement()
+    for delivery in facts.journal.deliveries:
+        event = facts.journal.events.get(delivery.id)
+        if event is None:
+            judgement.excuse("never_published")
+            continue
+        judgement.judged += 1
+        judgement.violations += [
+            Violation(INVARIANT, delivery.at_us, delivery.node, f"node {delivery.node} {problem}")
+            for problem in _problems(facts, delivery, event)
+        ]
+    return judgement
 
 
 def _problems(facts: Facts, delivery: DeliveryRecord, event: EventRecord) -> Iterator[str]:

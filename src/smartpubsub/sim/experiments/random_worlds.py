@@ -1,4 +1,4 @@
-"""Worlds that chance has made: a network, a workload and faults, all from one seed."""
+"""Random worlds: a network, a workload and faults, all from one seed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.oracle import REFRESH_US
-from smartpubsub.sim.kernel.crowd import peer_id
 from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Fault, Partition, Pause, Skew, Slow
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.sim.kernel.population import peer_id
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.workloads import ScenarioOptions, scenario
 from smartpubsub.workloads.actions import Publish, Workload
@@ -27,32 +27,32 @@ FAULTS_MAX = 5
 SCENARIOS = ("power-law", "power-law", "power-law", "normal", "sub-burst", "event-burst")
 TOPICS_SCENARIO = "reddit"
 ORDERED_SHARE = 0.5
-"""Of those with topics, in how many worlds they keep the order of their events."""
+"""The share of the worlds with topics in which topics keep the order of their events."""
 SPLIT_SHARE = 0.15
-"""In how many worlds the network splits.
+"""The share of worlds in which the network splits.
 
-What is published around a split may get lost, so these worlds say little until they have healed."""
+Events around a split may get lost, so these worlds test little until they have healed."""
 HEALED_US = REFRESH_US + 2 * MINUTE
-"""How long after the other events a split is sure to have ended a refresh cycle ago."""
+"""So long after the other events, any split ended more than a refresh cycle ago."""
 
 RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
-"""How often filters, memberships and notices are renewed."""
+"""How often filters, memberships and advertisements are renewed."""
 FAN_OUTS = (4, 4, 2, 0)
 PIECES_BYTES = (512 << 10, 512 << 10, 100)
-"""How much goes in one message of what is sent in pieces."""
+"""The size from which messages are sent in fragments."""
 HISTORIES_US = (0, MINUTE, REFRESH_US)
-"""How long events are kept for those who subscribe later; nobody is to notice anything of it."""
+"""How long events are kept for later subscribers; that must change nothing else."""
 HEATS = (50, 5, 1)
 """How many copies of events a second make a rendezvous split its attribute."""
 ENCODED_SHARE = 0.25
-"""In how many of the small worlds messages are written and read, which takes time."""
+"""The share of the small worlds in which messages are encoded and decoded, which takes time."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chance:
-    """What a seed stands for."""
+class RandomWorld:
+    """The world of a seed."""
 
     options: RunOptions
     scenario: str
@@ -60,7 +60,7 @@ class Chance:
     splits: bool
 
     def faults(self, began_us: int) -> list[Fault]:
-        """What goes wrong, from when the workload begins."""
+        """The faults, from when the workload begins."""
         length_us = sum(phase[-1].at_us for phase in self.workload.phases[:2])
         rng = stream(self.options.seed, "fuzz", "faults")
         end_us = began_us + length_us + 2 * SECOND
@@ -68,8 +68,8 @@ class Chance:
         return [*draw.faults(), *([draw.partition()] if self.splits else [])]
 
 
-def chance(seed: int, protocol: str) -> Chance:
-    """The world that a seed stands for, the same for all protocols that know predicates."""
+def random_world(seed: int, protocol: str) -> RandomWorld:
+    """The world of a seed, the same for all protocols that know predicates."""
     rng = stream(seed, "fuzz", "world")
     nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
     network = _network(rng)
@@ -92,19 +92,19 @@ def chance(seed: int, protocol: str) -> Chance:
         workload = _with_events_after_healing(workload)
     variant = stream(seed, "fuzz", "variant").choice(spec.variants or ("",))
     backups = rng.randint(0, 4)
-    # From a stream of its own, so that all else stays what it was before this was drawn.
+    # From a stream of its own, so that further draws do not change the draws above.
     rng = stream(seed, "fuzz", "more")
     length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
     newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
     renew_us = rng.choice(RENEWALS_US)
-    # Drawn for every protocol, also for one without them, so that all get the same world.
+    # Drawn for every protocol, so that all get the same world, also one without these settings.
     settings: dict[str, int] = {
         "fan_out_max": rng.choice(FAN_OUTS),
         "piece_bytes_max": rng.choice(PIECES_BYTES),
         "history_us_max": stream(seed, "fuzz", "history").choice(HISTORIES_US),
         "hot_copies_per_s": stream(seed, "fuzz", "heat").choice(HEATS),
     }
-    return Chance(
+    return RandomWorld(
         options=RunOptions(
             protocol=protocol,
             protocol_options=ProtocolOptions(
@@ -152,7 +152,7 @@ class _FaultDraw:
     def __init__(self, rng: Random, options: RunOptions, begin_us: int, end_us: int) -> None:
         self._rng = rng
         self._nodes = options.nodes
-        # What is promised is promised for as many failing nodes as there are backups.
+        # Protocols promise delivery while at most as many nodes fail as there are backups.
         self._failing = rng.sample(range(options.nodes), options.protocol_options.backups)
         self._begin_us = begin_us
         self._end_us = end_us

@@ -1,4 +1,4 @@
-"""Many nodes in one world, and how they come to know each other."""
+"""The nodes of a world, and how they join."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 
 
 def quietly(_: str) -> None:
-    """Progress that nobody wants to see."""
+    """Show no progress."""
 
 
 def peer_id(seed: int, number: int) -> bytes:
@@ -38,7 +38,7 @@ def address(number: int) -> bytes:
 
 
 def contact_of(seed: int, number: int) -> Contact:
-    """How others know a node."""
+    """The contact of a simulated node."""
     return Contact.of(peer_id(seed, number), (address(number),))
 
 
@@ -46,23 +46,23 @@ class Joining(Core, Protocol):
     """A core that can join an overlay."""
 
     def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
-        """Find a place by way of peers that are said to exist."""
+        """Join by way of peers that are said to exist."""
         ...
 
 
-class Crowd:
-    """The nodes of a world, under numbers."""
+class Population:
+    """The nodes of a world, by number."""
 
     def __init__(self, world: World, seed: int, peers: Sequence[Peer] = ()) -> None:
         self.world = world
         self.seed = seed
         self._peers = peers
-        """Who the first nodes are; further ones are those that the seed makes up."""
+        """The peer ids of the first nodes; those of further nodes are made from the seed."""
         self.joined: dict[int, None] = {}
-        """Who has told that it has joined."""
+        """The nodes that have joined."""
 
     def add(self, make_core: Callable[[Contact, int], Joining], incarnation: int = 0) -> Host:
-        """One more node, whose core is made of its contact and its incarnation."""
+        """Add a node; its core is made from its contact and its incarnation."""
         contact = self.contact(len(self.world.hosts))
         return self.world.add(
             contact.peer, lambda inc: make_core(contact, inc), contact.addresses, incarnation
@@ -75,19 +75,19 @@ class Crowd:
         return contact_of(self.seed, number)
 
     def closest_live(self, name: bytes) -> Host:
-        """Who really lies closest to a name, of those that are up."""
+        """The live node that is closest to a name."""
         key = key_of(name)
         live = (host for host in self.world.hosts if host.is_up)
         return min(live, key=lambda host: key_of(host.peer) ^ key)
 
     def join_all(self, progress: Progress = quietly) -> None:
-        """Have all nodes join, each by way of one that has, several at a time."""
+        """Have all nodes join, several at a time, each by way of a node that has joined."""
         rng = stream(self.seed, "bootstrap")
         count = len(self.world.hosts)
         self.join(0, [])
         wave_end = 1
         while wave_end < count:
-            # Each wave doubles the network: nobody joins through somebody who is not in it.
+            # Each wave doubles the network: a node joins only through a node of an earlier wave.
             wave = range(wave_end, min(count, 2 * wave_end))
             for number in wave:
                 self.join(number, [self.contact(rng.randrange(wave_end))])
@@ -111,13 +111,13 @@ class Crowd:
 
 
 def settled_tables(contacts: Sequence[Contact], k: int, rng: Random) -> Iterator[list[Contact]]:
-    """Whom each node would know in an overlay that has settled: some k of each bucket's range."""
+    """The contacts of each node in a settled overlay: some k of each bucket's range."""
     ordered = sorted(contacts, key=lambda contact: contact.key)
     keys = [contact.key for contact in ordered]
     for own in contacts:
         known: list[Contact] = []
         for bit in range(KEY_BITS):
-            # The bucket's keys share what is above the bit with the node's, and not the bit.
+            # The keys of the bucket share the bits above this bit with the node's key.
             first = ((own.key >> bit) ^ 1) << bit
             start, end = bisect_left(keys, first), bisect_left(keys, first + (1 << bit))
             known += ordered[start:end] if end - start <= k else rng.sample(ordered[start:end], k)

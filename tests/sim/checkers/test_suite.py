@@ -1,8 +1,11 @@
 """All checks run, and long lists are cut in one place."""
 
+from collections import Counter
+
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.sim.judging.checkers import Violation, check_all
-from smartpubsub.sim.judging.checkers.every import LISTED_MAX
+from smartpubsub.sim.judging.checkers import Findings, Violation, check_all
+from smartpubsub.sim.judging.checkers.judgement import Judgement
+from smartpubsub.sim.judging.checkers.suite import LISTED_MAX
 from tests.sim.checkers.broken import Stuttering
 from tests.sim.checkers.world import SmallWorld
 
@@ -14,12 +17,26 @@ def test_of_many_violations_the_earliest_are_listed_and_all_are_counted() -> Non
         world.publish(0, "surf")
     world.run(SECOND)
 
-    listed = check_all(world.facts())
+    listed = check_all(world.facts()).violations
 
     assert len(listed) == LISTED_MAX + 1
     assert {violation.invariant for violation in listed} == {3}
     assert listed[-1].what == f"and 5 more like these, {LISTED_MAX + 5} in all"
     assert [violation.at_us for violation in listed] == sorted(v.at_us for v in listed)
+
+
+def test_findings_of_several_runs_add_up() -> None:
+    findings = Findings()
+    for _ in range(2):
+        run = Findings()
+        run.add("order", Judgement(judged=3, excused=Counter(crash=1)))
+        run.add("once", Judgement(judged=1))
+        findings.add_counts(run)
+
+    assert findings.counts() == {
+        "judged": {"order": 6, "once": 2},
+        "excused": {"order": {"crash": 2}},
+    }
 
 
 def test_violations_are_written_in_milliseconds() -> None:

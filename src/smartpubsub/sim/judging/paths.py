@@ -1,0 +1,35 @@
+"""Which nodes handle whose events, to tell faults on the way of events from others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from smartpubsub.kademlia.messages import Message
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.seam import Peer
+
+
+class Paths:
+    """The nodes, of those that are watched, that sent, got or were sent events, by publisher."""
+
+    def __init__(self, watched: Collection[int]) -> None:
+        self.watched = watched
+        self.handlers: dict[Peer, dict[int, None]] = {}
+
+    def on_send(self, sender: int, receiver: int, message: object) -> None:
+        """A node sends a message to another, whether or not it arrives."""
+        if type(message) is Message:
+            return
+        nodes = [node for node in (sender, receiver) if node in self.watched]
+        if nodes:
+            for publisher in publishers_in(message):
+                self.handlers.setdefault(publisher, {}).update(dict.fromkeys(nodes))
+
+
+def publishers_in(value: object) -> Iterator[Peer]:
+    """The publishers of all events that a message carries or names."""
+    if isinstance(value, EventId):
+        yield value.publisher
+    elif isinstance(value, tuple):
+        for field in value:
+            yield from publishers_in(field)
