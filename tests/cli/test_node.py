@@ -217,7 +217,7 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["node", "run", "--listen", "here"], "--listen: expected one or several of /ip4/"),
         (["node", "run", "--bootstrap", LOOPBACK], "--bootstrap: expected addresses that end"),
         (["node", "run", "--backups", "-1"], "--backups: expected a whole number"),
-        (["node", "run", "--protocol", "smoke"], "'smoke' is no protocol; there are: scoutsubs"),
+        (["node", "run", "--protocol", "smoke"], "'smoke' is not a protocol; there are: scoutsubs"),
         (["node", "run", "--log-level", "loud"], "'loud' is not one of 'debug'"),
         (["node", "run", "--limit", "data=1"], "--limit: expected NAME=N, where NAME is one of"),
         (["node", "run", "--limit", "stream_count_max"], "--limit stream_count_max: expected a wh"),

@@ -304,7 +304,7 @@ def test_an_unknown_protocol_ends_it_with_2_and_a_list_of_those_there_are(
     assert main(["sim", "run", "--protocol", "no-such"]) == 2
 
     told = " ".join(capsys.readouterr().err.split())
-    assert f"'no-such' is no protocol; there are: {', '.join(PROTOCOLS.specs)}" in told
+    assert f"'no-such' is not a protocol; there are: {', '.join(PROTOCOLS.specs)}" in told
 
 
 def test_options_that_mean_nothing_to_a_protocol_are_named(capsys: Captured) -> None:

@@ -87,4 +87,4 @@ def test_bad_options_are_usage_errors(
 
 def test_a_node_has_to_be_left(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "lookups", "--nodes", "2", "--dead", "0.9"]) == 2
-    assert "somebody has to be left" in capsys.readouterr().err
+    assert "at least one node must be left" in capsys.readouterr().err

@@ -68,7 +68,7 @@ class Registry:
         if spec is None:
             problems = "".join(f"; {problem}" for problem in self._problems)
             raise UnknownProtocolError(
-                f"{name!r} is no protocol; there are: {', '.join(self.specs)}{problems}"
+                f"{name!r} is not a protocol; there are: {', '.join(self.specs)}{problems}"
             )
         return spec
 
