@@ -92,6 +92,8 @@ class Experiment:
         self._progress = progress or Progress()
         self._postponed: dict[int, int] = {}
         """Actions of paused nodes, and when they were planned."""
+        self._joining: dict[int, int] = {}
+        """Newcomers that have not joined yet, and when each began."""
         self._watch_at = 0
         self.world = World(
             options.network,
@@ -145,6 +147,8 @@ class Experiment:
         except KeyboardInterrupt:
             self.was_interrupted = True
         self.inspect()
+        for node in list(self._joining):
+            self._joined(node)
         self.journal.ended_us = self.world.now
 
     def inspect(self) -> None:
@@ -219,10 +223,11 @@ class Experiment:
                 self.journal.disturbances.append(disturbance)
 
     def _watch_paths(self, faults: Iterable[Fault]) -> None:
-        """Record which of the nodes that fail handle events of which publishers."""
+        """Record which of the nodes that fail or join handle events of which publishers."""
         failing = {node: None for fault in faults for node in struck_nodes(fault)}
         failing |= {a.node: None for a in self.workload.actions() if isinstance(a, CrashNode)}
-        paths = Paths(failing)
+        newcomers = range(self.options.nodes, self.options.nodes + len(self.options.newcomers_us))
+        paths = Paths({**failing, **dict.fromkeys(newcomers)})
         self.journal.handlers = paths.handlers
         if self.spec.promises_order and paths.watched:
             self.world.on_send = paths.on_send
@@ -231,6 +236,7 @@ class Experiment:
         """Add a node, which joins by way of any live node."""
         there = [host.number for host in self.world.hosts if host.is_up]
         new = self._population.add(self._make_core, self.options.started_before)
+        self._joining[new.number] = self.world.now
         rng = stream(self.options.seed, "newcomer", str(new.number))
         self._population.join(new.number, [self._population.contact(rng.choice(there))])
 
@@ -314,6 +320,11 @@ class Experiment:
         self.observer.told(self.world.now, host.number, host.incarnation, item)
         if isinstance(item, Joined):
             self._population.joined[host.number] = None
+            if host.number in self._joining:
+                self._joined(host.number)
+
+    def _joined(self, node: int) -> None:
+        self.journal.joined(node, self._joining.pop(node), self.world.now)
 
     def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
         event_ids = self._event_ids.get(type(message))
