@@ -140,23 +140,3 @@ def limit(what: str, received: Sized, count_max: int, unit: str = "bytes") -> No
     """Refuse what is longer than its limit."""
     if len(received) > count_max:
         raise WireError(f"{what} of {len(received)} {unit}; at most {count_max} are taken")
-
-
-# --- descriptors of schemas that are not text yet ---
-
-
-def field(name: str, number: int, what: str, *, repeated: bool = False) -> FieldDescriptorProto:
-    """A field; what it is reads `bytes`, or for types of the same file `message Kind`."""
-    kind, _, declared = what.partition(" ")
-    label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-    made = FieldDescriptorProto(name=name, number=number, type=_TYPES.get(kind), label=label)
-    if declared:
-        made.type_name = declared
-    return made
-
-
-def message_classes(file: FileDescriptorProto, *names: str) -> list[Any]:
-    """Classes for some of the messages that a file declares."""
-    pool = DescriptorPool()
-    pool.Add(file)
-    return [GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.{name}")) for name in names]

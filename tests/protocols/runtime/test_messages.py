@@ -15,7 +15,9 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery import messages as fast
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.runtime.messages import (
     FIELDS_MAX,
     NUMBER_MAX,
@@ -173,8 +175,20 @@ def in_bundle(message: Any) -> tuple[int, bytes]:
     return scout.wire_bytes(bundle), scout.encode(bundle)
 
 
+def in_packet(message: Any) -> tuple[int, bytes]:
+    packet = fast.Packet(300, message)
+    return fast.wire_bytes(packet), fast.encode(packet)
+
+
+def in_parcel(message: Any) -> tuple[int, bytes]:
+    parcel = pulsar.Parcel((message,))
+    return pulsar.wire_bytes(parcel), pulsar.encode(parcel)
+
+
 SENT: list[Any] = [
     *((kind, in_bundle) for kind in get_args(scout.Part)),
+    *((kind, in_packet) for kind in (*get_args(fast.Question), *get_args(fast.Answer))),
+    *((kind, in_parcel) for kind in get_args(pulsar.Part)),
 ]
 
 
