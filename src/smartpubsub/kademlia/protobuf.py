@@ -1,15 +1,22 @@
-"""What messages in protobuf have in common: how they are declared, framed and limited.
+"""Protobuf messages: how they are declared, framed and limited.
 
-They are declared in code, so that nothing has to be generated, and lie in pools of their own, where
-libp2p's declarations of the same messages do not meet them.
+Schemas are text in the language of protobuf, compiled at import, so the repository keeps no
+generated files. Each schema has a pool of its own, so libp2p's declarations of the same messages
+do not collide with these.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sized
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
@@ -24,30 +31,74 @@ _TYPES = {
     "uint32": FieldDescriptorProto.TYPE_UINT32,
     "uint64": FieldDescriptorProto.TYPE_UINT64,
     "string": FieldDescriptorProto.TYPE_STRING,
-    "enum": FieldDescriptorProto.TYPE_ENUM,
-    "message": FieldDescriptorProto.TYPE_MESSAGE,
 }
+_SYNTAX = re.compile(r'^syntax = "(\w+)";$', re.MULTILINE)
+_DECLARATION = re.compile(r"^(message|enum) (\w+) \{(?:\}|(.*?)^\})", re.MULTILINE | re.DOTALL)
+_ONE_OF = re.compile(r"oneof (\w+) \{.*?\}", re.DOTALL)
+_FIELD = re.compile(r"^ +(?:(repeated|optional) )?(\w+) (\w+) = (\d+);", re.MULTILINE)
+_VALUE = re.compile(r"^ +(\w+) = (\d+);", re.MULTILINE)
 
 
 class WireError(SmartPubSubError):
-    """Bytes that are no message, or one beyond the limits."""
+    """Bytes that are no message, or a message beyond the limits."""
 
 
-def field(name: str, number: int, what: str, *, repeated: bool = False) -> FieldDescriptorProto:
-    """A field; what it is reads `bytes`, or for types of the same file `enum Kind`."""
-    kind, _, declared = what.partition(" ")
-    label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-    made = FieldDescriptorProto(name=name, number=number, type=_TYPES[kind], label=label)
-    if declared:
-        made.type_name = declared
-    return made
+# --- schemas ---
 
 
-def message_classes(file: FileDescriptorProto, *names: str) -> list[Any]:
-    """Classes for some of the messages that a file declares."""
+def compile_schema(package: str, schema: str, *names: str) -> list[Any]:
+    """Compile a schema and return the classes of some of its messages.
+
+    The text has one field per line, and a declaration ends with a brace at the start of a line.
+    """
+    file = file_of(package, schema)
     pool = DescriptorPool()
     pool.Add(file)
     return [GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.{name}")) for name in names]
+
+
+def file_of(package: str, schema: str) -> FileDescriptorProto:
+    """The descriptor of a schema."""
+    file = FileDescriptorProto(
+        name=f"smartpubsub/{package}.proto", package=f"smartpubsub.{package}"
+    )
+    for (syntax,) in (found.groups() for found in _SYNTAX.finditer(schema)):
+        file.syntax = syntax
+    for kind, name, body in _DECLARATION.findall(schema):
+        if kind == "enum":
+            file.enum_type.append(_enum(name, body))
+        else:
+            file.message_type.append(_message(name, body))
+    return file
+
+
+def _enum(name: str, body: str) -> EnumDescriptorProto:
+    declared = EnumDescriptorProto(name=name)
+    for value, number in _VALUE.findall(body):
+        declared.value.add(name=value, number=int(number))
+    return declared
+
+
+def _message(name: str, body: str) -> DescriptorProto:
+    declared = DescriptorProto(name=name)
+    one_of = _ONE_OF.search(body)
+    if one_of is not None:
+        declared.oneof_decl.add(name=one_of[1])
+    for found in _FIELD.finditer(body):
+        label, kind, field_name, number = found.groups()
+        field = declared.field.add(name=field_name, number=int(number))
+        is_repeated = label == "repeated"
+        field.label = field.LABEL_REPEATED if is_repeated else field.LABEL_OPTIONAL
+        if kind in _TYPES:
+            field.type = _TYPES[kind]
+        else:
+            field.type_name = kind
+        if one_of is not None and one_of.start() < found.start() < one_of.end():
+            field.oneof_index = 0
+    return declared
+
+
+# --- framing and limits ---
 
 
 def framed(body: bytes) -> bytes:
@@ -59,7 +110,7 @@ def framed(body: bytes) -> bytes:
 
 
 def unframed(data: bytes, bytes_max: int) -> bytes:
-    """What comes after the length, which has to be all that the length says and no more."""
+    """The body after the length, which must be exactly as long as the length says."""
     length = 0
     for place, byte in enumerate(data[: varint_bytes(bytes_max)]):
         length |= (byte & 0x7F) << 7 * place
@@ -76,7 +127,7 @@ def unframed(data: bytes, bytes_max: int) -> bytes:
 
 
 def parsed(message_class: Any, body: bytes, name: str) -> Any:
-    """A message of a class, by whose name a complaint calls it."""
+    """Parse a body as a message of a class; the error calls the message by a name."""
     buffer = message_class()
     try:
         buffer.ParseFromString(body)
@@ -86,6 +137,6 @@ def parsed(message_class: Any, body: bytes, name: str) -> Any:
 
 
 def limit(what: str, received: Sized, count_max: int, unit: str = "bytes") -> None:
-    """Complain about what is longer than is taken."""
+    """Refuse what is longer than its limit."""
     if len(received) > count_max:
         raise WireError(f"{what} of {len(received)} {unit}; at most {count_max} are taken")

@@ -1,0 +1,437 @@
+"""The messages of FastDelivery: questions, and answers under the same number.
+
+`protocols/runtime/messages.py` says how a class declares a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Annotated, NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import Publication
+from smartpubsub.protocols.runtime.messages import (
+    Attribute,
+    MessageLimits,
+    NumberedEnvelope,
+    PeerId,
+    Signature,
+    hops_up_to,
+)
+from smartpubsub.seam import Peer
+
+_wire = NumberedEnvelope("fastdelivery", "Packet")
+
+Hops: TypeAlias = Annotated[int, hops_up_to(2)]
+"""No node passes on an event that has come over two links."""
+
+
+class GroupId(NamedTuple):
+    """The owner of a group, and the predicate of the events that may be published in it."""
+
+    owner: PeerId
+    predicate: Predicate
+
+
+# --- signed entries ---
+
+
+class Notice(NamedTuple):
+    """The advertisement of a group, signed by its owner."""
+
+    contact: Contact
+    predicate: Predicate
+    signature: Signature
+
+    @property
+    def id(self) -> GroupId:
+        """The group that is advertised."""
+        return GroupId(self.contact.peer, self.predicate)
+
+
+class Request(NamedTuple):
+    """What a subscriber wants and offers, signed by itself."""
+
+    contact: Contact
+    predicates: tuple[Predicate, ...]
+    """All that it wants of a group; empty if it leaves."""
+    region: str
+    capacity: int
+    version: int
+    """A later request of the same peer has a higher version."""
+    signature: Signature
+
+
+@lru_cache(maxsize=1 << 14)
+def canonical_text(predicate: Predicate) -> str:
+    """The one text of a predicate, in whatever order its attributes were written."""
+    return str(predicate.canonical())
+
+
+def notice_bytes(predicate: Predicate) -> bytes:
+    """The bytes that an owner signs of a notice; the signature shows the owner."""
+    return b"smartpubsub-group:" + canonical_text(predicate).encode()
+
+
+def request_bytes(request: Request) -> bytes:
+    """The bytes that a subscriber signs of a request, which has no signature yet."""
+    wanted = "\n".join(map(canonical_text, request.predicates))
+    said = f"{wanted}\n{request.region}\n{request.capacity}\n{request.version}"
+    return b"smartpubsub-join:" + said.encode()
+
+
+def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
+    """The bytes that the owner of a private group signs for a peer that may join it."""
+    return b"smartpubsub-invitation:" + canonical_text(group).encode() + b"\n" + invited
+
+
+# --- directory ---
+
+
+def place_on_board(group: GroupId) -> tuple[Peer, str]:
+    """The key by which a directory sorts its groups."""
+    return group.owner, canonical_text(group.predicate)
+
+
+def digest_of(groups: Iterable[GroupId]) -> bytes:
+    """A digest that is the same for the same groups, in whatever order they are listed."""
+    digest = sha256()
+    for owner, text in sorted(map(place_on_board, groups)):
+        for field in (owner, text.encode()):
+            digest.update(len(field).to_bytes(4, "big") + field)
+    return digest.digest()
+
+
+@_wire.message(17)
+class Advertise(NamedTuple):
+    """A group for the directory of one of its attributes."""
+
+    attribute: Attribute
+    notice: Notice
+    after: PeerId
+    """The peer after which the answer begins, among those that wait for such a group."""
+
+
+class Watched(NamedTuple):
+    """A lasting search, and how long it still lasts."""
+
+    request: Request
+    life_s: int
+
+
+@_wire.message(18)
+class Watchers(NamedTuple):
+    """The peers that wait for such a group."""
+
+    watched: tuple[Watched, ...]
+    is_more: bool
+    closer: tuple[Contact, ...]
+    """Other peers that should keep the directory and lie closer to its attribute."""
+    refusal: str = ""
+    """Why the group is not in the directory; empty if it is."""
+
+
+@_wire.message(15)
+class Search(NamedTuple):
+    """A question for the groups that fit a predicate, under one of its attributes."""
+
+    attribute: Attribute
+    predicate: Predicate
+    watch: Request | None
+    """The request of the peer that wants later groups too."""
+    after_group: GroupId | None
+    """The group after which the answer begins, in the order of the directory."""
+    known: Signature
+    """The digest of another directory's list: a directory with the same list sends no groups."""
+
+
+@_wire.message(16)
+class Listed(NamedTuple):
+    """Groups of a directory."""
+
+    notices: tuple[Notice, ...]
+    is_more: bool
+    closer: tuple[Contact, ...]
+    """Other peers that should keep the directory and lie closer to its attribute."""
+    refusal: str = ""
+    """Why this lists no groups, or why the directory will not report later groups."""
+
+
+@_wire.message(20)
+class Unwatch(NamedTuple):
+    """The end of a lasting search."""
+
+    attribute: Attribute
+    predicate: Predicate
+
+
+class Posted(NamedTuple):
+    """A group in a directory, and how long it still stays there."""
+
+    notice: Notice
+    life_s: int
+
+
+@_wire.message(21)
+class CopyBoard(NamedTuple):
+    """The content of a directory, for a peer that should keep it too."""
+
+    attribute: Attribute
+    posted: tuple[Posted, ...]
+    watched: tuple[Watched, ...]
+
+
+@_wire.message(26)
+class Pull(NamedTuple):
+    """A new keeper of a directory asks its neighbours for the content; the copies come first."""
+
+    attribute: Attribute
+
+
+@_wire.message(22)
+class Invite(NamedTuple):
+    """A group that the receiver has waited for."""
+
+    notice: Notice
+
+
+# --- members ---
+
+
+@_wire.message(8)
+class Join(NamedTuple):
+    """A subscriber joins a group, stays in it, changes what it wants of it, or leaves."""
+
+    group: Predicate
+    request: Request
+    invitation: Signature
+
+
+@_wire.message(9)
+class Joined(NamedTuple):
+    """The owner serves the member as requested, or refuses it."""
+
+    refusal: str
+    """The reason; empty if the subscriber is a member."""
+
+
+@_wire.message(23)
+class Measure(NamedTuple):
+    """A question for the round-trip times to some peers."""
+
+    landmarks: tuple[Contact, ...]
+
+
+@_wire.message(24)
+class Measured(NamedTuple):
+    """Round-trip times in microseconds, in the order of the peers; 0 for no answer."""
+
+    round_trips: tuple[int, ...]
+
+
+# --- helpers ---
+
+
+class Charge(NamedTuple):
+    """A member that is delegated to a helper."""
+
+    contact: Contact
+    predicates: tuple[Predicate, ...]
+
+
+@_wire.message(10)
+class Recruit(NamedTuple):
+    """A question whether the receiver serves a number of members of a group."""
+
+    group: Predicate
+    term: int
+    """The helper works under this term."""
+    wanted: int
+
+
+@_wire.message(11)
+class Agreed(NamedTuple):
+    """The number of members that the candidate serves; 0 if it declines."""
+
+    granted: int
+
+
+@_wire.message(12)
+class Delegate(NamedTuple):
+    """Members that a helper serves from now on, as they are now, and members that it drops."""
+
+    group: Predicate
+    term: int
+    version: int
+    """The highest version counts for each member, in whatever order messages arrive."""
+    charges: tuple[Charge, ...]
+    gone: tuple[PeerId, ...]
+
+
+@_wire.message(19)
+class Release(NamedTuple):
+    """The owner does not need a helper any more."""
+
+    group: Predicate
+    term: int
+
+
+@_wire.message(7)
+class NotHelping(NamedTuple):
+    """The sender is no helper under this term, or has no room for an event to keep."""
+
+
+# --- events ---
+
+
+class Turn(NamedTuple):
+    """The number of the event that a member gets before another one."""
+
+    peer: PeerId
+    prior: int
+
+
+@_wire.message(4)
+class Relay(NamedTuple):
+    """An event for a helper and for those of its members that want it."""
+
+    group: Predicate
+    term: int
+    event: Publication
+    only: tuple[PeerId, ...]
+    """For these alone; for all if there are none."""
+    is_resend: bool
+    turns: tuple[Turn, ...] = ()
+    """The members that get another event first, which may come by another path."""
+
+
+@_wire.message(6)
+class Working(NamedTuple):
+    """Some members have not confirmed an event yet."""
+
+
+@_wire.message(5)
+class Confirmed(NamedTuple):
+    """All members have the event, except those that do not answer."""
+
+    unreached: tuple[PeerId, ...]
+
+
+@_wire.message(2)
+class Notify(NamedTuple):
+    """An event for a member."""
+
+    group: Predicate
+    event: Publication
+    hops: Hops
+    is_resend: bool
+    prior: int = 0
+    """The number of the publisher's event that comes first; 0 if the link keeps the order."""
+
+
+@_wire.message(3)
+class Got(NamedTuple):
+    """The member has the event."""
+
+    is_wanted: bool
+    """Whether the sender is a member."""
+
+
+@_wire.message(27)
+class Expect(NamedTuple):
+    """A question to a publisher whether an event, which precedes others, is on its way."""
+
+    incarnation: int
+    number: int
+
+
+@_wire.message(25)
+class Keep(NamedTuple):
+    """An event for a member that does not answer now."""
+
+    peer: PeerId
+    group: Predicate
+    event: Publication
+
+
+# --- all components ---
+
+
+@_wire.message(14)
+class Ping(NamedTuple):
+    """A question whether the receiver is alive."""
+
+
+@_wire.message(13)
+class Done(NamedTuple):
+    """Yes, or the request is carried out."""
+
+
+Question: TypeAlias = (
+    Notify
+    | Relay
+    | Join
+    | Recruit
+    | Delegate
+    | Release
+    | Advertise
+    | Search
+    | Unwatch
+    | CopyBoard
+    | Pull
+    | Invite
+    | Measure
+    | Keep
+    | Expect
+    | Ping
+)
+Answer: TypeAlias = (
+    Got | Confirmed | Working | NotHelping | Joined | Agreed | Watchers | Listed | Measured | Done
+)
+
+
+class Packet(NamedTuple):
+    """A question, or the answer to the question of this number."""
+
+    number: int
+    part: Question | Answer
+
+
+_wire.compile()
+
+PacketBuffer = _wire.buffer
+PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
+"""What each message is called in a packet, by the name of its class."""
+
+
+# --- packets on the wire ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacketLimits(MessageLimits):
+    """Limits on one received packet."""
+
+    packet_bytes_max: int = 4 << 20
+
+
+def encode(packet: Packet) -> bytes:
+    """A packet with its length before it.
+
+    >>> encode(Packet(7, Got(is_wanted=True))).hex(" ")
+    '06 08 07 1a 02 08 01'
+    """
+    return _wire.encode(*packet)
+
+
+def decode(data: bytes, limits: PacketLimits) -> Packet:
+    """Decode one packet with its length before it, and check it against the limits."""
+    return Packet(*_wire.decode(data, limits.packet_bytes_max, limits))
+
+
+def wire_bytes(packet: Packet) -> int:
+    """The length of `encode(packet)`."""
+    return _wire.wire_bytes(*packet)

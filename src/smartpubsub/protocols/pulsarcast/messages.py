@@ -1,0 +1,279 @@
+"""The messages of Pulsarcast; all messages for one peer within a moment go in one parcel.
+
+`protocols/runtime/messages.py` says how a class declares a message. The decoder does not look into
+blocks: the core checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.protocols.blocks import Cid, is_cid
+from smartpubsub.protocols.runtime.messages import (
+    Budget,
+    Kind,
+    ListEnvelope,
+    MessageLimits,
+    Unchecked,
+)
+
+_wire = ListEnvelope("pulsarcast", "Parcel")
+
+
+def _read_cid(cid: bytes, _: Budget) -> Cid:
+    if not is_cid(cid):
+        raise WireError("bytes that are no content id")
+    return cid
+
+
+ContentId: TypeAlias = Annotated[Cid, Kind("bytes", _read_cid)]
+
+
+class Head(NamedTuple):
+    """An event that no known event links to, and its height."""
+
+    cid: ContentId
+    height: int
+
+
+# --- trees ---
+
+
+@_wire.message(10)
+class Join(NamedTuple):
+    """The sender asks to be a child in the tree of a topic."""
+
+    room: ContentId
+    topic: ContentId
+    """The newest version of the topic's descriptor that the sender knows."""
+    below: int
+    """How many nodes are below the sender already."""
+
+
+@_wire.message(11)
+class Welcome(NamedTuple):
+    """The receiver is a child; this is the newest descriptor, and these are the newest events."""
+
+    room: ContentId
+    topic: ContentId
+    heads: tuple[Head, ...]
+
+
+@_wire.message(12)
+class Elsewhere(NamedTuple):
+    """The receiver joins at another peer, or without one looks up the closest to the author."""
+
+    room: ContentId
+    go_to: Contact | None
+
+
+@_wire.message(13)
+class Wait(NamedTuple):
+    """The sender looks for its own parent first, and will answer after that."""
+
+    room: ContentId
+
+
+@_wire.message(14)
+class Leave(NamedTuple):
+    """The sender is not a child of the receiver any more."""
+
+    room: ContentId
+
+
+@_wire.message(2)
+class Beat(NamedTuple):
+    """The sender is alive, and these are its newest events."""
+
+    room: ContentId
+    topic: ContentId
+    heads: tuple[Head, ...]
+    below: int
+    wants_answer: bool
+
+
+# --- events ---
+
+
+@_wire.message(1)
+class Spread(NamedTuple):
+    """An event on its way through a tree."""
+
+    block: Unchecked
+    hops: int
+
+
+@_wire.message(7)
+class Fetch(NamedTuple):
+    """A question for events and their ancestors, except those that the sender has."""
+
+    room: ContentId
+    number: int
+    wanted: tuple[ContentId, ...]
+    had: tuple[ContentId, ...]
+    since_us: int
+
+
+@_wire.message(8)
+class Range(NamedTuple):
+    """A question for the events after a place, since a time, or for the newest so many."""
+
+    room: ContentId
+    number: int
+    after: Head | None
+    since_us: int
+    newest: int
+
+
+@_wire.message(9)
+class Page(NamedTuple):
+    """Some of the events that the receiver has asked for, in order."""
+
+    room: ContentId
+    number: int
+    blocks: tuple[Unchecked, ...]
+    has_more: bool
+    covered: tuple[ContentId, ...] = ()
+    """Those that are ancestors of the receiver's events, and so came before its time."""
+    heads: tuple[Head, ...] = ()
+    """On the last page: the newest events that the sender knows of, even if it lacks them."""
+    gone: tuple[ContentId, ...] = ()
+    """Those that the sender has had and dropped."""
+
+
+@_wire.message(15)
+class Want(NamedTuple):
+    """A question for descriptors of topics."""
+
+    cids: tuple[ContentId, ...]
+
+
+@_wire.message(16)
+class Described(NamedTuple):
+    """Descriptors of topics."""
+
+    blocks: tuple[Unchecked, ...]
+
+
+# --- keepers ---
+
+
+@_wire.message(17)
+class Invite(NamedTuple):
+    """The receiver becomes a keeper of a topic."""
+
+    room: ContentId
+    topic: ContentId
+
+
+@_wire.message(3)
+class Keep(NamedTuple):
+    """Events of a topic for a keeper."""
+
+    room: ContentId
+    topic: ContentId
+    blocks: tuple[Unchecked, ...]
+
+
+@_wire.message(4)
+class Kept(NamedTuple):
+    """The sender keeps these events."""
+
+    room: ContentId
+    cids: tuple[ContentId, ...]
+
+
+# --- requests to publish ---
+
+
+@_wire.message(5)
+class Request(NamedTuple):
+    """The receiver publishes a draft, after all earlier turns from the first unanswered one on."""
+
+    room: ContentId
+    start: int
+    turn: int
+    first_turn: int
+    draft: Unchecked
+
+
+@_wire.message(6)
+class Granted(NamedTuple):
+    """The draft is published, or refused for a reason."""
+
+    room: ContentId
+    start: int
+    turn: int
+    refusal: str
+
+
+Part: TypeAlias = (
+    Join
+    | Welcome
+    | Elsewhere
+    | Wait
+    | Leave
+    | Beat
+    | Spread
+    | Fetch
+    | Range
+    | Page
+    | Want
+    | Described
+    | Invite
+    | Keep
+    | Kept
+    | Request
+    | Granted
+)
+
+
+class Parcel(NamedTuple):
+    """Everything that one node sends to another at once."""
+
+    parts: tuple[Part, ...]
+
+
+_wire.compile()
+
+ParcelBuffer = _wire.buffer
+PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
+"""What each message is called in a parcel, by the name of its class."""
+
+
+# --- parcels on the wire ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParcelLimits(MessageLimits):
+    """Limits on one received parcel."""
+
+    parcel_bytes_max: int = 4 << 20
+    part_count_max: int = 10_000
+    entry_count_max: int = 10_000
+
+
+def encode(parcel: Parcel) -> bytes:
+    """A parcel with its length before it."""
+    return _wire.encode(parcel.parts)
+
+
+def decode(data: bytes, limits: ParcelLimits) -> Parcel:
+    """Decode one parcel with its length before it, and check it against the limits."""
+    return Parcel(_wire.decode(data, limits.parcel_bytes_max, limits.part_count_max, limits))
+
+
+def wire_bytes(parcel: Parcel) -> int:
+    """The length of `encode(parcel)`."""
+    return _wire.wire_bytes(parcel.parts)
+
+
+def contacts_in(parcel: Parcel) -> Iterable[Contact]:
+    """The peers that a parcel names, which its receiver may have to reach."""
+    for part in parcel.parts:
+        if isinstance(part, Elsewhere) and part.go_to is not None:
+            yield part.go_to

@@ -1,0 +1,563 @@
+"""Messages declared once: a class gives its protobuf schema, encoder, decoder and size.
+
+A message is a `NamedTuple` with a number, and each field has a type that says how it is written:
+
+    _wire = ListEnvelope("example", "Bundle")
+
+    @_wire.message(1)
+    class Confirm(NamedTuple):
+        id: EventId
+        attribute: Attribute
+        is_full: bool
+        backups: tuple[Contact, ...]
+        go_to: Contact | None
+        signature: Signature = b""
+
+    _wire.compile()
+
+The fields have the numbers 1, 2, 3 ... on the wire, so a later version may add fields at the end
+and must keep the fields that it no longer uses. The number of a message never changes. The tags of
+messages with numbers up to 15 take one byte, so these numbers belong to the most frequent messages.
+
+| type of a field | in protobuf | the decoder refuses |
+| --- | --- | --- |
+| `int` | `uint64` | 2^63 and above |
+| `bool` | `bool` | |
+| `str` | `string` | more than `text_bytes_max` |
+| `Attribute` | `string` | the empty name, and more than `NAME_BYTES_MAX` |
+| `PeerId` | `bytes` | more than `peer_bytes_max` |
+| `Signature` | `bytes` | more than `SIGNATURE_BYTES` |
+| `Unchecked` | `bytes` | nothing: the receiver checks it |
+| `Predicate` | `string` | what `read_predicate` refuses |
+| `Publication` | `bytes`: a message of libp2p's pubsub | what `read_event` refuses |
+| `EventId`, `Contact`, a `NamedTuple` | a message | what its fields refuse |
+| `T \\| None` | a message, left out for `None` | |
+| `tuple[T, ...]` | `repeated` | more than `entry_count_max` in all lists of an envelope |
+| `Few[T]` | `repeated` | also more than `contact_count_max` in this list |
+
+`Annotated[T, Kind(...)]` declares any other type. A value that is 0, false or empty is not written.
+The decoder ignores unknown fields and messages.
+
+`compile` writes the source of three functions for each class, as `NamedTuple` does for its
+constructor, because the simulator measures every message that a node sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from smartpubsub.kademlia.keys import Contact, field_bytes, varint_bytes
+from smartpubsub.kademlia.messages import contact_in
+from smartpubsub.kademlia.protobuf import (
+    WireError,
+    compile_schema,
+    framed,
+    limit,
+    parsed,
+    unframed,
+)
+from smartpubsub.kademlia.settings import Settings
+from smartpubsub.predicates import Predicate
+from smartpubsub.predicates.names import NAME_BYTES_MAX
+from smartpubsub.protocols.event_messages import (
+    EventLimits,
+    event_bytes,
+    predicate_text,
+    read_event,
+    read_predicate,
+)
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
+from smartpubsub.seam import Peer
+
+NUMBER_MAX = (1 << 63) - 1
+FIELDS_MAX = 15
+"""The tags of so many fields take one byte."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageLimits:
+    """Limits on the messages in one received envelope."""
+
+    entry_count_max: int = 100_000
+    """How many entries all lists may have together."""
+    text_bytes_max: int = 1024
+    events: EventLimits = field(default_factory=EventLimits)
+    """Also for predicates."""
+    contacts: Settings = field(default_factory=Settings)
+    """Also for peer ids."""
+
+
+class Budget:
+    """The limits for one envelope, and the number of list entries that it may still have."""
+
+    __slots__ = ("_entries_left", "limits")
+
+    def __init__(self, limits: MessageLimits) -> None:
+        self.limits = limits
+        self._entries_left = limits.entry_count_max
+
+    def counted(self, entries: Sequence[T]) -> Sequence[T]:
+        """Count the entries of a list, before the decoder makes anything of them."""
+        self._entries_left -= len(entries)
+        if self._entries_left < 0:
+            raise WireError(f"lists of more than {self.limits.entry_count_max} entries together")
+        return entries
+
+    def few(self, entries: Sequence[T], what: str) -> Sequence[T]:
+        """Limit one list to as many entries as Kademlia names peers in one answer."""
+        limit(f"a list of {what}", entries, self.limits.contacts.contact_count_max, what)
+        return entries
+
+
+def unchanged(value: Any, _: Budget | None = None) -> Any:
+    """Leave a value as it is."""
+    return value
+
+
+def size_by_type(value: Any) -> int:
+    """Stand for the size that follows from the type in protobuf."""
+    raise NotImplementedError
+
+
+class Kind(NamedTuple):
+    """How the values of one type are written, read and measured."""
+
+    protobuf: str
+    """The type in protobuf."""
+    read: Callable[[Any, Budget], Any] = unchanged
+    """Checks and converts what protobuf has parsed."""
+    write: Callable[[Any], Any] = unchanged
+    """Converts a value to what protobuf takes, a message to a dict."""
+    size: Callable[[Any], int] = size_by_type
+    """The length of a field with a value, with one byte for its tag."""
+    declarations: tuple[str, ...] = ()
+    """The messages in protobuf that it is made of."""
+
+
+# --- kinds of fields ---
+
+
+def number(value: int, _: Budget) -> int:
+    """A number that the receiver can count on from."""
+    if value > NUMBER_MAX:
+        raise WireError(f"a number of {value}; at most {NUMBER_MAX} is taken")
+    return value
+
+
+def hops_up_to(hops_max: int) -> Kind:
+    """The number of links that a message has come over; the decoder lowers a larger one."""
+    return Kind("uint64", lambda value, _: min(value, hops_max))
+
+
+def attribute(name: str, _: Budget) -> str:
+    """The name of an attribute."""
+    if not name:
+        raise WireError("an attribute has no name")
+    limit("an attribute", name.encode(), NAME_BYTES_MAX)
+    return name
+
+
+def _text(value: str, budget: Budget) -> str:
+    limit("a text", value.encode(), budget.limits.text_bytes_max)
+    return value
+
+
+def _signature(value: bytes, _: Budget) -> bytes:
+    limit("a signature", value, SIGNATURE_BYTES)
+    return value
+
+
+def _peer(id: Peer, budget: Budget) -> Peer:
+    limit("a peer id", id, budget.limits.contacts.peer_bytes_max)
+    return id
+
+
+def _publisher(id: Peer, budget: Budget) -> Peer:
+    if not id:
+        raise WireError("an event has no publisher")
+    return _peer(id, budget)
+
+
+def _contact_fields(contact: Contact) -> dict[str, object]:
+    return {"id": contact.peer, "addrs": contact.addresses}
+
+
+def number_size(value: int) -> int:
+    """The length of a field with a number."""
+    return (2 if value else 0) if value < 128 else 1 + varint_bytes(value)
+
+
+@lru_cache(maxsize=1 << 16)
+def _text_size(value: str) -> int:
+    return field_bytes(len(value.encode())) if value else 0
+
+
+# Equal predicates are equally long, in whatever order their attributes are.
+@lru_cache(maxsize=1 << 16)
+def _predicate_size(predicate: Predicate) -> int:
+    return field_bytes(len(str(predicate).encode()))
+
+
+def _packed_size(values: Iterable[int]) -> int:
+    size = sum(map(varint_bytes, values))
+    return field_bytes(size) if size else 0
+
+
+_KINDS: dict[Any, Kind] = {
+    int: Kind("uint64", number),
+    bool: Kind("bool"),
+    str: Kind("string", _text),
+    Predicate: Kind(
+        "string",
+        lambda text, budget: read_predicate(text, budget.limits.events),
+        predicate_text,
+        _predicate_size,
+    ),
+    Publication: Kind(
+        "bytes",
+        lambda data, budget: read_event(data, budget.limits.events),
+        event_bytes,
+        lambda event: field_bytes(event.wire_bytes),
+    ),
+    Contact: Kind(
+        "Peer",
+        lambda buffer, budget: contact_in(buffer, budget.limits.contacts),
+        _contact_fields,
+        attrgetter("wire_bytes"),
+        ("message Peer {\n  bytes id = 1;\n  repeated bytes addrs = 2;\n}\n",),
+    ),
+}
+"""The kinds of the types that need no annotation. `kind_of` adds those of messages."""
+
+_FEW = object()
+"""Marks a list with a limit of its own."""
+
+Attribute = Annotated[str, Kind("string", attribute)]
+PeerId = Annotated[Peer, Kind("bytes", _peer)]
+Signature = Annotated[bytes, Kind("bytes", _signature)]
+Unchecked = Annotated[bytes, Kind("bytes")]
+Few = Annotated[tuple[T, ...], _FEW]
+"""A list of no more entries than Kademlia names peers in one answer."""
+
+
+# --- declarations ---
+
+
+class _Field(NamedTuple):
+    name: str
+    kind: Kind
+    is_list: bool = False
+    is_few: bool = False
+    is_optional: bool = False
+
+
+def kind_of(message: Any, **kinds: Kind) -> Kind:
+    """The kind of a `NamedTuple`; the kinds of some of its fields may be given by name."""
+    if message in _KINDS:
+        return _KINDS[message]
+    hints = get_type_hints(message, include_extras=True)
+    fields = [
+        _checked(_Field(name, kinds[name]) if name in kinds else _field(name, hints[name]), message)
+        for name in message._fields
+    ]
+    if len(fields) > FIELDS_MAX:
+        raise TypeError(f"{message.__name__} has more than {FIELDS_MAX} fields: nest some of them")
+    protobuf = message.__name__.lstrip("_")
+    lines = [
+        f"  {'repeated ' if each.is_list else ''}{each.kind.protobuf} {each.name} = {number};"
+        for number, each in enumerate(fields, 1)
+    ]
+    declarations = ("\n".join([f"message {protobuf} {{", *lines, "}\n"]),)
+    for each in fields:
+        declarations += each.kind.declarations
+    kind = Kind(protobuf, *_functions(message, fields), declarations)
+    _KINDS[message] = kind
+    return kind
+
+
+def _field(name: str, hint: Any) -> _Field:
+    """The declaration of a field of a type."""
+    inner, origin = get_args(hint), get_origin(hint)
+    if origin is Annotated:
+        base, mark = inner
+        return _Field(name, mark) if mark is not _FEW else _field(name, base)._replace(is_few=True)
+    if origin is tuple and inner[1:] == (Ellipsis,):
+        return _field(name, inner[0])._replace(is_list=True)
+    if origin in (Union, UnionType) and inner[1:] == (NoneType,):
+        return _field(name, inner[0])._replace(is_optional=True)
+    if hint in _KINDS or hasattr(hint, "_fields"):
+        return _Field(name, kind_of(hint))
+    raise TypeError(f"{name}: {hint} is no type of a field; see the table in {__name__}")
+
+
+def _checked(field: _Field, message: Any) -> _Field:
+    """Refuse what the generated functions cannot do."""
+    kind = field.kind
+    is_measured = kind.write is unchanged and kind.protobuf in (
+        _LIST_SIZES if field.is_list else _SIZES
+    )
+    if kind.size is size_by_type and not is_measured:
+        raise TypeError(f"{message.__name__}.{field.name}: its kind lacks a size")
+    if field.is_optional and (kind.protobuf in _SIZES or field.is_list):
+        raise TypeError(f"{message.__name__}.{field.name}: only a message can be None")
+    return field
+
+
+# --- functions ---
+
+_SIZES = {
+    "uint32": "((2 if {0} else 0) if {0} < 128 else 1 + varint_bytes({0}))",
+    "uint64": "((2 if {0} else 0) if {0} < 128 else 1 + varint_bytes({0}))",
+    "bool": "(2 if {0} else 0)",
+    "bytes": "(field_bytes(len({0})) if {0} else 0)",
+    "string": "text_size({0})",
+}
+_LIST_SIZES = {
+    "uint64": "packed_size({0})",
+    "bytes": "sum([field_bytes(len(each)) for each in {0}])",
+}
+_SCOPE: dict[str, Any] = {
+    "new": tuple.__new__,
+    "limit": limit,
+    "field_bytes": field_bytes,
+    "varint_bytes": varint_bytes,
+    "text_size": _text_size,
+    "packed_size": _packed_size,
+}
+
+
+def _functions(message: Any, fields: Sequence[_Field]) -> tuple[Any, Any, Any]:
+    """Generate the functions that read, write and measure a message.
+
+    They take a message apart by position, so a plain tuple can stand for a `NamedTuple`.
+    """
+    scope = _SCOPE | {"message": message}
+    unpack, reads, writes, sizes = "", "", "", "0"
+    for place, each in enumerate(fields):
+        value = f"v{place}"
+        for name in ("read", "write", "size"):
+            scope[f"{value}_{name}"] = getattr(each.kind, name)
+        unpack += f"{value}, "
+        reads += f"{_read_source(each, value)}, "
+        writes += f'"{each.name}": {_write_source(each, value)}, '
+        sizes += f" + {_size_source(each, value)}"
+    unpack = f"{unpack}= values" if fields else "pass"
+    source = f"""
+def read(buffer, budget):
+    return new(message, ({reads}))
+
+def write(values):
+    {unpack}
+    return {{{writes}}}
+
+def size(values):
+    {unpack}
+    size = {sizes.removeprefix("0 + ")}
+    return size + 2 if size < 128 else field_bytes(size)
+"""
+    exec(compile(source, f"<wire functions of {message.__name__}>", "exec"), scope)
+    return scope["read"], scope["write"], scope["size"]
+
+
+def _read_source(field: _Field, value: str) -> str:
+    source = f"buffer.{field.name}"
+    if field.is_optional:
+        return f"({value}_read({value}, budget) if ({value} := {source}).ByteSize() else None)"
+    if not field.is_list:
+        return source if field.kind.read is unchanged else f"{value}_read({source}, budget)"
+    if field.is_few:
+        what = "peers" if field.kind is _KINDS[Contact] else field.name
+        source = f"budget.few({source}, '{what}')"
+    source = f"budget.counted({source})"
+    if field.kind.read is unchanged:
+        return f"tuple({source})"
+    return f"tuple([{value}_read(each, budget) for each in {source}])"
+
+
+def _write_source(field: _Field, value: str) -> str:
+    if field.kind.write is unchanged:
+        return value
+    if field.is_list:
+        return f"[{value}_write(each) for each in {value}]"
+    source = f"{value}_write({value})"
+    return f"None if {value} is None else {source}" if field.is_optional else source
+
+
+def _size_source(field: _Field, value: str) -> str:
+    kind = field.kind
+    if kind.size is size_by_type:
+        return (_LIST_SIZES if field.is_list else _SIZES)[kind.protobuf].format(value)
+    if field.is_list:
+        return f"(sum(map({value}_size, {value})) if {value} else 0)"
+    source = f"{value}_size({value})"
+    return f"(0 if {value} is None else {source})" if field.is_optional else source
+
+
+kind_of(
+    EventId,
+    publisher=Kind("bytes", _publisher),
+    incarnation=Kind("uint32"),
+    number=Kind("uint32"),
+)
+
+
+# --- envelopes ---
+
+
+class Envelope:
+    """The messages of one protocol, and the protobuf message that carries them."""
+
+    def __init__(self, package: str, name: str) -> None:
+        self.names: dict[type, str] = {}
+        """What each message is called in the schema of the envelope."""
+        self.buffer: Any = None
+        """The class of the envelope in protobuf."""
+        self._package = package
+        self._name = name
+        self._numbers: dict[type, int] = {}
+        self._reads: dict[str, Callable[[Any, Budget], Any]] = {}
+        self._writes: dict[type, tuple[str, Callable[[Any], object]]] = {}
+        self._sizes: dict[type, tuple[Callable[[Any], int], int]] = {}
+
+    def message(self, number: int, name: str = "") -> Callable[[type[T]], type[T]]:
+        """Declare a message with a number, and a name if the name of its class will not do."""
+        if number in self._numbers.values():
+            raise TypeError(f"two messages of {self._package} have the number {number}")
+
+        def declare(message: type[T]) -> type[T]:
+            self._numbers[message] = number
+            self.names[message] = name or _snake_case(message.__name__)
+            return message
+
+        return declare
+
+    def compile(self) -> None:
+        """Generate the functions and the schema, after the last declaration."""
+        fields = ""
+        declarations: dict[str, None] = {}
+        for message, number in self._numbers.items():
+            name, (protobuf, read, write, size, needed) = self.names[message], kind_of(message)
+            self._reads[name] = read
+            self._writes[message] = name, write
+            self._sizes[message] = size, int(number > FIELDS_MAX)
+            fields += f"    {protobuf} {name} = {number};\n"
+            declarations |= dict.fromkeys(needed)
+        schema = self._schema(f"  oneof part {{\n{fields}  }}\n") + "".join(declarations)
+        self._load(f'syntax = "proto3";\n{schema}')
+
+    def write(self, message: Any) -> dict[str, object]:
+        """A message as protobuf takes it, under its name."""
+        name, write = self._writes[type(message)]
+        return {name: write(message)}
+
+    def read(self, buffer: Any, budget: Budget) -> Any:
+        """The message in a buffer, or None if this version does not know it."""
+        name = buffer.WhichOneof("part")
+        return None if name is None else self._reads[name](getattr(buffer, name), budget)
+
+    def size(self, message: Any) -> int:
+        """The length of a message with its tag."""
+        size, more_tag = self._sizes[type(message)]
+        return size(message) + more_tag
+
+    def _schema(self, one_of: str) -> str:
+        raise NotImplementedError
+
+    def _load(self, schema: str) -> None:
+        (self.buffer,) = compile_schema(self._package, schema, self._name)
+
+
+class ListEnvelope(Envelope):
+    """An envelope with any number of messages, each in a `Part` of its own."""
+
+    part_buffer: Any = None
+    """The class of a `Part` in protobuf."""
+
+    def _schema(self, one_of: str) -> str:
+        envelope = f"message {self._name} {{\n  repeated Part parts = 1;\n}}\n"
+        return f"{envelope}message Part {{\n{one_of}}}\n"
+
+    def _load(self, schema: str) -> None:
+        self.buffer, self.part_buffer = compile_schema(self._package, schema, self._name, "Part")
+
+    def encode(self, messages: Iterable[Any]) -> bytes:
+        """An envelope with its length before it."""
+        buffer = self.buffer()
+        add, writes = buffer.parts.add, self._writes
+        for message in messages:
+            name, write = writes[type(message)]
+            add(**{name: write(message)})
+        return framed(buffer.SerializeToString())
+
+    def encode_part(self, message: Any) -> bytes:
+        """One message as it stands in an envelope, for a signature or a digest."""
+        encoded: bytes = self.part_buffer(**self.write(message)).SerializeToString()
+        return encoded
+
+    def decode(
+        self, data: bytes, bytes_max: int, count_max: int, limits: MessageLimits
+    ) -> tuple[Any, ...]:
+        """The messages of one envelope with its length before it."""
+        name = self._name.lower()
+        buffer = parsed(self.buffer, unframed(data, bytes_max), name)
+        limit(f"a {name}", buffer.parts, count_max, "parts")
+        budget = Budget(limits)
+        found = [self.read(part, budget) for part in buffer.parts]
+        return tuple([message for message in found if message is not None])
+
+    def wire_bytes(self, messages: Iterable[Any]) -> int:
+        """The length of `encode(messages)`."""
+        size, sizes = 0, self._sizes
+        for message in messages:
+            measure, more_tag = sizes[type(message)]
+            part = measure(message) + more_tag
+            size += part + 2 if part < 128 else field_bytes(part)
+        return size + varint_bytes(size)
+
+
+class NumberedEnvelope(Envelope):
+    """An envelope with one message and a number, which a question and its answer share."""
+
+    def _schema(self, one_of: str) -> str:
+        return f"message {self._name} {{\n  uint64 number = 1;\n{one_of}}}\n"
+
+    def encode(self, number: int, message: Any) -> bytes:
+        """An envelope with its length before it."""
+        buffer = self.buffer(number=number, **self.write(message))
+        return framed(buffer.SerializeToString())
+
+    def decode(self, data: bytes, bytes_max: int, limits: MessageLimits) -> tuple[int, Any]:
+        """The number and the message of one envelope with its length before it."""
+        name = self._name.lower()
+        buffer = parsed(self.buffer, unframed(data, bytes_max), name)
+        budget = Budget(limits)
+        received = number(buffer.number, budget)
+        message = self.read(buffer, budget)
+        if message is None:
+            raise WireError(f"a {name} without a part that is known")
+        return received, message
+
+    def wire_bytes(self, number: int, message: Any) -> int:
+        """The length of `encode(number, message)`."""
+        size = number_size(number) + self.size(message)
+        return size + varint_bytes(size)
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).removeprefix("_")

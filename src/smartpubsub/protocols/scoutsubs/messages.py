@@ -1,0 +1,527 @@
+"""The messages of ScoutSubs; all messages for one peer within a moment go in one bundle.
+
+`protocols/runtime/messages.py` says how a class declares a message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact, field_bytes
+from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.runtime.messages import (
+    Budget,
+    Few,
+    Kind,
+    ListEnvelope,
+    MessageLimits,
+    PeerId,
+    Signature,
+    attribute,
+    hops_up_to,
+    kind_of,
+    number,
+    number_size,
+)
+from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, attribute_of
+
+NOBODY = b""
+"""No peer."""
+WHOLE = -1
+"""The base of an announcement that is no change but gives all filters."""
+UNSIGNED = b""
+"""A message is signed when it is sent (`vouching.py`)."""
+HOPS_MAX = 1 << 16
+"""A receiver sends an event on with one hop more."""
+
+_wire = ListEnvelope("scoutsubs", "Bundle")
+
+
+# --- types of fields ---
+
+
+def _read_tree_name(name: str, budget: Budget) -> str:
+    attribute(attribute_of(name), budget)
+    return name
+
+
+def _read_stage(stage: int, _: Budget) -> int:
+    if stage > STAGE_MAX:
+        raise WireError(f"a stage of {stage}; at most {STAGE_MAX} is taken")
+    return stage
+
+
+TreeName: TypeAlias = Annotated[str, Kind("string", _read_tree_name)]
+"""The name of an attribute's tree, or of a branch of it."""
+Stage: TypeAlias = Annotated[int, Kind("uint64", _read_stage)]
+Hops: TypeAlias = Annotated[int, hops_up_to(HOPS_MAX)]
+Base: TypeAlias = Annotated[
+    int,
+    Kind(
+        "uint64",
+        lambda value, budget: number(value, budget) - 1,
+        lambda base: base + 1,
+        lambda base: number_size(base + 1),
+    ),
+]
+"""A version; on the wire one more than that, so that `WHOLE` is 0 and is not written."""
+
+
+# --- filters, upward ---
+
+
+@_wire.message(5)
+class Announce(NamedTuple):
+    """A child's filters towards a rendezvous: all of them, or the change since a version."""
+
+    attribute: TreeName
+    incarnation: int
+    version: int
+    base: Base
+    added: tuple[Predicate, ...]
+    removed: tuple[Predicate, ...]
+    direct: Contact | None
+    """The peer that the parent may send events to directly, past the child."""
+    backups: Few[Contact]
+    """The peers that keep a replica of the child's own children; none if it has no children."""
+    is_retry: bool
+    """The child could not reach the peer that lies closer to the rendezvous."""
+    signature: Signature = UNSIGNED
+    root_ms: int = 0
+    """For how long the child has taken itself for the rendezvous, until just now."""
+    stage: Stage = 0
+    """The stage up to which all filters in force below are in the attribute's branches
+    (`branches.py`); 0 if no filter is in force."""
+
+
+@_wire.message(6)
+class Announced(NamedTuple):
+    """The version of a child's filters that the parent has, and the version that is in force."""
+
+    attribute: TreeName
+    incarnation: int
+    version: int
+    in_force: int
+    wants_whole: bool
+    go_to: Contact | None
+    """The peer to announce to instead, because the parent has enough children."""
+    signature: Signature = UNSIGNED
+    stage: Stage = 0
+    """The stage of the attribute: filters in force are in force in all its branches."""
+
+
+# --- events, up and down ---
+
+
+@_wire.message(3, "raised")  # `raise` is a keyword of many languages.
+class Raise(NamedTuple):
+    """An event on its way up to the rendezvous of one of its attributes."""
+
+    event: Publication
+    attribute: TreeName
+    previous: int
+    """The number of the publisher's previous event that went the same way, or 0."""
+    hops: Hops
+    is_retry: bool
+    wants_all: bool
+    """Whether the publisher wants to know when all subscribers have the event."""
+    age_ms: int
+    """How long ago the event was published: nodes give up on old events."""
+    is_permitted: bool = False
+    """Whether the rendezvous of the attribute itself lets the event go down a branch."""
+
+
+class Holder(NamedTuple):
+    """A peer that keeps an event, and its signature for that."""
+
+    peer: PeerId
+    signature: Signature
+
+
+@_wire.message(4)
+class Admitted(NamedTuple):
+    """The rendezvous acknowledges an event, or says why it refuses it."""
+
+    id: EventId
+    attribute: TreeName
+    refusal: str
+    signature: Signature = UNSIGNED
+    holders: Few[Holder] = ()
+    """The backups that keep the event too."""
+
+
+@_wire.message(12)
+class Completed(NamedTuple):
+    """All subscribers that an attribute's rendezvous serves have an event."""
+
+    id: EventId
+    attribute: TreeName
+    signature: Signature = UNSIGNED
+
+
+@_wire.message(1)
+class Notify(NamedTuple):
+    """An event on its way down, for one attribute."""
+
+    event: Publication
+    attribute: TreeName
+    hops: Hops
+    is_resend: bool
+    on_behalf: PeerId
+    """The peer whose children, by the replica of them, get the event; usually `NOBODY`."""
+
+
+@_wire.message(2)
+class Confirm(NamedTuple):
+    """All peers below have an event."""
+
+    id: EventId
+    attribute: TreeName
+    on_behalf: PeerId
+    signature: Signature = UNSIGNED
+
+
+@_wire.message(21)
+class Offer(NamedTuple):
+    """The place of an event in the order of a tree; another tree may bring the event itself."""
+
+    id: EventId
+    attribute: TreeName
+    predicate: Predicate
+
+
+@_wire.message(22)
+class Want(NamedTuple):
+    """No other tree brings an event that was offered."""
+
+    id: EventId
+    attribute: TreeName
+
+
+@_wire.message(23)
+class Elsewhere(NamedTuple):
+    """Filters that a child has in other trees: the parent can offer events that match them."""
+
+    attribute: TreeName
+    others: tuple[Predicate, ...]
+
+
+@_wire.message(15)
+class NoCopy(NamedTuple):
+    """The receiver of an event on behalf of a peer has no replica of the peer's children."""
+
+    id: EventId
+    attribute: TreeName
+    on_behalf: PeerId
+
+
+# --- replication ---
+
+
+class ChildCopy(NamedTuple):
+    """A child as its parent knows it."""
+
+    contact: Contact
+    incarnation: int
+    version: int
+    filters: tuple[Predicate, ...]
+    direct: Contact | None
+    backups: Few[Contact]
+
+
+@_wire.message(13)
+class CopyTree(NamedTuple):
+    """Children of a node in one tree, for a backup to keep."""
+
+    attribute: TreeName
+    is_root: bool
+    version: int
+    is_whole: bool
+    children: tuple[ChildCopy, ...]
+    gone: tuple[PeerId, ...]
+    stage: Stage = 0
+
+
+@_wire.message(14)
+class TreeCopied(NamedTuple):
+    """A backup has a replica up to a version, or has no room for it."""
+
+    attribute: TreeName
+    version: int
+    is_full: bool
+
+
+@_wire.message(9)
+class Record(NamedTuple):
+    """An event that a rendezvous has admitted, for its backups to keep until it is done."""
+
+    event: Publication
+    attribute: TreeName
+    hops: Hops
+    wants_all: bool
+    age_ms: int
+
+
+@_wire.message(10)
+class Recorded(NamedTuple):
+    """A backup keeps an event, or has no room for it."""
+
+    id: EventId
+    attribute: TreeName
+    is_full: bool
+    signature: Signature = UNSIGNED
+
+
+@_wire.message(11)
+class Done(NamedTuple):
+    """All peers have confirmed an event."""
+
+    id: EventId
+    attribute: TreeName
+
+
+@_wire.message(16)
+class Pull(NamedTuple):
+    """A node that becomes the rendezvous of an attribute asks its neighbours what they know."""
+
+    attribute: TreeName
+
+
+@_wire.message(17)
+class Pulled(NamedTuple):
+    """What a node knows of an attribute: as its rendezvous so far, or as a backup."""
+
+    attribute: TreeName
+    was_root: bool
+    owner: PeerId
+    """The parent of these children; `NOBODY` if there is no replica."""
+    children: tuple[ChildCopy, ...]
+    records: tuple[Record, ...]
+    stage: Stage = 0
+
+
+@_wire.message(18)
+class PullOwn(NamedTuple):
+    """A node that has started asks for the replicas of its own trees."""
+
+
+class _Tree(NamedTuple):
+    attribute: TreeName
+    children: tuple[ChildCopy, ...]
+
+
+_TREE = kind_of(_Tree)
+Tree: TypeAlias = Annotated[
+    tuple[str, tuple[ChildCopy, ...]],
+    _TREE._replace(read=lambda buffer, budget: tuple(_TREE.read(buffer, budget))),
+]
+"""An attribute and the children in its tree."""
+
+
+@_wire.message(19)
+class PulledOwn(NamedTuple):
+    """The replicas of a node's trees."""
+
+    trees: tuple[Tree, ...]
+
+
+@_wire.message(20)
+class Adopt(NamedTuple):
+    """The sender takes the place of a peer that is gone, as the receiver's parent."""
+
+    attribute: TreeName
+    instead_of: PeerId
+
+
+# --- history ---
+
+
+@_wire.message(25)
+class Recall(NamedTuple):
+    """A question for the events of an attribute that match, after a place in their order."""
+
+    attribute: TreeName
+    number: int
+    predicate: Predicate
+    since_us: int
+    after: EventId | None
+    """Of the events of that time, only those that come after this one."""
+    newest: int
+    """Only the newest so many; 0 for all."""
+    about: EventId | None
+    """If given, the question is for this one event; the end of its publisher's id will do."""
+
+
+@_wire.message(26)
+class Recalled(NamedTuple):
+    """The first of those events, in their order."""
+
+    attribute: TreeName
+    number: int
+    events: tuple[Publication, ...]
+    has_more: bool
+    oldest_us: int
+    """The time of the oldest event that the sender keeps of the attribute; 0 if it keeps none."""
+    whole_us: int = 0
+    """The time since which the sender has every event that any node keeps; 0 if unknown."""
+
+
+class Span(NamedTuple):
+    """How many events of an hour a node keeps, and a digest of their ids."""
+
+    since_us: int
+    amount: int
+    digest: int
+
+
+@_wire.message(27)
+class Inherit(NamedTuple):
+    """What the sender keeps of an attribute, for anti-entropy."""
+
+    attribute: TreeName
+    whole_us: int
+    spans: tuple[Span, ...]
+    is_answer: bool
+    """Whether the receiver has sent its own spans, so the sender does not ask for them."""
+
+
+# --- failure detector ---
+
+
+@_wire.message(7)
+class Probe(NamedTuple):
+    """A question whether the receiver is alive."""
+
+    number: int
+
+
+@_wire.message(8)
+class Alive(NamedTuple):
+    """The answer to a probe, with the sender's incarnation."""
+
+    number: int
+    incarnation: int
+
+
+# --- fragments ---
+
+
+def _read_fragment(buffer: Any, budget: Budget) -> Part:
+    if buffer.WhichOneof("part") in (None, "piece"):
+        raise WireError("a piece of no part")
+    message: Part = _wire.read(buffer, budget)
+    return message
+
+
+Fragment: TypeAlias = Annotated[
+    "Part", Kind("Part", _read_fragment, _wire.write, lambda part: field_bytes(_wire.size(part)))
+]
+
+
+@_wire.message(24)
+class Piece(NamedTuple):
+    """A message with some of the entries of its lists: one of several fragments."""
+
+    number: int
+    """Of the whole message: the same in all its fragments, also when they are sent again."""
+    place: int
+    pieces: int
+    """How many fragments there are."""
+    part: Fragment
+
+
+Part: TypeAlias = (
+    Announce
+    | Announced
+    | Raise
+    | Admitted
+    | Completed
+    | Notify
+    | Confirm
+    | Offer
+    | Want
+    | Elsewhere
+    | NoCopy
+    | CopyTree
+    | TreeCopied
+    | Record
+    | Recorded
+    | Done
+    | Pull
+    | Pulled
+    | PullOwn
+    | PulledOwn
+    | Adopt
+    | Recall
+    | Recalled
+    | Inherit
+    | Probe
+    | Alive
+    | Piece
+)
+
+
+class Bundle(NamedTuple):
+    """Everything that one node sends to another at once."""
+
+    parts: tuple[Part, ...]
+
+
+_wire.compile()
+
+BundleBuffer = _wire.buffer
+PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
+"""What each message is called in a bundle, by the name of its class."""
+
+
+# --- bundles on the wire ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleLimits(MessageLimits):
+    """Limits on one received bundle."""
+
+    bundle_bytes_max: int = 4 << 20
+    part_count_max: int = 10_000
+
+
+def encode(bundle: Bundle) -> bytes:
+    """A bundle with its length before it.
+
+    >>> encode(Bundle((Pull("surf"),))).hex(" ")
+    '0b 0a 09 82 01 06 0a 04 73 75 72 66'
+    """
+    return _wire.encode(bundle.parts)
+
+
+def decode(data: bytes, limits: BundleLimits) -> Bundle:
+    """Decode one bundle with its length before it, and check it against the limits."""
+    return Bundle(_wire.decode(data, limits.bundle_bytes_max, limits.part_count_max, limits))
+
+
+def wire_bytes(bundle: Bundle) -> int:
+    """The length of `encode(bundle)`."""
+    return _wire.wire_bytes(bundle.parts)
+
+
+def part_bytes(part: Part) -> bytes:
+    """One message as it stands in a bundle."""
+    return _wire.encode_part(part)
+
+
+def event_bytes_in(part: Part) -> int:
+    """How many bytes of events a message brings."""
+    if isinstance(part, Recalled):
+        return sum([event.wire_bytes for event in part.events])
+    return part.event.wire_bytes if isinstance(part, Notify | Raise | Record) else 0
+
+
+def entry_bytes(entry: Predicate | ChildCopy | Record | bytes | tuple[Any, ...]) -> int:
+    """The length of an entry of a list in a message."""
+    if isinstance(entry, bytes):
+        return field_bytes(len(entry))
+    size = _TREE.size if type(entry) is tuple else kind_of(type(entry)).size
+    return size(entry)
