@@ -5,9 +5,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.messages import Kind, Message, Record, wire_bytes
+from smartpubsub.kademlia.messages import Kind, Message, Record, decode, encode, wire_bytes
+from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.kademlia.wire import WireError, decode, encode
 from tests.damage import damaged
 from tests.kademlia.strategies import messages
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from smartpubsub.kademlia import wire
+from smartpubsub.kademlia import messages
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.transport import identify
@@ -55,10 +55,10 @@ async def is_refused(stranger: Connections, node: Node, protocol: str) -> bool:
 
 async def answer_to(stranger: Connections, node: Node, question: Message) -> Message:
     stream = await stranger.open(node.host.own.peer, KADEMLIA)
-    await stream.write(wire.encode(question))
+    await stream.write(messages.encode(question))
     frame = await FrameReader(stream, 1 << 20).next()
     assert frame is not None
-    return wire.decode(frame, Settings())
+    return messages.decode(frame, Settings())
 
 
 @PROTOCOLS
@@ -104,12 +104,12 @@ def test_many_questions_on_one_stream_are_answered_in_order() -> None:
         node = Node()
         async with stranger_at(node) as stranger:
             stream = await stranger.open(node.host.own.peer, KADEMLIA)
-            await stream.write(b"".join(wire.encode(Message(Kind.GET_VALUE, n)) for n in names))
+            await stream.write(b"".join(messages.encode(Message(Kind.GET_VALUE, n)) for n in names))
             frames = FrameReader(stream, 1 << 20)
             for name in names:
                 frame = await frames.next()
                 assert frame is not None
-                assert wire.decode(frame, Settings()).key == name
+                assert messages.decode(frame, Settings()).key == name
 
     run(main)
 

@@ -9,8 +9,9 @@ import pytest
 import trio
 
 from smartpubsub import Node, Predicate
-from smartpubsub.kademlia import wire
+from smartpubsub.kademlia import messages as kad
 from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.configuration import NodeConfig, wire_limits
 from smartpubsub.node.errors import LimitError
@@ -20,14 +21,14 @@ from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.predicates import PredicateError
 from smartpubsub.protocols.codecs import KADEMLIA
 from smartpubsub.protocols.registry import codecs_of
-from smartpubsub.protocols.scoutsubs import wire as bundles
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Bundle, Probe, Pull
+from smartpubsub.protocols.scoutsubs import messages as scout
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Bundle, Probe, Pull
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS, scoutsubs_codec
 from tests.node import hosts
 from tests.node.hosts import LOOPBACK, connections, eventually, run
 from tests.node.test_garbage import has_ended, stranger_at
 
-QUESTION = wire.encode(Message(Kind.FIND_NODE, b"surf"))
+QUESTION = kad.encode(Message(Kind.FIND_NODE, b"surf"))
 
 
 def test_a_message_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> None:
@@ -37,9 +38,9 @@ def test_a_message_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> No
             host = node._engine.host
             await stranger.dial(host.own.peer, host.own.addresses[0])
             stream = await stranger.open(host.own.peer, SCOUTSUBS)
-            await stream.write(bundles.encode(Bundle((Pull("s" * 999),))) * 3)
+            await stream.write(scout.encode(Bundle((Pull("s" * 999),))) * 3)
             await eventually(lambda: host.counts.received_kinds["scoutsubs/pull"] == 3)
-            await stream.write(bundles.encode(Bundle((Pull("s" * 999),) * 3)))
+            await stream.write(scout.encode(Bundle((Pull("s" * 999),) * 3)))
 
             assert await has_ended(stream)
             assert (host.counts.refused_large, host.counts.garbage) == (1, 0)
@@ -72,7 +73,7 @@ def test_whoever_sends_too_fast_waits_and_is_counted() -> None:
 
 
 def test_whoever_sends_far_too_fast_loses_the_stream() -> None:
-    flood = bundles.encode(Bundle((Probe(1),) * 500))
+    flood = scout.encode(Bundle((Probe(1),) * 500))
 
     async def main() -> None:
         node = hosts.Node("scoutsubs", settings=HostSettings(messages_per_s_max=50))
@@ -92,7 +93,7 @@ def test_whoever_sends_far_too_fast_loses_the_stream() -> None:
 
 
 def test_a_new_connection_does_not_make_a_rate_higher() -> None:
-    flood = bundles.encode(Bundle((Probe(1),) * 500))
+    flood = scout.encode(Bundle((Probe(1),) * 500))
 
     async def main() -> None:
         node = hosts.Node("scoutsubs", settings=HostSettings(messages_per_s_max=50))
@@ -159,11 +160,11 @@ def test_an_attribute_too_many_from_others_is_garbage() -> None:
 
     def announcing(predicate: Predicate) -> bytes:
         part = Announce("a", 1, 1, WHOLE, (predicate,), (), None, (), False)
-        return bundles.encode(Bundle((part,)))
+        return scout.encode(Bundle((part,)))
 
     assert codec.decode(announcing(five)) == wider.decode(announcing(five))
     assert wider.decode(announcing(six)).parts[0].added == (six,)
-    with pytest.raises(bundles.WireError, match="a predicate that cannot be read"):
+    with pytest.raises(WireError, match="a predicate that cannot be read"):
         codec.decode(announcing(six))
 
 
@@ -205,11 +206,11 @@ def test_a_value_that_storage_has_no_room_for_is_refused(tmp_path: Path) -> None
                 value = number.to_bytes(2, "big") * 30_000
                 name = b"\x12\x20" + hashlib.sha256(value).digest()
                 await stream.write(
-                    wire.encode(Message(Kind.PUT_VALUE, name, record=Record(name, value)))
+                    kad.encode(Message(Kind.PUT_VALUE, name, record=Record(name, value)))
                 )
                 answer = await frames.next()
                 assert answer is not None
-                kept += wire.decode(answer, Settings()).record is not None
+                kept += kad.decode(answer, Settings()).record is not None
 
             assert kept == 4  # A quarter of the storage is for others' values.
             assert node._engine.core.kademlia.refused == 2

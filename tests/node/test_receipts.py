@@ -20,10 +20,9 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Bundle
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Bundle, encode
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from smartpubsub.protocols.scoutsubs.vouching import Vouching, held_bytes
-from smartpubsub.protocols.scoutsubs.wire import encode
 from tests.node.hosts import LOOPBACK, connections, eventually, run
 from tests.node.test_node import node_in, three_nodes
 

@@ -11,12 +11,8 @@ from smartpubsub.node import signing as signing_module
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc_wire import (
-    RpcLimits,
-    event_bytes,
-    read_event,
-    signing_bytes,
-)
+from smartpubsub.protocols.baselines.messages import RpcLimits
+from smartpubsub.protocols.event_messages import event_bytes, read_event, signing_bytes
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)

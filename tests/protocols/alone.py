@@ -10,7 +10,7 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.gossipsub import GossipSub
-from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Effect, Event, Peer, Received, Send, Started, TimerFired, Told
 from smartpubsub.sim.kernel.signing import StandInSigning

@@ -11,11 +11,11 @@ from smartpubsub.kademlia.messages import Message
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines import rpc
+from smartpubsub.protocols.baselines import messages as rpc
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.gossipsub import GossipSub
-from smartpubsub.protocols.baselines.rpc import Rpc
+from smartpubsub.protocols.baselines.messages import Rpc
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.pubsub import Delivery, PubSub

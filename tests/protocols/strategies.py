@@ -2,8 +2,7 @@
 
 from hypothesis import strategies as st
 
-from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc, RpcLimits
 from smartpubsub.protocols.publication import EventId, Publication
 from tests.predicates.said import predicate
 from tests.predicates.strategies import said

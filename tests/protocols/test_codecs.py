@@ -7,7 +7,7 @@ from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.protobuf import unframed
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc import Rpc
+from smartpubsub.protocols.baselines.messages import Rpc
 from smartpubsub.protocols.baselines.spec import FLOODSUB, rpc_codec
 from smartpubsub.protocols.codecs import (
     KADEMLIA,
@@ -18,8 +18,8 @@ from smartpubsub.protocols.codecs import (
     node_codec,
 )
 from smartpubsub.protocols.departure import Goodbye
-from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
+from smartpubsub.protocols.scoutsubs import messages
+from smartpubsub.protocols.scoutsubs.messages import Bundle, ChildCopy
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS, scoutsubs_codec
 
 A, B, C, D = (Contact.of(name, (b"at " + name,)) for name in (b"a", b"b", b"c", b"d"))
@@ -32,7 +32,7 @@ KAD, FLOOD, SCOUT = kademlia_codec(Settings()), rpc_codec(FLOODSUB), scoutsubs_c
         (node_codec(), NODE, Goodbye(7)),
         (KAD, KADEMLIA, Message(Kind.FIND_NODE, b"surf", closer=(A,))),
         (FLOOD, FLOODSUB, Rpc(subscribe=True)),
-        (SCOUT, SCOUTSUBS, Bundle((parts.Pull("surf"),))),
+        (SCOUT, SCOUTSUBS, Bundle((messages.Pull("surf"),))),
     ],
 )
 def test_messages_are_read_as_they_were_written(
@@ -66,20 +66,20 @@ def child(*contacts: Contact) -> ChildCopy:
 @pytest.mark.parametrize(
     "part",
     [
-        parts.Announce("surf", 1, 1, 0, (), (), A, (B, C, D), is_retry=False),
-        parts.CopyTree("surf", True, 1, True, (child(A, B, C, D),), ()),
-        parts.Pulled("surf", False, b"", (child(A, B), child(C, D)), ()),
-        parts.PulledOwn((("surf", (child(A, B),)), ("price", (child(C, D),)))),
+        messages.Announce("surf", 1, 1, 0, (), (), A, (B, C, D), is_retry=False),
+        messages.CopyTree("surf", True, 1, True, (child(A, B, C, D),), ()),
+        messages.Pulled("surf", False, b"", (child(A, B), child(C, D)), ()),
+        messages.PulledOwn((("surf", (child(A, B),)), ("price", (child(C, D),)))),
     ],
 )
-def test_all_peers_that_a_bundle_names_are_found(part: parts.Part) -> None:
+def test_all_peers_that_a_bundle_names_are_found(part: messages.Part) -> None:
     assert list(SCOUT.contacts(Bundle((part,)))) == [A, B, C, D]
 
 
 def test_peers_that_are_not_named_are_not_found() -> None:
-    nowhere = parts.Announced("surf", 1, 1, 1, False, None)
+    nowhere = messages.Announced("surf", 1, 1, 1, False, None)
     elsewhere = nowhere._replace(go_to=A)
 
-    assert list(SCOUT.contacts(Bundle((nowhere, parts.Pull("surf"), elsewhere)))) == [A]
+    assert list(SCOUT.contacts(Bundle((nowhere, messages.Pull("surf"), elsewhere)))) == [A]
     assert list(KAD.contacts(Message(Kind.FIND_NODE, closer=(A,), providers=(B,)))) == [A, B]
     assert list(FLOOD.contacts(Rpc())) == []

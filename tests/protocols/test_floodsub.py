@@ -5,7 +5,7 @@ import pytest
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
-from smartpubsub.protocols.baselines.rpc import Copy, Rpc
+from smartpubsub.protocols.baselines.messages import Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Disconnected
 from smartpubsub.sim.kernel.signing import StandInSigning

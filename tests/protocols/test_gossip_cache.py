@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from smartpubsub.protocols.baselines.gossip_cache import MessageCache
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
-from smartpubsub.protocols.baselines.rpc import Copy
+from smartpubsub.protocols.baselines.messages import Copy
 from tests.protocols.alone import event
 
 

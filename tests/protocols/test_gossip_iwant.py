@@ -4,7 +4,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
-from smartpubsub.protocols.baselines.rpc import Control, Rpc
+from smartpubsub.protocols.baselines.messages import Control, Rpc
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.seam import Peer
 from tests.protocols.alone import Alone, event, forged, peer

@@ -6,7 +6,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
-from smartpubsub.protocols.baselines.rpc import Control, Rpc
+from smartpubsub.protocols.baselines.messages import Control, Rpc
 from smartpubsub.seam import Disconnected, Received
 from tests.protocols.alone import Alone, event, peer
 

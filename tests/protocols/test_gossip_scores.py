@@ -6,7 +6,7 @@ from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
 from smartpubsub.protocols.baselines.gossip_scores import Scores
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings, ScoreSettings
 from smartpubsub.protocols.baselines.gossipsub import GossipSub
-from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
+from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc
 from smartpubsub.seam import Effect, Event, Send
 from tests.protocols.alone import Alone, event, forged, peer
 from tests.protocols.network import MakePubSub, Nodes, contact, publish_in_turn

@@ -4,8 +4,8 @@ from random import Random
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE, Settings
+from smartpubsub.protocols.baselines.messages import Rpc
 from smartpubsub.protocols.baselines.peers import Peers, PeerSettings
-from smartpubsub.protocols.baselines.rpc import Rpc
 from smartpubsub.seam import Effect, Send
 from tests.protocols.network import contact
 

@@ -6,16 +6,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smartpubsub.kademlia.protobuf import framed
+from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc, wire_bytes
-from smartpubsub.protocols.baselines.rpc_wire import (
+from smartpubsub.protocols.baselines.messages import (
+    Control,
+    Copy,
+    Rpc,
     RpcLimits,
-    WireError,
     decode,
     encode,
-    signing_bytes,
+    wire_bytes,
 )
+from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.publication import EventId, Publication
 from tests.damage import damaged
 from tests.predicates.said import Said, predicate

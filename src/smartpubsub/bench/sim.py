@@ -18,7 +18,7 @@ from smartpubsub.kademlia.messages import Message, wire_bytes
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines import rpc
+from smartpubsub.protocols.baselines import messages as rpc
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Delivery

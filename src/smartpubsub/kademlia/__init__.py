@@ -5,9 +5,9 @@
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
-from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.messages import Kind, Message, Record, decode, encode
+from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.kademlia.wire import WireError, decode, encode
 
 __all__ = [
     "Contact",

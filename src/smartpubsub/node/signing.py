@@ -11,7 +11,7 @@ from nacl.signing import SigningKey, VerifyKey
 
 from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
+from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 from smartpubsub.seam import Peer
 

@@ -26,9 +26,9 @@ from smartpubsub.pipeline.archive_schemas import (
     BLOCKS,
 )
 from smartpubsub.pipeline.schemas import Table
-from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
 from smartpubsub.protocols.blocks import BlockError, cid_text
 from smartpubsub.protocols.event_blocks import read_event_block
+from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
 from smartpubsub.protocols.pulsarcast.permissions import check_event, check_meta_topic, check_topic

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartpubsub.kademlia import messages
-from smartpubsub.kademlia import wire as kademlia_wire
+from smartpubsub.kademlia import messages as kad
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.kademlia.settings import Settings
@@ -79,8 +79,8 @@ def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
     return Codec(
         message=Message,
         protocol=protocol,
-        encode=kademlia_wire.encode,
-        decode=lambda data: kademlia_wire.decode(data, settings),
+        encode=kad.encode,
+        decode=lambda data: kad.decode(data, settings),
         message_bytes_max=settings.message_bytes_max,
         is_question=lambda message: message.kind is not Kind.ADD_PROVIDER,
         contacts=lambda message: (*message.closer, *message.providers),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from smartpubsub.predicates import Predicate, PredicateError
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.blocks import BlockError, decode, encode, time_from_text, time_text
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 

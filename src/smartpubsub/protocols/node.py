@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.messages import Kind, Message, decode, encode
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.kademlia.wire import decode, encode
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing

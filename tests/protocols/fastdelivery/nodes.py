@@ -11,11 +11,10 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
+from smartpubsub.protocols.fastdelivery.messages import Notify, Packet, Relay, wire_bytes
 from smartpubsub.protocols.fastdelivery.news import GroupOpened, JoinRefused, SearchResult
-from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
-from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, Subscription, Unsubscribed

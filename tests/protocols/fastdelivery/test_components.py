@@ -6,7 +6,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Agreed,
     Answer,
     Charge,

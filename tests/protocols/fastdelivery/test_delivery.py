@@ -7,7 +7,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
-from smartpubsub.protocols.fastdelivery.parts import Expect, Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.messages import Expect, Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery

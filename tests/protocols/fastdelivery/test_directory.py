@@ -7,7 +7,7 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import Invite, Listed, Packet, Search, Working
+from smartpubsub.protocols.fastdelivery.messages import Invite, Listed, Packet, Search, Working
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import finds, shape_of
 from smartpubsub.protocols.pubsub import Confirmed

@@ -5,7 +5,7 @@ from dataclasses import replace
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.group import OwnedGroup
-from smartpubsub.protocols.fastdelivery.parts import GroupId, Packet, Relay
+from smartpubsub.protocols.fastdelivery.messages import GroupId, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
 from smartpubsub.sim.kernel.faults import Partition

@@ -9,8 +9,8 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, MemberState
+from smartpubsub.protocols.fastdelivery.messages import Relay, Request
 from smartpubsub.protocols.fastdelivery.news import JoinRefused, Overloaded
-from smartpubsub.protocols.fastdelivery.parts import Relay, Request
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.messages import Request
 from smartpubsub.protocols.fastdelivery.news import (
     GroupRefused,
     JoinRefused,
@@ -11,7 +12,6 @@ from smartpubsub.protocols.fastdelivery.news import (
     NotInForce,
     SearchResult,
 )
-from smartpubsub.protocols.fastdelivery.parts import Request
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Published, Refused, SubscriptionState, Unsubscribed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.protocols.fastdelivery.parts import Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.messages import Notify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.experiments.experiment import Experiment

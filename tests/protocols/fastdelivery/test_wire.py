@@ -8,14 +8,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.protobuf import framed
+from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
-from smartpubsub.protocols.fastdelivery import parts
-from smartpubsub.protocols.fastdelivery.parts import Answer, GroupId, Packet, Question
-from smartpubsub.protocols.fastdelivery.schema import PART_NAMES
-from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
-from smartpubsub.protocols.fastdelivery.wire import PacketLimits, WireError, decode, encode
+from smartpubsub.protocols.baselines.messages import RpcLimits
+from smartpubsub.protocols.fastdelivery import messages
+from smartpubsub.protocols.fastdelivery.messages import (
+    PART_NAMES,
+    Answer,
+    GroupId,
+    Packet,
+    PacketLimits,
+    Question,
+    decode,
+    encode,
+    wire_bytes,
+)
 from smartpubsub.protocols.publication import EventId, Publication
 from tests.damage import damaged
 from tests.predicates.said import predicate
@@ -35,9 +42,9 @@ predicates = said().map(predicate)
 some_predicates = st.lists(predicates, max_size=3).map(tuple)
 some_peers = st.lists(peers, max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, st.lists(st.binary(max_size=40), max_size=2).map(tuple))
-notices = st.builds(parts.Notice, contacts, predicates, signatures)
+notices = st.builds(messages.Notice, contacts, predicates, signatures)
 requests = st.builds(
-    parts.Request,
+    messages.Request,
     contacts,
     some_predicates,
     st.text(max_size=20),
@@ -45,9 +52,9 @@ requests = st.builds(
     numbers,
     signatures,
 )
-watched = st.builds(parts.Watched, requests, numbers)
+watched = st.builds(messages.Watched, requests, numbers)
 groups = st.builds(GroupId, peers, predicates)
-charges = st.builds(parts.Charge, contacts, some_predicates)
+charges = st.builds(messages.Charge, contacts, some_predicates)
 
 
 def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -55,54 +62,54 @@ def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object,
 
 
 BY_KIND = {
-    parts.Notify: st.builds(parts.Notify, predicates, publications, hops, flags, numbers),
-    parts.Got: st.builds(parts.Got, flags),
-    parts.Relay: st.builds(
-        parts.Relay,
+    messages.Notify: st.builds(messages.Notify, predicates, publications, hops, flags, numbers),
+    messages.Got: st.builds(messages.Got, flags),
+    messages.Relay: st.builds(
+        messages.Relay,
         predicates,
         numbers,
         publications,
         some_peers,
         flags,
-        some(st.builds(parts.Turn, peers, numbers)),
+        some(st.builds(messages.Turn, peers, numbers)),
     ),
-    parts.Confirmed: st.builds(parts.Confirmed, some_peers),
-    parts.Working: st.builds(parts.Working),
-    parts.NotHelping: st.builds(parts.NotHelping),
-    parts.Join: st.builds(parts.Join, predicates, requests, signatures),
-    parts.Joined: st.builds(parts.Joined, texts),
-    parts.Recruit: st.builds(parts.Recruit, predicates, numbers, numbers),
-    parts.Agreed: st.builds(parts.Agreed, numbers),
-    parts.Delegate: st.builds(
-        parts.Delegate, predicates, numbers, numbers, some(charges), some_peers
+    messages.Confirmed: st.builds(messages.Confirmed, some_peers),
+    messages.Working: st.builds(messages.Working),
+    messages.NotHelping: st.builds(messages.NotHelping),
+    messages.Join: st.builds(messages.Join, predicates, requests, signatures),
+    messages.Joined: st.builds(messages.Joined, texts),
+    messages.Recruit: st.builds(messages.Recruit, predicates, numbers, numbers),
+    messages.Agreed: st.builds(messages.Agreed, numbers),
+    messages.Delegate: st.builds(
+        messages.Delegate, predicates, numbers, numbers, some(charges), some_peers
     ),
-    parts.Release: st.builds(parts.Release, predicates, numbers),
-    parts.Done: st.builds(parts.Done),
-    parts.Ping: st.builds(parts.Ping),
-    parts.Search: st.builds(
-        parts.Search,
+    messages.Release: st.builds(messages.Release, predicates, numbers),
+    messages.Done: st.builds(messages.Done),
+    messages.Ping: st.builds(messages.Ping),
+    messages.Search: st.builds(
+        messages.Search,
         names(),
         predicates,
         st.none() | requests,
         st.none() | groups,
         st.just(b"") | st.binary(min_size=32, max_size=32),
     ),
-    parts.Listed: st.builds(parts.Listed, some(notices), flags, some(contacts), texts),
-    parts.Advertise: st.builds(parts.Advertise, names(), notices, st.just(b"") | peers),
-    parts.Watchers: st.builds(parts.Watchers, some(watched), flags, some(contacts), texts),
-    parts.Unwatch: st.builds(parts.Unwatch, names(), predicates),
-    parts.CopyBoard: st.builds(
-        parts.CopyBoard,
+    messages.Listed: st.builds(messages.Listed, some(notices), flags, some(contacts), texts),
+    messages.Advertise: st.builds(messages.Advertise, names(), notices, st.just(b"") | peers),
+    messages.Watchers: st.builds(messages.Watchers, some(watched), flags, some(contacts), texts),
+    messages.Unwatch: st.builds(messages.Unwatch, names(), predicates),
+    messages.CopyBoard: st.builds(
+        messages.CopyBoard,
         names(),
-        some(st.builds(parts.Posted, notices, numbers)),
+        some(st.builds(messages.Posted, notices, numbers)),
         some(watched),
     ),
-    parts.Pull: st.builds(parts.Pull, names()),
-    parts.Invite: st.builds(parts.Invite, notices),
-    parts.Measure: st.builds(parts.Measure, some(contacts)),
-    parts.Measured: st.builds(parts.Measured, some(numbers)),
-    parts.Expect: st.builds(parts.Expect, numbers, numbers),
-    parts.Keep: st.builds(parts.Keep, peers, predicates, publications),
+    messages.Pull: st.builds(messages.Pull, names()),
+    messages.Invite: st.builds(messages.Invite, notices),
+    messages.Measure: st.builds(messages.Measure, some(contacts)),
+    messages.Measured: st.builds(messages.Measured, some(numbers)),
+    messages.Expect: st.builds(messages.Expect, numbers, numbers),
+    messages.Keep: st.builds(messages.Keep, peers, predicates, publications),
 }
 packets = st.builds(Packet, numbers, st.one_of(*BY_KIND.values()))
 
@@ -114,7 +121,7 @@ def test_all_parts_are_tried_and_have_a_place_in_a_packet() -> None:
 
 
 @given(packets)
-@example(Packet(1, parts.Ping()))
+@example(Packet(1, messages.Ping()))
 def test_a_packet_comes_as_it_was_sent(packet: Packet) -> None:
     read = decode(encode(packet), LIMITS)
     assert read == packet
@@ -122,8 +129,8 @@ def test_a_packet_comes_as_it_was_sent(packet: Packet) -> None:
 
 
 @given(packets)
-@example(Packet(1, parts.Ping()))
-@example(Packet(0, parts.Measured((0, 300))))
+@example(Packet(1, messages.Ping()))
+@example(Packet(0, messages.Measured((0, 300))))
 def test_a_packet_is_as_long_as_the_simulator_believes(packet: Packet) -> None:
     assert wire_bytes(packet) == len(encode(packet))
 
@@ -137,10 +144,10 @@ def test_damaged_bytes_are_a_packet_or_an_error(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("packet", "data"),
     [
-        (Packet(7, parts.Got(is_wanted=True)), "06 08 07 1a 02 08 01"),
-        (Packet(1, parts.Ping()), "04 08 01 72 00"),
+        (Packet(7, messages.Got(is_wanted=True)), "06 08 07 1a 02 08 01"),
+        (Packet(1, messages.Ping()), "04 08 01 72 00"),
         (
-            Packet(1, parts.Recruit(SURF, 3, 4)),
+            Packet(1, messages.Recruit(SURF, 3, 4)),
             "0e 08 01 52 0a 0a 04 73757266 10 03 18 04",
         ),
     ],
@@ -152,15 +159,20 @@ def test_these_very_bytes_are_sent(packet: Packet, data: str) -> None:
 @pytest.mark.parametrize(
     ("packet", "problem"),
     [
-        (Packet(1, parts.Joined("x" * 2000)), "a text of 2000 bytes"),
-        (Packet(1, parts.Confirmed((b"p",) * 6)), "more than 5 entries"),
-        (Packet(1, parts.Unwatch("", SURF)), "no name"),
-        (Packet(1, parts.Notify(SURF, EVENT._replace(payload=b"x" * 20), 1, False)), "payload"),
+        (Packet(1, messages.Joined("x" * 2000)), "a text of 2000 bytes"),
+        (Packet(1, messages.Confirmed((b"p",) * 6)), "more than 5 entries"),
+        (Packet(1, messages.Unwatch("", SURF)), "no name"),
+        (Packet(1, messages.Notify(SURF, EVENT._replace(payload=b"x" * 20), 1, False)), "payload"),
         (
-            Packet(1, parts.Join(SURF, parts.Request(Contact.of(b""), (), "", 0, 0, b""), b"")),
+            Packet(
+                1, messages.Join(SURF, messages.Request(Contact.of(b""), (), "", 0, 0, b""), b"")
+            ),
             "no id",
         ),
-        (Packet(1, parts.Invite(parts.Notice(Contact.of(b"p"), SURF, b"s" * 65))), "signature"),
+        (
+            Packet(1, messages.Invite(messages.Notice(Contact.of(b"p"), SURF, b"s" * 65))),
+            "signature",
+        ),
     ],
 )
 def test_what_is_beyond_the_limits_is_refused(packet: Packet, problem: str) -> None:

@@ -1,7 +1,7 @@
 """On saturated links nodes do not give busy peers up, and do not retransmit everything."""
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.pulsarcast.parts import Parcel, Welcome
+from smartpubsub.protocols.pulsarcast.messages import Parcel, Welcome
 from smartpubsub.protocols.pulsarcast.topics import rules_ordered_by
 from smartpubsub.seam import Received
 from tests.protocols.pulsarcast.village import Village

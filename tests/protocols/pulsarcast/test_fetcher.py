@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.pulsarcast.parts import Beat, Head, Parcel
+from smartpubsub.protocols.pulsarcast.messages import Beat, Head, Parcel
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Disconnected, Received

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
+from smartpubsub.protocols.pulsarcast.messages import Parcel, Spread
 from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.seam import Received

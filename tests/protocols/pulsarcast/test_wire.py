@@ -5,11 +5,15 @@ import pytest
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.protocols.blocks import cid_of
-from smartpubsub.protocols.pulsarcast import parts
-from smartpubsub.protocols.pulsarcast.parts import Head, Parcel, Part, Spread
-from smartpubsub.protocols.pulsarcast.schema import PART_NAMES, ParcelBuffer
-from smartpubsub.protocols.pulsarcast.wire import (
+from smartpubsub.protocols.pulsarcast import messages
+from smartpubsub.protocols.pulsarcast.messages import (
+    PART_NAMES,
+    Head,
+    Parcel,
+    ParcelBuffer,
     ParcelLimits,
+    Part,
+    Spread,
     contacts_in,
     decode,
     encode,
@@ -22,27 +26,27 @@ FRIEND = Contact.of(b"friend", (b"\x04\x7f\x00\x00\x01",))
 LIMITS = ParcelLimits()
 
 SAID: list[Part] = [
-    parts.Join(ROOM, TOPIC, 12),
-    parts.Welcome(ROOM, TOPIC, HEADS),
-    parts.Elsewhere(ROOM, FRIEND),
-    parts.Elsewhere(ROOM, None),
-    parts.Wait(ROOM),
-    parts.Leave(ROOM),
-    parts.Beat(ROOM, TOPIC, HEADS, 3, True),
-    parts.Beat(ROOM, TOPIC, (), 0, False),
-    parts.Spread(b"block", 2),
-    parts.Fetch(ROOM, 5, (ONE,), (TWO,), 1_700_000_000_000_000),
-    parts.Range(ROOM, 6, Head(ONE, 3), 5, 0),
-    parts.Range(ROOM, 6, None, 0, 10),
-    parts.Page(ROOM, 7, (b"a", b"", b"c"), True, (TWO,)),
-    parts.Page(ROOM, 7, (), False, (), HEADS, (ONE, TWO)),
-    parts.Want((ONE, TWO)),
-    parts.Described((b"topic",)),
-    parts.Invite(ROOM, TOPIC),
-    parts.Keep(ROOM, TOPIC, (b"event",)),
-    parts.Kept(ROOM, (ONE,)),
-    parts.Request(ROOM, 1, 2, 1, b"draft"),
-    parts.Granted(ROOM, 1, 2, "unauthorised"),
+    messages.Join(ROOM, TOPIC, 12),
+    messages.Welcome(ROOM, TOPIC, HEADS),
+    messages.Elsewhere(ROOM, FRIEND),
+    messages.Elsewhere(ROOM, None),
+    messages.Wait(ROOM),
+    messages.Leave(ROOM),
+    messages.Beat(ROOM, TOPIC, HEADS, 3, True),
+    messages.Beat(ROOM, TOPIC, (), 0, False),
+    messages.Spread(b"block", 2),
+    messages.Fetch(ROOM, 5, (ONE,), (TWO,), 1_700_000_000_000_000),
+    messages.Range(ROOM, 6, Head(ONE, 3), 5, 0),
+    messages.Range(ROOM, 6, None, 0, 10),
+    messages.Page(ROOM, 7, (b"a", b"", b"c"), True, (TWO,)),
+    messages.Page(ROOM, 7, (), False, (), HEADS, (ONE, TWO)),
+    messages.Want((ONE, TWO)),
+    messages.Described((b"topic",)),
+    messages.Invite(ROOM, TOPIC),
+    messages.Keep(ROOM, TOPIC, (b"event",)),
+    messages.Kept(ROOM, (ONE,)),
+    messages.Request(ROOM, 1, 2, 1, b"draft"),
+    messages.Granted(ROOM, 1, 2, "unauthorised"),
 ]
 
 
@@ -77,13 +81,13 @@ def test_several_parts_go_in_one_parcel() -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        parts.Wait(b"room"),
-        parts.Kept(ROOM, (b"x",)),
-        parts.Welcome(ROOM, TOPIC, (Head(b"", 1),)),
-        parts.Granted(ROOM, 1, 1, "x" * 2_000),
-        parts.Request(ROOM, 1 << 63, 1, 1, b""),
-        parts.Page(ROOM, 1, (b"",) * 10_001, False),
-        parts.Elsewhere(ROOM, Contact.of(bytes(200))),
+        messages.Wait(b"room"),
+        messages.Kept(ROOM, (b"x",)),
+        messages.Welcome(ROOM, TOPIC, (Head(b"", 1),)),
+        messages.Granted(ROOM, 1, 1, "x" * 2_000),
+        messages.Request(ROOM, 1 << 63, 1, 1, b""),
+        messages.Page(ROOM, 1, (b"",) * 10_001, False),
+        messages.Elsewhere(ROOM, Contact.of(bytes(200))),
     ],
     ids=lambda part: type(part).__name__,
 )

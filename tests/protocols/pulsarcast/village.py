@@ -16,11 +16,10 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Published, Refused, Subscribed
 from smartpubsub.protocols.pulsarcast.directory import TopicReplica
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.parts import Parcel
+from smartpubsub.protocols.pulsarcast.messages import Parcel, wire_bytes
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
-from smartpubsub.protocols.pulsarcast.wire import wire_bytes
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.population import Population
 from smartpubsub.sim.kernel.signing import StandInSigning

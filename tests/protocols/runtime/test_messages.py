@@ -302,7 +302,7 @@ class _Entry(NamedTuple):
         ([NoneForANumber], "NoneForANumber.number: only a message can be None"),
         ([WithoutSize], "WithoutSize.number: its kind lacks a size"),
         ([Entry, _Entry], "test_refused.Entry"),
-        ([NamedTuple("Long", [(f"f{n}", int) for n in range(FIELDS_MAX + 1)])], "more than 15"),  # type: ignore[misc]
+        ([NamedTuple("Long", [(f"f{n}", int) for n in range(FIELDS_MAX + 1)])], "more than 15"),
     ],
 )
 def test_a_declaration_that_cannot_be_written_is_refused(messages: Any, problem: str) -> None:

@@ -24,9 +24,8 @@ from smartpubsub.protocols.pubsub import (
     Unsubscribed,
 )
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import Announce, Bundle, Part
+from smartpubsub.protocols.scoutsubs.messages import Announce, Bundle, Part, wire_bytes
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Effect, Event
 from smartpubsub.sim.kernel.network import DROP, NetworkOptions

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.scoutsubs.parts import Completed, Confirm, Done, Notify
+from smartpubsub.protocols.scoutsubs.messages import Completed, Confirm, Done, Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import Forest, variant
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.child import Child
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import Announce, Announced, Bundle, Part
+from smartpubsub.protocols.scoutsubs.messages import Announce, Announced, Bundle, Part
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Effect, Received, Send, TimerFired

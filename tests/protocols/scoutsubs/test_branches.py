@@ -17,7 +17,7 @@ from smartpubsub.protocols.scoutsubs.branches import (
     names_of,
 )
 from smartpubsub.protocols.scoutsubs.branching import PERMIT_US
-from smartpubsub.protocols.scoutsubs.parts import Announced, Raise, Record
+from smartpubsub.protocols.scoutsubs.messages import Announced, Raise, Record
 from smartpubsub.protocols.scoutsubs.recalling import Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.predicates.strategies import names

@@ -10,7 +10,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Announce,
     Announced,

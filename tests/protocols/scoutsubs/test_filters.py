@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Unsubscribed
-from smartpubsub.protocols.scoutsubs.parts import Announce, Notify
+from smartpubsub.protocols.scoutsubs.messages import Announce, Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.protocols.scoutsubs.forest import HOP_US, Forest, chain

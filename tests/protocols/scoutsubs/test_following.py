@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.scoutsubs.parts import Raise
+from smartpubsub.protocols.scoutsubs.messages import Raise
 from tests.protocols.scoutsubs.forest import MS, Forest
 
 

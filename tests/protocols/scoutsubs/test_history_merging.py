@@ -13,7 +13,7 @@ from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.history import place_of
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Recall
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Recall
 from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Deliver, Effect, Loaded, Received, Send, Started, Told

@@ -4,7 +4,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.parts import Inherit, Recall
+from smartpubsub.protocols.scoutsubs.messages import Inherit, Recall
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import Forest
 from tests.protocols.scoutsubs.test_history import (

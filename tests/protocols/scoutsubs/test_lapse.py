@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
-from smartpubsub.protocols.scoutsubs.parts import Announce, Notify
+from smartpubsub.protocols.scoutsubs.messages import Announce, Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import Forest, chain
 

@@ -7,7 +7,7 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Elsewhere, Notify, Offer, Want
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Elsewhere, Notify, Offer, Want
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Send
 from smartpubsub.sim.kernel.network import DROP

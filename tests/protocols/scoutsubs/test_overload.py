@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.scoutsubs.parts import Alive, Bundle, Notify, Probe
+from smartpubsub.protocols.scoutsubs.messages import Alive, Bundle, Notify, Probe
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import QUIET_US_MAX, RunOptions

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     WHOLE,
     Announce,
@@ -18,6 +18,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Piece,
     Pull,
     Pulled,
+    entry_bytes,
 )
 from smartpubsub.protocols.scoutsubs.pieces import (
     INCOMPLETE_COUNT_MAX,
@@ -27,7 +28,6 @@ from smartpubsub.protocols.scoutsubs.pieces import (
     in_pieces,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.sizes import entry_bytes
 from tests.protocols.scoutsubs.forest import Forest
 from tests.protocols.scoutsubs.strategies import contacts, some_parts
 

@@ -15,16 +15,18 @@ from smartpubsub.protocols.scoutsubs.branches import (
     names_of,
 )
 from smartpubsub.protocols.scoutsubs.branching import STAGES_AT_ONCE_MAX
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Announce,
     Announced,
     Bundle,
+    BundleLimits,
     CopyTree,
     Record,
+    decode,
+    encode,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
 from tests.protocols.scoutsubs.forest import MS, Forest, chain
 
 HOT = ScoutSettings(hot_copies_per_s=20)

@@ -7,7 +7,7 @@ import pytest
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import Notify
+from smartpubsub.protocols.scoutsubs.messages import Notify
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.storing import STORED
 from smartpubsub.seam import Loaded, Started, Store

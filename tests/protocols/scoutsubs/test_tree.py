@@ -4,7 +4,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.branches import UNTOLD
 from smartpubsub.protocols.scoutsubs.child import Child
-from smartpubsub.protocols.scoutsubs.parts import WHOLE
+from smartpubsub.protocols.scoutsubs.messages import WHOLE
 from smartpubsub.protocols.scoutsubs.tree import CHANGES_KEPT, TRANSITIONS, Role, Tree
 from smartpubsub.seam import drawing
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify, Part, Raise
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Notify, Part, Raise
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.window import Window
 from smartpubsub.seam import Received

@@ -7,16 +7,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.protobuf import framed
+from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
-from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer
-from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits, WireError, decode, encode
+from smartpubsub.protocols.scoutsubs import messages
+from smartpubsub.protocols.scoutsubs.messages import (
+    NOBODY,
+    PART_NAMES,
+    WHOLE,
+    Bundle,
+    BundleBuffer,
+    BundleLimits,
+    Part,
+    decode,
+    encode,
+    wire_bytes,
+)
 from tests.damage import damaged
 from tests.protocols.scoutsubs.strategies import NUMBER_MAX, bundles
 
@@ -33,7 +41,7 @@ ID = EventId(b"peer", 2, 300)
 SURF = Predicate.parse("surf")
 CONTACT = Contact.of(b"p", (b"a",))
 EVENT = Publication.of(ID, SURF, b"hi", b"sig")
-CHILD = parts.ChildCopy(CONTACT, 1, 2, (SURF,), None, ())
+CHILD = messages.ChildCopy(CONTACT, 1, 2, (SURF,), None, ())
 
 ID_HEX = "0a 0b 0a 04 70656572 10 02 18 ac02"  # field 1, eleven bytes: who, incarnation, number
 ATTRIBUTE_HEX = "12 04 73757266"  # field 2: surf
@@ -55,16 +63,16 @@ def bundle(*said: Part) -> Bundle:
     ("said", "data"),
     [
         (
-            parts.Notify(EVENT, "surf", 3, False, NOBODY),
+            messages.Notify(EVENT, "surf", 3, False, NOBODY),
             f"3c 0a 3a 0a 38 {EVENT_HEX} {ATTRIBUTE_HEX} 18 03",
         ),
         (
-            parts.Notify(EVENT, "surf", 3, True, b"q"),
+            messages.Notify(EVENT, "surf", 3, True, b"q"),
             f"41 0a 3f 0a 3d {EVENT_HEX} {ATTRIBUTE_HEX} 18 03 20 01 2a 01 71",
         ),
-        (parts.Confirm(ID, "surf", NOBODY), f"17 0a 15 12 13 {ID_HEX} {ATTRIBUTE_HEX}"),
+        (messages.Confirm(ID, "surf", NOBODY), f"17 0a 15 12 13 {ID_HEX} {ATTRIBUTE_HEX}"),
         (
-            parts.Announce("surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False),
+            messages.Announce("surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False),
             "26 0a 24 2a 22"
             "0a 04 73757266"  # field 1: the attribute
             "10 01 18 05 20 05"  # fields 2 to 4: incarnation, version, one more than the base
@@ -73,10 +81,10 @@ def bundle(*said: Part) -> Bundle:
             "42 06 0a 01 70 12 01 61",  # field 8: a backup
         ),
         (
-            parts.Announce("surf", 0, 0, WHOLE, (), (), None, (), True),
+            messages.Announce("surf", 0, 0, WHOLE, (), (), None, (), True),
             "0c 0a 0a 2a 08 0a 04 73757266 48 01",
         ),
-        (parts.PullOwn(), "05 0a 03 9201 00"),
+        (messages.PullOwn(), "05 0a 03 9201 00"),
     ],
     ids=["notify", "notify again", "confirm", "announce", "announce whole", "pull own"],
 )
@@ -92,9 +100,9 @@ def test_what_is_encoded_is_decoded(sent: Bundle) -> None:
 
 @given(bundles)
 @example(bundle())
-@example(bundle(parts.PullOwn()))
-@example(bundle(parts.Pull("")))
-@example(bundle(parts.CopyTree("a", True, 1, True, (), (b"",))))
+@example(bundle(messages.PullOwn()))
+@example(bundle(messages.Pull("")))
+@example(bundle(messages.CopyTree("a", True, 1, True, (), (b"",))))
 def test_the_simulator_counts_the_bytes_that_encoding_gives(sent: Bundle) -> None:
     assert wire_bytes(sent) == len(encode(sent))
 
@@ -124,13 +132,13 @@ def test_what_this_implementation_does_not_know_is_passed_over() -> None:
         "fa06 02 7878"  # field 111 of the bundle
     )
 
-    assert decode(framed(body), LIMITS) == bundle(parts.Pull("a"))
+    assert decode(framed(body), LIMITS) == bundle(messages.Pull("a"))
 
 
 def test_of_several_in_one_part_the_last_counts() -> None:
     body = bytes.fromhex("0a 07 9201 00 3a 02 08 05")
 
-    assert decode(framed(body), LIMITS) == bundle(parts.Probe(5))
+    assert decode(framed(body), LIMITS) == bundle(messages.Probe(5))
 
 
 # --- what is no bundle ---
@@ -195,34 +203,34 @@ def test_bytes_that_are_no_bundle_are_refused(data: bytes, complaint: str) -> No
 
 def announce(*added: str, direct: Contact | None = None, backups: int = 0) -> Part:
     predicates = tuple(Predicate.parse(text, attributes_max=9) for text in added)
-    return parts.Announce("a", 0, 1, 0, predicates, (), direct, (CONTACT,) * backups, False)
+    return messages.Announce("a", 0, 1, 0, predicates, (), direct, (CONTACT,) * backups, False)
 
 
 def raised(text: str = "surf", payload: bytes = b"", publisher: bytes = b"p") -> Part:
     event = Publication.of(
         EventId(publisher, 0, 1), Predicate.parse(text, attributes_max=9), payload, b""
     )
-    return parts.Raise(event, "a", 0, 1, False, False, 0)
+    return messages.Raise(event, "a", 0, 1, False, False, 0)
 
 
 def copied(children: int, gone: int = 0) -> Part:
-    return parts.CopyTree("a", True, 1, True, (CHILD,) * children, (b"p",) * gone)
+    return messages.CopyTree("a", True, 1, True, (CHILD,) * children, (b"p",) * gone)
 
 
 @pytest.mark.parametrize(
     "fits",
     [
-        bundle(*[parts.PullOwn()] * 3),
-        bundle(parts.Pull("n" * 1024)),
-        bundle(parts.Admitted(ID, "a", "x" * 10)),
-        bundle(parts.Confirm(EventId(b"p" * 128, 0, 1), "a", b"p" * 128)),
-        bundle(parts.Probe(NUMBER_MAX)),
+        bundle(*[messages.PullOwn()] * 3),
+        bundle(messages.Pull("n" * 1024)),
+        bundle(messages.Admitted(ID, "a", "x" * 10)),
+        bundle(messages.Confirm(EventId(b"p" * 128, 0, 1), "a", b"p" * 128)),
+        bundle(messages.Probe(NUMBER_MAX)),
         bundle(announce("a", "b"), announce("c", "d")),
         bundle(announce("a/b/c", "x" * 20)),
         bundle(announce(direct=Contact.of(b"p" * 128, (b"a" * 512,) * 16), backups=2)),
         bundle(raised("a/b/c", b"x" * 10, b"p" * 128)),
         bundle(copied(children=1, gone=2)),  # The child has a filter, which counts too.
-        bundle(parts.PulledOwn((("a", (CHILD,)),))),
+        bundle(messages.PulledOwn((("a", (CHILD,)),))),
     ],
 )
 def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
@@ -232,13 +240,13 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
 @pytest.mark.parametrize(
     ("beyond", "complaint"),
     [
-        ([parts.PullOwn()] * 4, "a bundle of 4 parts; at most 3 are taken"),
-        ([parts.Pull("n" * 1025)], "an attribute of 1025 bytes; at most 1024"),
-        ([parts.Pull("é" * 513)], "an attribute of 1026 bytes; at most 1024"),
-        ([parts.Admitted(ID, "a", "x" * 11)], "a text of 11 bytes; at most 10"),
-        ([parts.Confirm(EventId(b"p" * 129, 0, 1), "a", NOBODY)], "a peer id of 129 bytes"),
-        ([parts.Confirm(ID, "a", b"p" * 129)], "a peer id of 129 bytes"),
-        ([parts.Probe(NUMBER_MAX + 1)], f"a number of {NUMBER_MAX + 1}; at most {NUMBER_MAX}"),
+        ([messages.PullOwn()] * 4, "a bundle of 4 parts; at most 3 are taken"),
+        ([messages.Pull("n" * 1025)], "an attribute of 1025 bytes; at most 1024"),
+        ([messages.Pull("é" * 513)], "an attribute of 1026 bytes; at most 1024"),
+        ([messages.Admitted(ID, "a", "x" * 11)], "a text of 11 bytes; at most 10"),
+        ([messages.Confirm(EventId(b"p" * 129, 0, 1), "a", NOBODY)], "a peer id of 129 bytes"),
+        ([messages.Confirm(ID, "a", b"p" * 129)], "a peer id of 129 bytes"),
+        ([messages.Probe(NUMBER_MAX + 1)], f"a number of {NUMBER_MAX + 1}; at most {NUMBER_MAX}"),
         ([announce("a/b/c/d")], "a predicate that cannot be read: .*3"),
         ([announce("x" * 21)], "a predicate of 21 bytes; at most 20"),
         ([announce(backups=3)], "a list of peers of 3 peers; at most 2"),
@@ -251,9 +259,13 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         ([announce("a", "b"), announce("c", "d", "e")], "lists of more than 4 entries together"),
         ([copied(children=1, gone=3)], "lists of more than 4 entries together"),
         ([copied(children=3)], "lists of more than 4 entries together"),
-        ([parts.PulledOwn((("a", ()),) * 5)], "lists of more than 4 entries together"),
+        ([messages.PulledOwn((("a", ()),) * 5)], "lists of more than 4 entries together"),
         (
-            [parts.Pulled("a", False, NOBODY, (), (parts.Record(EVENT, "a", 0, False, 0),) * 5)],
+            [
+                messages.Pulled(
+                    "a", False, NOBODY, (), (messages.Record(EVENT, "a", 0, False, 0),) * 5
+                )
+            ],
             "lists",
         ),
     ],

@@ -5,7 +5,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.matching import FilterSet
 from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
-from smartpubsub.protocols.baselines.rpc import Copy, Rpc
+from smartpubsub.protocols.baselines.messages import Copy, Rpc
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Delivery,

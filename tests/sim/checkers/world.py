@@ -11,8 +11,8 @@ from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
-from smartpubsub.protocols.baselines.rpc import Rpc
-from smartpubsub.protocols.baselines.rpc import wire_bytes as rpc_bytes
+from smartpubsub.protocols.baselines.messages import Rpc
+from smartpubsub.protocols.baselines.messages import wire_bytes as rpc_bytes
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import (

@@ -16,9 +16,9 @@ from smartpubsub.node.errors import NodeClosedError, NodeError, OverflowedError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.signing import is_signature
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.baselines.rpc_wire import signing_bytes
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.event_blocks import event_block, read_event_block
+from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past

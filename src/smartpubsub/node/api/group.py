@@ -24,7 +24,7 @@ from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.errors import NodeError, NotOwnerError
 from smartpubsub.node.transport.contacts import contact_of
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import GroupId
+from smartpubsub.protocols.fastdelivery.messages import GroupId
 
 
 @dataclass(frozen=True)

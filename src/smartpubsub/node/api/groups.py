@@ -18,6 +18,7 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import contact_of, text_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.group import Contract, accept_all
+from smartpubsub.protocols.fastdelivery.messages import GroupId, Notice, Request
 from smartpubsub.protocols.fastdelivery.news import (
     GroupOpened,
     GroupRefused,
@@ -27,7 +28,6 @@ from smartpubsub.protocols.fastdelivery.news import (
     Overloaded,
     SearchResult,
 )
-from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice, Request
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pubsub import SubscriptionState

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.protocols.baselines.messages import Copy, Rpc
 from smartpubsub.protocols.baselines.peers import Peers, PeerSettings
-from smartpubsub.protocols.baselines.rpc import Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
-from smartpubsub.protocols.baselines.rpc import Copy
+from smartpubsub.protocols.baselines.messages import Copy
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.seam import Peer
 

@@ -17,8 +17,8 @@ from smartpubsub.protocols.baselines.gossip_iwant import IwantRequests
 from smartpubsub.protocols.baselines.gossip_mesh import Mesh
 from smartpubsub.protocols.baselines.gossip_scores import Scores
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
+from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc
 from smartpubsub.protocols.baselines.peers import Peers
-from smartpubsub.protocols.baselines.rpc import Control, Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,

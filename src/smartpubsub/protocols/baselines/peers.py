@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE
-from smartpubsub.protocols.baselines.rpc import Rpc
+from smartpubsub.protocols.baselines.messages import Rpc
 from smartpubsub.seam import Effect, Peer, Send
 
 _GREETING = Rpc(subscribe=True)

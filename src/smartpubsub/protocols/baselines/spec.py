@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from smartpubsub.protocols.baselines import rpc, rpc_wire
+from smartpubsub.protocols.baselines import messages
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.gossipsub import GossipSub
-from smartpubsub.protocols.baselines.rpc import Rpc
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import Rpc, RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.spec import EventLoad, ProtocolSpec
@@ -28,13 +27,13 @@ def rpc_codec(protocol: str, limits: WireLimits | None = None) -> Codec:
     return Codec(
         message=Rpc,
         protocol=protocol,
-        encode=rpc_wire.encode,
-        decode=lambda data: rpc_wire.decode(data, taken),
+        encode=messages.encode,
+        decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.message_bytes_max,
         kinds=_kinds_in,
         event_kinds=frozenset({"pubsub/publish"}),
         event_ids=_event_ids,
-        wire_bytes=rpc.wire_bytes,
+        wire_bytes=messages.wire_bytes,
     )
 
 

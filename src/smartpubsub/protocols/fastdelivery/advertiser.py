@@ -9,7 +9,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.parts import Advertise, Answer, Notice, Watched, Watchers
+from smartpubsub.protocols.fastdelivery.messages import Advertise, Answer, Notice, Watched, Watchers
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.seam import Peer
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from smartpubsub.matching import Index
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import Expect
+from smartpubsub.protocols.fastdelivery.messages import Expect
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription

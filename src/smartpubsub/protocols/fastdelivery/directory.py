@@ -19,7 +19,7 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Advertise,
     CopyBoard,
     Done,

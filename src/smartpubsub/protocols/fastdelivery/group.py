@@ -9,7 +9,7 @@ from typing import TypeAlias
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import Book
 from smartpubsub.protocols.fastdelivery.interest import MemberInterest
-from smartpubsub.protocols.fastdelivery.parts import Request
+from smartpubsub.protocols.fastdelivery.messages import Request
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 

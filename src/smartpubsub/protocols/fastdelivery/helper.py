@@ -12,7 +12,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery, Transmission
 from smartpubsub.protocols.fastdelivery.interest import MemberInterest
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Agreed,
     Answer,
     Charge,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from smartpubsub.protocols.fastdelivery.parts import GroupId, Notice
+from smartpubsub.protocols.fastdelivery.messages import GroupId, Notice
 from smartpubsub.protocols.pubsub import Subscription
 
 

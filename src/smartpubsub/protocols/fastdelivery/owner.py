@@ -14,7 +14,7 @@ from itertools import groupby
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery import parts
+from smartpubsub.protocols.fastdelivery import messages
 from smartpubsub.protocols.fastdelivery.advertiser import GroupAdvertiser
 from smartpubsub.protocols.fastdelivery.book import (
     AskToHelp,
@@ -36,13 +36,7 @@ from smartpubsub.protocols.fastdelivery.group import (
     accept_all,
     accept_none_yet,
 )
-from smartpubsub.protocols.fastdelivery.news import (
-    GroupOpened,
-    GroupRefused,
-    NotAdvertised,
-    Overloaded,
-)
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Agreed,
     Answer,
     Charge,
@@ -65,6 +59,12 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Turn,
     Watched,
     Working,
+)
+from smartpubsub.protocols.fastdelivery.news import (
+    GroupOpened,
+    GroupRefused,
+    NotAdvertised,
+    Overloaded,
 )
 from smartpubsub.protocols.fastdelivery.paths import MemberPaths
 from smartpubsub.protocols.fastdelivery.persistence import (
@@ -615,7 +615,7 @@ class GroupOwner:
     def _on_relayed(
         self, event: EventInFlight, helper: Peer, term: int, peers: list[Peer], answer: Answer
     ) -> None:
-        if isinstance(answer, parts.Confirmed):
+        if isinstance(answer, messages.Confirmed):
             missed = dict.fromkeys(answer.unreached)
             self._confirm(event, [peer for peer in peers if peer not in missed])
             self._unsend(event, answer.unreached)

@@ -6,9 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import Join, Packet, Request, canonical_text
+from smartpubsub.protocols.fastdelivery.messages import (
+    Join,
+    Packet,
+    PacketLimits,
+    Request,
+    canonical_text,
+    decode,
+    encode,
+)
 from smartpubsub.protocols.fastdelivery.ports import FastOutbox
-from smartpubsub.protocols.fastdelivery.wire import PacketLimits, decode, encode
 from smartpubsub.seam import Load, Peer
 
 _GROUP = b"group/"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.fastdelivery.parts import Answer, Packet, Question
+from smartpubsub.protocols.fastdelivery.messages import Answer, Packet, Question
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
 from smartpubsub.protocols.runtime.outbox import Outbox

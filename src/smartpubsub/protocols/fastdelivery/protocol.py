@@ -13,15 +13,15 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery import parts
+from smartpubsub.protocols.fastdelivery import messages as fast
 from smartpubsub.protocols.fastdelivery.advertiser import GroupAdvertiser
 from smartpubsub.protocols.fastdelivery.delivery import HOLD_TIMER, GroupDelivery
 from smartpubsub.protocols.fastdelivery.directory import GroupDirectory
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
+from smartpubsub.protocols.fastdelivery.messages import Answer, Notify, Packet, Question, Relay
 from smartpubsub.protocols.fastdelivery.owner import GroupOwner
-from smartpubsub.protocols.fastdelivery.parts import Answer, Notify, Packet, Question, Relay
 from smartpubsub.protocols.fastdelivery.persistence import GroupStore
 from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastPorts, FastRequests
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
@@ -60,7 +60,7 @@ NAME = "fast"
 """The prefix of timers and, with a slash, of storage keys."""
 TICK_TIMER = "tick"
 
-_ANSWERS = frozenset(get_args(Answer)) - {parts.Working}
+_ANSWERS = frozenset(get_args(Answer)) - {fast.Working}
 
 
 def _mark_resend(question: Question) -> Question:
@@ -123,22 +123,22 @@ class FastDelivery:
             self._delivery.deliver,
         )
         self._on_question: dict[type, Callable[[Contact, int, Any], None]] = {
-            parts.Notify: self._subscriber.on_notify,
-            parts.Relay: self.helper.on_relay,
-            parts.Join: self._owner.on_join,
-            parts.Recruit: self.helper.on_recruit,
-            parts.Delegate: self.helper.on_delegate,
-            parts.Release: self.helper.on_release,
-            parts.Advertise: self.directory.on_advertise,
-            parts.Search: self.directory.on_search,
-            parts.Unwatch: self.directory.on_unwatch,
-            parts.CopyBoard: self.directory.on_copy,
-            parts.Pull: self.directory.on_pull,
-            parts.Invite: self._subscriber.on_invite,
-            parts.Measure: self._regions.on_measure,
-            parts.Keep: self._replicas.on_keep,
-            parts.Expect: self._owner.on_expect,
-            parts.Ping: self._on_ping,
+            fast.Notify: self._subscriber.on_notify,
+            fast.Relay: self.helper.on_relay,
+            fast.Join: self._owner.on_join,
+            fast.Recruit: self.helper.on_recruit,
+            fast.Delegate: self.helper.on_delegate,
+            fast.Release: self.helper.on_release,
+            fast.Advertise: self.directory.on_advertise,
+            fast.Search: self.directory.on_search,
+            fast.Unwatch: self.directory.on_unwatch,
+            fast.CopyBoard: self.directory.on_copy,
+            fast.Pull: self.directory.on_pull,
+            fast.Invite: self._subscriber.on_invite,
+            fast.Measure: self._regions.on_measure,
+            fast.Keep: self._replicas.on_keep,
+            fast.Expect: self._owner.on_expect,
+            fast.Ping: self._on_ping,
         }
 
     def _call(
@@ -269,15 +269,15 @@ class FastDelivery:
     def _on_packet(self, contact: Contact, packet: Packet) -> None:
         number, part = packet
         kind = type(part)
-        if kind is parts.Working:
+        if kind is fast.Working:
             self._requests.on_progress(contact.peer, number)
         elif kind in _ANSWERS:
             self._requests.on_answer(contact.peer, number, part)  # type: ignore[arg-type]
         else:
             self._on_question[kind](contact, number, part)
 
-    def _on_ping(self, contact: Contact, number: int, _: parts.Ping) -> None:
-        self._requests.answer(contact.peer, number, parts.Done())
+    def _on_ping(self, contact: Contact, number: int, _: fast.Ping) -> None:
+        self._requests.answer(contact.peer, number, fast.Done())
 
     def _on_joined(self) -> None:
         if not self._deferred.is_open:

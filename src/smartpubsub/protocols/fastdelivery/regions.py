@@ -13,7 +13,7 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery.book import Book
-from smartpubsub.protocols.fastdelivery.parts import Answer, Measure, Measured, Ping
+from smartpubsub.protocols.fastdelivery.messages import Answer, Measure, Measured, Ping
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.seam import Peer
 

@@ -14,7 +14,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.parts import Answer, Done, Keep, NotHelping, Notify
+from smartpubsub.protocols.fastdelivery.messages import Answer, Done, Keep, NotHelping, Notify
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer

@@ -14,8 +14,7 @@ from random import Random
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.news import SearchResult
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     GroupId,
     Listed,
@@ -24,6 +23,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Search,
     digest_of,
 )
+from smartpubsub.protocols.fastdelivery.news import SearchResult
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.seam import Peer
 

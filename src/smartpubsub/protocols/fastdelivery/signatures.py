@@ -6,7 +6,7 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Notice,
     Request,
     invitation_bytes,

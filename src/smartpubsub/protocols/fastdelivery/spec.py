@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
-from smartpubsub.protocols.fastdelivery import parts, wire
-from smartpubsub.protocols.fastdelivery.parts import Answer, Packet, Question
+from smartpubsub.protocols.fastdelivery import messages
+from smartpubsub.protocols.fastdelivery.messages import (
+    Answer,
+    Packet,
+    PacketLimits,
+    Question,
+    wire_bytes,
+)
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
-from smartpubsub.protocols.fastdelivery.sizes import wire_bytes
-from smartpubsub.protocols.fastdelivery.wire import PacketLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
@@ -40,12 +44,12 @@ def fastdelivery_codec(limits: WireLimits | None = None) -> Codec:
     return Codec(
         message=Packet,
         protocol=FASTDELIVERY,
-        encode=wire.encode,
-        decode=lambda data: wire.decode(data, taken),
+        encode=messages.encode,
+        decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.packet_bytes_max,
         contacts=lambda packet: _contacts_in(packet.part),
         kinds=lambda packet: {_kind(type(packet.part)): 1},
-        event_kinds=frozenset({_kind(parts.Notify), _kind(parts.Relay)}),
+        event_kinds=frozenset({_kind(messages.Notify), _kind(messages.Relay)}),
         event_ids=_event_ids,
         wire_bytes=wire_bytes,
     )
@@ -57,29 +61,32 @@ def _kind(part: type) -> str:
 
 def _event_ids(packet: Packet) -> list[EventId]:
     match packet.part:
-        case parts.Notify(event=event, is_resend=False) | parts.Relay(event=event, is_resend=False):
+        case (
+            messages.Notify(event=event, is_resend=False)
+            | messages.Relay(event=event, is_resend=False)
+        ):
             return [event.id]
     return []
 
 
 def _contacts_in(part: Question | Answer) -> Iterator[Contact]:
     match part:
-        case parts.Invite(notice) | parts.Advertise(notice=notice):
+        case messages.Invite(notice) | messages.Advertise(notice=notice):
             yield notice.contact
-        case parts.Listed(notices, _, closer):
+        case messages.Listed(notices, _, closer):
             yield from (notice.contact for notice in notices)
             yield from closer
-        case parts.Join(request=request) | parts.Search(watch=parts.Request() as request):
+        case messages.Join(request=request) | messages.Search(watch=messages.Request() as request):
             yield request.contact
-        case parts.Watchers(watched, _, closer):
+        case messages.Watchers(watched, _, closer):
             yield from (entry.request.contact for entry in watched)
             yield from closer
-        case parts.CopyBoard(_, posted, watched):
+        case messages.CopyBoard(_, posted, watched):
             yield from (entry.notice.contact for entry in posted)
             yield from (entry.request.contact for entry in watched)
-        case parts.Delegate(charges=charges):
+        case messages.Delegate(charges=charges):
             yield from (charge.contact for charge in charges)
-        case parts.Measure(landmarks):
+        case messages.Measure(landmarks):
             yield from landmarks
 
 

@@ -16,8 +16,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
-from smartpubsub.protocols.fastdelivery.news import JoinRefused, NotInForce
-from smartpubsub.protocols.fastdelivery.parts import (
+from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     Done,
     Got,
@@ -30,6 +29,7 @@ from smartpubsub.protocols.fastdelivery.parts import (
     Unwatch,
     Working,
 )
+from smartpubsub.protocols.fastdelivery.news import JoinRefused, NotInForce
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.fastdelivery.search import GroupSearch, Inquiry
 from smartpubsub.protocols.fastdelivery.shapes import finds

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smartpubsub.protocols.pulsarcast.liveness import Liveness
+from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Part
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import Persistence
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings

@@ -16,7 +16,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.parts import Described, Want
+from smartpubsub.protocols.pulsarcast.messages import Described, Want
 from smartpubsub.protocols.pulsarcast.permissions import (
     check_meta_topic,
     check_next_version,

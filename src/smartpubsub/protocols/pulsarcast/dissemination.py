@@ -10,7 +10,7 @@ from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.parts import Leave, Parcel, Spread
+from smartpubsub.protocols.pulsarcast.messages import Leave, Parcel, Spread
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import Subscriptions

@@ -19,7 +19,7 @@ from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.parts import Fetch, Head, Page, Range
+from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page, Range
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.seam import Peer
 

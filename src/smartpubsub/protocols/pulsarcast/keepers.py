@@ -19,7 +19,7 @@ from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicRepl
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.parts import Invite, Keep, Kept
+from smartpubsub.protocols.pulsarcast.messages import Invite, Keep, Kept
 from smartpubsub.seam import Peer
 
 SPARE_KEEPERS = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartpubsub.protocols.pulsarcast.parts import Part
+from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.outbox import Outbox

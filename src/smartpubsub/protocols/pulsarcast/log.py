@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
-from smartpubsub.protocols.pulsarcast.parts import Head
+from smartpubsub.protocols.pulsarcast.messages import Head
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 

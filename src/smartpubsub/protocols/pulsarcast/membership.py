@@ -18,7 +18,7 @@ from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.parts import (
+from smartpubsub.protocols.pulsarcast.messages import (
     Beat,
     Elsewhere,
     Head,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Got, Put
-from smartpubsub.protocols.pulsarcast.parts import Part
+from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Deliver, Effect
 

@@ -15,7 +15,7 @@ from smartpubsub.protocols.pulsarcast.events import (
 )
 from smartpubsub.protocols.pulsarcast.fields import value_in
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.parts import Part
+from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic

@@ -20,7 +20,7 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Tally,
 )
-from smartpubsub.protocols.pulsarcast import parts
+from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
@@ -38,8 +38,8 @@ from smartpubsub.protocols.pulsarcast.membership import (
     RootActive,
     TopicLeft,
 )
+from smartpubsub.protocols.pulsarcast.messages import Parcel, Part
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
-from smartpubsub.protocols.pulsarcast.parts import Parcel, Part
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import Persistence, read_stored
 from smartpubsub.protocols.pulsarcast.publisher import Publisher, RequestSender, RequestServer
@@ -131,23 +131,23 @@ class Pulsarcast:
         self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
         self._importer = Importer(*base, *in_tree, self._dissemination)
         self._on_message: dict[type, Callable[[Contact, Any], None]] = {
-            parts.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
-            parts.Join: membership.on_join,
-            parts.Welcome: membership.on_welcome,
-            parts.Elsewhere: membership.on_elsewhere,
-            parts.Wait: lambda c, m: membership.on_wait(c.peer, m),
-            parts.Leave: lambda c, m: membership.on_leave(c.peer, m),
-            parts.Beat: membership.on_beat,
-            parts.Fetch: lambda c, m: self.fetcher.on_fetch(c.peer, m),
-            parts.Range: lambda c, m: self.fetcher.on_range(c.peer, m),
-            parts.Page: self._on_page,
-            parts.Want: lambda c, m: directory.on_want(c.peer, m),
-            parts.Described: lambda _, m: directory.on_described(m.blocks),
-            parts.Invite: self.keepers.on_invite,
-            parts.Keep: self.keepers.on_keep,
-            parts.Kept: lambda c, m: self.keepers.on_kept(c.peer, m),
-            parts.Request: lambda c, m: self._request_server.on_request(c.peer, m),
-            parts.Granted: lambda _, m: self._requests.on_granted(m),
+            pulsar.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
+            pulsar.Join: membership.on_join,
+            pulsar.Welcome: membership.on_welcome,
+            pulsar.Elsewhere: membership.on_elsewhere,
+            pulsar.Wait: lambda c, m: membership.on_wait(c.peer, m),
+            pulsar.Leave: lambda c, m: membership.on_leave(c.peer, m),
+            pulsar.Beat: membership.on_beat,
+            pulsar.Fetch: lambda c, m: self.fetcher.on_fetch(c.peer, m),
+            pulsar.Range: lambda c, m: self.fetcher.on_range(c.peer, m),
+            pulsar.Page: self._on_page,
+            pulsar.Want: lambda c, m: directory.on_want(c.peer, m),
+            pulsar.Described: lambda _, m: directory.on_described(m.blocks),
+            pulsar.Invite: self.keepers.on_invite,
+            pulsar.Keep: self.keepers.on_keep,
+            pulsar.Kept: lambda c, m: self.keepers.on_kept(c.peer, m),
+            pulsar.Request: lambda c, m: self._request_server.on_request(c.peer, m),
+            pulsar.Granted: lambda _, m: self._requests.on_granted(m),
         }
         self._on_timer: dict[str, Callable[[Any], None]] = {
             "find": directory.on_timer,
@@ -322,7 +322,7 @@ class Pulsarcast:
         for message in messages:
             self._on_message[type(message)](contact, message)
 
-    def _on_page(self, contact: Contact, message: parts.Page) -> None:
+    def _on_page(self, contact: Contact, message: pulsar.Page) -> None:
         self.fetcher.on_page(contact.peer, message)
         self._backfill.on_page(contact.peer, message)
         self._history.on_page(contact.peer, message)

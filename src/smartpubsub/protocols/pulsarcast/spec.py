@@ -10,14 +10,13 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast import wire
+from smartpubsub.protocols.pulsarcast import messages
 from smartpubsub.protocols.pulsarcast.events import read_event
-from smartpubsub.protocols.pulsarcast.parts import Parcel, Spread
+from smartpubsub.protocols.pulsarcast.messages import Parcel, ParcelLimits, Spread
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
-from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 from smartpubsub.seam import Effect, Peer
 
@@ -59,14 +58,14 @@ def pulsarcast_codec(_: WireLimits | None = None) -> Codec:
     return Codec(
         message=Parcel,
         protocol=PULSARCAST,
-        encode=wire.encode,
-        decode=lambda data: wire.decode(data, taken),
+        encode=messages.encode,
+        decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.parcel_bytes_max,
-        contacts=wire.contacts_in,
+        contacts=messages.contacts_in,
         kinds=lambda parcel: Counter([_kind(type(part)) for part in parcel.parts]),
         event_kinds=frozenset({_kind(Spread)}),
         event_ids=_event_ids,
-        wire_bytes=wire.wire_bytes,
+        wire_bytes=messages.wire_bytes,
     )
 
 

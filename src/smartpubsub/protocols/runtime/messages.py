@@ -283,7 +283,7 @@ def kind_of(message: Any, **kinds: Kind) -> Kind:
         f"  {'repeated ' if each.is_list else ''}{each.kind.protobuf} {each.name} = {number};"
         for number, each in enumerate(fields, 1)
     ]
-    declarations = ("\n".join([f"message {protobuf} {{", *lines, "}\n"]),)
+    declarations: tuple[str, ...] = ("\n".join([f"message {protobuf} {{", *lines, "}\n"]),)
     for each in fields:
         declarations += each.kind.declarations
     kind = Kind(protobuf, *_functions(message, fields), declarations)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.opened import MS, EventKey, Opened
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     Admitted,
     Completed,
@@ -20,6 +18,8 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Record,
     Recorded,
 )
+from smartpubsub.protocols.scoutsubs.office import Office
+from smartpubsub.protocols.scoutsubs.opened import MS, EventKey, Opened
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.protocols.scoutsubs.window import Window
 from smartpubsub.protocols.seen import Seen

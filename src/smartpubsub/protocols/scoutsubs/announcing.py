@@ -13,9 +13,9 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs.branches import UNTOLD
 from smartpubsub.protocols.scoutsubs.child import Child
 from smartpubsub.protocols.scoutsubs.children import has_room, shortcut, somebody_else
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Announced
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced
 from smartpubsub.protocols.scoutsubs.tree import Owner, Role, Tree, Wait
 from smartpubsub.seam import Peer
 

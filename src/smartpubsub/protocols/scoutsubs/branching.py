@@ -20,9 +20,9 @@ from smartpubsub.protocols.scoutsubs.branches import (
     branch_for,
     is_split,
 )
+from smartpubsub.protocols.scoutsubs.messages import Raise
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened
-from smartpubsub.protocols.scoutsubs.parts import Raise
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 

@@ -9,7 +9,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, ChildCopy
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, ChildCopy
 from smartpubsub.seam import Peer
 
 

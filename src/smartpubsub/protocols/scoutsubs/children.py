@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs.child import Child
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce
 from smartpubsub.protocols.scoutsubs.tree import Tree
 from smartpubsub.seam import Peer
 

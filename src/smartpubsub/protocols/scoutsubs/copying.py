@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs.branches import UNTOLD, is_split
-from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     ChildCopy,
     CopyTree,
@@ -20,6 +19,7 @@ from smartpubsub.protocols.scoutsubs.parts import (
     PullOwn,
     TreeCopied,
 )
+from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 

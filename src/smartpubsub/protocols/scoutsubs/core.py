@@ -20,7 +20,7 @@ from smartpubsub.protocols.pubsub import (
     Summary,
     Tally,
 )
-from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.admitting import Admitting
 from smartpubsub.protocols.scoutsubs.announcing import Announcing
 from smartpubsub.protocols.scoutsubs.branching import Branching
@@ -29,9 +29,9 @@ from smartpubsub.protocols.scoutsubs.following import Following
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.inheriting import Inheriting
 from smartpubsub.protocols.scoutsubs.keeping import Keeping
+from smartpubsub.protocols.scoutsubs.messages import Bundle
 from smartpubsub.protocols.scoutsubs.offering import HELD_COUNT_MAX, Offering
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import Bundle
 from smartpubsub.protocols.scoutsubs.pieces import INCOMPLETE_COUNT_MAX, Pieces
 from smartpubsub.protocols.scoutsubs.probing import Probing
 from smartpubsub.protocols.scoutsubs.raising import LAST_KNOWN_MAX, Raising
@@ -78,32 +78,32 @@ class ScoutSubs:
         self._early_events: list[Callable[[], None]] = []
         self._ticks = 0
         self._on_part: dict[type, Callable[[Contact, Any], None]] = {
-            parts.Announce: office.announcing.on_announce,
-            parts.Announced: lambda c, p: office.announcing.on_announced(c.peer, p),
-            parts.Raise: lambda c, p: office.admitting.on_raise(c.peer, p),
-            parts.Admitted: lambda c, p: office.raising.on_admitted(c.peer, p),
-            parts.Completed: lambda c, p: office.raising.on_completed(c.peer, p),
-            parts.Notify: lambda c, p: office.offering.on_notify(c.peer, p),
-            parts.Offer: lambda c, p: office.offering.on_offer(c.peer, p),
-            parts.Want: lambda c, p: office.offering.on_want(c.peer, p),
-            parts.Elsewhere: lambda c, p: office.offering.on_elsewhere(c.peer, p),
-            parts.Confirm: lambda c, p: office.spreading.on_confirm(c.peer, p),
-            parts.NoCopy: lambda c, p: office.spreading.on_no_copy(c.peer, p),
-            parts.CopyTree: self._on_copy,
-            parts.TreeCopied: lambda c, p: office.copying.on_copied(c.peer, p),
-            parts.Record: self._on_record,
-            parts.Recorded: lambda c, p: office.admitting.on_recorded(c.peer, p),
-            parts.Done: office.keeping.on_done,
-            parts.Pull: office.seeking.on_pull,
-            parts.Pulled: office.seeking.on_pulled,
-            parts.PullOwn: lambda c, _: office.copying.on_pull_own(c.peer),
-            parts.PulledOwn: lambda c, p: office.copying.on_pulled_own(c.peer, p),
-            parts.Adopt: office.seeking.on_adopt,
-            parts.Recall: lambda c, p: office.history.on_recall(c.peer, p),
-            parts.Recalled: self._on_recalled,
-            parts.Inherit: lambda c, p: office.inheriting.on_inherit(c.peer, p),
-            parts.Probe: lambda c, p: office.probing.on_probe(c.peer, p),
-            parts.Alive: lambda c, p: office.probing.on_alive(c.peer, p),
+            messages.Announce: office.announcing.on_announce,
+            messages.Announced: lambda c, p: office.announcing.on_announced(c.peer, p),
+            messages.Raise: lambda c, p: office.admitting.on_raise(c.peer, p),
+            messages.Admitted: lambda c, p: office.raising.on_admitted(c.peer, p),
+            messages.Completed: lambda c, p: office.raising.on_completed(c.peer, p),
+            messages.Notify: lambda c, p: office.offering.on_notify(c.peer, p),
+            messages.Offer: lambda c, p: office.offering.on_offer(c.peer, p),
+            messages.Want: lambda c, p: office.offering.on_want(c.peer, p),
+            messages.Elsewhere: lambda c, p: office.offering.on_elsewhere(c.peer, p),
+            messages.Confirm: lambda c, p: office.spreading.on_confirm(c.peer, p),
+            messages.NoCopy: lambda c, p: office.spreading.on_no_copy(c.peer, p),
+            messages.CopyTree: self._on_copy,
+            messages.TreeCopied: lambda c, p: office.copying.on_copied(c.peer, p),
+            messages.Record: self._on_record,
+            messages.Recorded: lambda c, p: office.admitting.on_recorded(c.peer, p),
+            messages.Done: office.keeping.on_done,
+            messages.Pull: office.seeking.on_pull,
+            messages.Pulled: office.seeking.on_pulled,
+            messages.PullOwn: lambda c, _: office.copying.on_pull_own(c.peer),
+            messages.PulledOwn: lambda c, p: office.copying.on_pulled_own(c.peer, p),
+            messages.Adopt: office.seeking.on_adopt,
+            messages.Recall: lambda c, p: office.history.on_recall(c.peer, p),
+            messages.Recalled: self._on_recalled,
+            messages.Inherit: lambda c, p: office.inheriting.on_inherit(c.peer, p),
+            messages.Probe: lambda c, p: office.probing.on_probe(c.peer, p),
+            messages.Alive: lambda c, p: office.probing.on_alive(c.peer, p),
         }
 
         self._on_timer_of: dict[str, Callable[..., None]] = {
@@ -201,19 +201,19 @@ class ScoutSubs:
         return office.taken()
 
     def _on_bundle(
-        self, peer: Peer, addresses: tuple[bytes, ...], said: tuple[parts.Part, ...]
+        self, peer: Peer, addresses: tuple[bytes, ...], said: tuple[messages.Part, ...]
     ) -> None:
         if not self._has_joined:
             # A node that knows nobody would take itself for every rendezvous. But whoever has just
             # started need not wait to hear that it keeps nothing.
-            if any(isinstance(part, parts.PullOwn) for part in said):
+            if any(isinstance(part, messages.PullOwn) for part in said):
                 self.office.copying.on_pull_own(peer)
             return
         self.office.hear(peer)
         contact = Contact.of(peer, addresses)
         self.office.admitting.on_heard(peer)
         for part in said:
-            whole = self._pieces.on_piece(peer, part) if isinstance(part, parts.Piece) else part
+            whole = self._pieces.on_piece(peer, part) if isinstance(part, messages.Piece) else part
             if whole is None:
                 continue
             heard = self.office.vouching.checked(whole, peer)
@@ -222,16 +222,16 @@ class ScoutSubs:
             else:
                 self._on_part[type(heard)](contact, heard)
 
-    def _on_copy(self, contact: Contact, part: parts.CopyTree) -> None:
+    def _on_copy(self, contact: Contact, part: messages.CopyTree) -> None:
         if part.is_root:
             self.office.seeking.on_rival(contact, part.attribute)
         self.office.copying.on_copy(contact.peer, part)
 
-    def _on_record(self, contact: Contact, part: parts.Record) -> None:
+    def _on_record(self, contact: Contact, part: messages.Record) -> None:
         self.office.seeking.on_rival(contact, part.attribute)
         self.office.keeping.on_record(contact.peer, part)
 
-    def _on_recalled(self, contact: Contact, part: parts.Recalled) -> None:
+    def _on_recalled(self, contact: Contact, part: messages.Recalled) -> None:
         self.office.recalling.on_recalled(contact.peer, part)
         self.office.inheriting.on_recalled(contact.peer, part)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from smartpubsub.protocols.scoutsubs.messages import Raise
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey
-from smartpubsub.protocols.scoutsubs.parts import Raise
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 

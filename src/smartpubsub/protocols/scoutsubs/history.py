@@ -16,9 +16,9 @@ from typing import NamedTuple
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Recall, Recalled, Span
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Recall, Recalled, Span
 from smartpubsub.seam import Peer
 
 SPAN_US = 60 * MINUTE

@@ -15,8 +15,8 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.scoutsubs.history import SPAN_US, Place, place_before, place_of
+from smartpubsub.protocols.scoutsubs.messages import Inherit, Recall, Recalled, Span
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import Inherit, Recall, Recalled, Span
 from smartpubsub.seam import Peer
 
 LOOKED_AT_MAX = 500

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.protocols.scoutsubs.messages import Done, Raise, Record, Recorded
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey
-from smartpubsub.protocols.scoutsubs.parts import Done, Raise, Record, Recorded
 from smartpubsub.protocols.scoutsubs.tree import Role
 from smartpubsub.seam import Peer
 

@@ -24,8 +24,8 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs.branches import base_of, is_split, name_of
 from smartpubsub.protocols.scoutsubs.child import Child
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Elsewhere, Notify, Offer, Want
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Elsewhere, Notify, Offer, Want
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Peer
 

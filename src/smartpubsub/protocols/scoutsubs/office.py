@@ -12,10 +12,9 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.scoutsubs.branches import is_split
 from smartpubsub.protocols.scoutsubs.holdings import Holdings
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Part, Piece
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Part, Piece, event_bytes_in
 from smartpubsub.protocols.scoutsubs.pieces import in_pieces
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.sizes import event_bytes_in
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.protocols.scoutsubs.vouching import Vouching
 from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.scoutsubs.parts import Record
+from smartpubsub.protocols.scoutsubs.messages import Record
 from smartpubsub.seam import Peer
 
 EventKey: TypeAlias = tuple[EventId, str]

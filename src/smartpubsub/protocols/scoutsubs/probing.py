@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Alive, Probe
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Alive, Probe
 from smartpubsub.protocols.scoutsubs.tree import Role
 from smartpubsub.seam import Peer
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.scoutsubs.branches import base_of, name_of
+from smartpubsub.protocols.scoutsubs.messages import Admitted, Completed, Holder, Raise
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS
-from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Holder, Raise
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.seam import Peer
 

@@ -18,8 +18,8 @@ from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE, names_of
 from smartpubsub.protocols.scoutsubs.history import Place, place_before, place_of
+from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Deliver, Peer
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE
+from smartpubsub.protocols.scoutsubs.messages import Adopt, ChildCopy, Pull, Pulled
 from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.parts import Adopt, ChildCopy, Pull, Pulled
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
 from smartpubsub.seam import Deliver, Peer
 

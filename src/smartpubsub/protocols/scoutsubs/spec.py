@@ -9,16 +9,19 @@ from math import log
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs import parts, wire
+from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy
-from smartpubsub.protocols.scoutsubs.schema import PART_NAMES
+from smartpubsub.protocols.scoutsubs.messages import (
+    PART_NAMES,
+    Bundle,
+    BundleLimits,
+    ChildCopy,
+    wire_bytes,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
-from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
 SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
@@ -31,15 +34,15 @@ HISTORY_SHARE = 8
 
 _EVENT_PARTS = frozenset(
     {
-        parts.Raise,
-        parts.Admitted,
-        parts.Completed,
-        parts.Notify,
-        parts.Confirm,
-        parts.NoCopy,
-        parts.Record,
-        parts.Recorded,
-        parts.Done,
+        messages.Raise,
+        messages.Admitted,
+        messages.Completed,
+        messages.Notify,
+        messages.Confirm,
+        messages.NoCopy,
+        messages.Record,
+        messages.Recorded,
+        messages.Done,
     }
 )
 
@@ -79,35 +82,35 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
     return Codec(
         message=Bundle,
         protocol=SCOUTSUBS,
-        encode=wire.encode,
-        decode=lambda data: wire.decode(data, taken),
+        encode=messages.encode,
+        decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.bundle_bytes_max,
         contacts=_contacts_in,
         kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
-        event_kinds=frozenset({_PART_KINDS[parts.Notify]}),
+        event_kinds=frozenset({_PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,
         wire_bytes=wire_bytes,
     )
 
 
-_PART_KINDS = {getattr(parts, part): f"scoutsubs/{part.lower()}" for part in PART_NAMES}
+_PART_KINDS = {getattr(messages, part): f"scoutsubs/{part.lower()}" for part in PART_NAMES}
 
 
 def _event_ids(bundle: Bundle) -> list[EventId]:
-    return [p.event.id for p in bundle.parts if type(p) is parts.Notify and not p.is_resend]
+    return [p.event.id for p in bundle.parts if type(p) is messages.Notify and not p.is_resend]
 
 
 def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
     for entry in bundle.parts:
-        part = entry.part if isinstance(entry, parts.Piece) else entry
+        part = entry.part if isinstance(entry, messages.Piece) else entry
         match part:
-            case parts.Announce(direct=direct, backups=backups):
+            case messages.Announce(direct=direct, backups=backups):
                 yield from _those_known(direct, backups)
-            case parts.Announced(go_to=Contact() as elsewhere):
+            case messages.Announced(go_to=Contact() as elsewhere):
                 yield elsewhere
-            case parts.CopyTree(children=children) | parts.Pulled(children=children):
+            case messages.CopyTree(children=children) | messages.Pulled(children=children):
                 yield from _contacts_of(children)
-            case parts.PulledOwn(trees):
+            case messages.PulledOwn(trees):
                 for _, children in trees:
                     yield from _contacts_of(children)
 
@@ -132,7 +135,7 @@ def is_event_traffic(message: object) -> bool:
 def retransmission_count(message: object) -> int:
     """How many events a message sends to a child again."""
     entries = message.parts if isinstance(message, Bundle) else ()
-    return sum(isinstance(part, parts.Notify) and part.is_resend for part in entries)
+    return sum(isinstance(part, messages.Notify) and part.is_resend for part in entries)
 
 
 # --- experiments ---

@@ -14,9 +14,9 @@ from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.scoutsubs.branches import others_of
 from smartpubsub.protocols.scoutsubs.child import Child, Former
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Confirm, NoCopy, Notify, Offer
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import EventKey, Opened, Target
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
 from smartpubsub.protocols.scoutsubs.tree import Tree
 from smartpubsub.protocols.scoutsubs.waiting import Waiting
 from smartpubsub.protocols.scoutsubs.window import Window

@@ -13,14 +13,22 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from smartpubsub.kademlia.protobuf import WireError
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, UNTOLD
+from smartpubsub.protocols.scoutsubs.messages import (
+    Bundle,
+    BundleLimits,
+    ChildCopy,
+    CopyTree,
+    Part,
+    Record,
+    decode,
+    encode,
+)
 from smartpubsub.protocols.scoutsubs.office import Office
 from smartpubsub.protocols.scoutsubs.opened import MS, EventKey
-from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, CopyTree, Part, Record
 from smartpubsub.protocols.scoutsubs.tree import Role, Tree
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
 from smartpubsub.seam import Load, Peer, Store
 
 STORED = b"scout/"

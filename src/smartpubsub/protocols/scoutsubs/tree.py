@@ -18,7 +18,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.branches import UNTOLD
 from smartpubsub.protocols.scoutsubs.child import Child, Former
 from smartpubsub.protocols.scoutsubs.holdings import Holdings
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, ChildCopy, Raise
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, ChildCopy, Raise
 from smartpubsub.seam import Peer
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from smartpubsub.kademlia.protobuf import framed
 from smartpubsub.protocols.publication import EventId, Signing
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Announce,
     Announced,
@@ -20,8 +20,8 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Confirm,
     Part,
     Recorded,
+    part_bytes,
 )
-from smartpubsub.protocols.scoutsubs.wire import part_bytes
 from smartpubsub.seam import Peer
 
 AnyPart = TypeVar("AnyPart", bound=Part)

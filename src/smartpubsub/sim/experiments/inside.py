@@ -7,8 +7,7 @@ from typing import cast
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.parts import Bundle, PulledOwn
-from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
+from smartpubsub.protocols.scoutsubs.messages import Bundle, PulledOwn, wire_bytes
 from smartpubsub.sim.experiments.experiment import Experiment
 
 
