@@ -69,6 +69,7 @@ def test_an_event_goes_from_one_node_to_another(
         "event": "rain/mm=2",
         "payload": "bring boots",
         "hops": 1,
+        "dropped_before": 0,
     }
 
 
@@ -232,8 +233,8 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["sub", "a", "--since", "yesterday"], "'yesterday' is neither an event's id, which sub"),
         (["sub", "a", "--since", "2026-01-01", "--last", "1"], "--since and --last say two things"),
         (["sub", "a", "--last", "0"], "0 is not in the range"),
-        (["unsub", "surf"], "'surf' is no id of a subscription; that is a number such as 7, which"),
-        (["unsub", "--", "-1"], "'-1' is no id of a subscription"),
+        (["unsub", "surf"], "'surf' is not the number of a subscription; sub --keep prints it"),
+        (["unsub", "--", "-1"], "'-1' is not the number of a subscription"),
         (["node", "run", "--data", __file__], "--data: expected the path of a folder, which is"),
         (["node", "info", "--data", f"{__file__}/x"], "--data: expected the path of a folder"),
     ],

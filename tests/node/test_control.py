@@ -164,6 +164,8 @@ def test_a_node_tells_about_itself(tmp_path: Path) -> None:
                 "state": "in force",
                 "is_taken": True,
                 "waiting": 0,
+                "is_kept": False,
+                "dropped": 0,
             }
             answer = await client.ask({"id": "x", "do": "info"})
             assert answer["id"] == "x"
@@ -196,6 +198,7 @@ def test_events_come_until_the_limit(tmp_path: Path) -> None:
             "event": "surf/price=2",
             "payload": payload,
             "hops": 0,
+            "dropped_before": 0,
         }
         assert lines[1, "id", "end"]
         assert number not in [wish.number for wish in node.subscriptions()]
@@ -234,7 +237,11 @@ def test_whoever_looks_into_a_kept_subscription_leaves_it(tmp_path: Path) -> Non
                 async with client_of(node) as client:
                     request = {"do": "subscribe", "predicate": "surf", "keep": is_keeping}
                     begun = (await client.ask(request))["ok"]
-                    assert begun == {"subscription": 1, "was_there": not is_keeping}
+                    assert begun == {
+                        "subscription": 1,
+                        "was_there": not is_keeping,
+                        "is_kept": True,
+                    }
                 await eventually(lambda: [w.is_taken for w in node.subscriptions()] == [False])
 
     run(main)
@@ -285,7 +292,10 @@ def test_a_client_that_takes_nothing_holds_nobody_up(
         (b'{"do": "publish", "event": "a", "payload": "?"}', "written in base 64"),
         (b'{"do": "publish", "event": "a", "payload": 1}', "written in base 64"),
         (b'{"do": "publish", "event": "a", "payload": "\xc3\xa9"}', "written in base 64"),
-        (b'{"do": "publish", "event": "a", "wait": "long"}', "one of nothing, rendezvous, all"),
+        (
+            b'{"do": "publish", "event": "a", "wait": "long"}',
+            "allowed are 'nothing', 'rendezvous', 'all'",
+        ),
         (b'{"do": "subscribe", "predicate": "a", "keep": 1}', "true or false"),
         (b'{"do": "subscribe", "predicate": "a", "limit": -1}', "whole, and not negative"),
         (b'{"do": "unsubscribe", "subscription": true}', "whole, and not negative"),

@@ -22,6 +22,7 @@ COMMANDS = {
     "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
+    "event": LazyCommand("smartpubsub.cli.event:event", "Tell the state of an event."),
     "group": LazyCommand(
         "smartpubsub.cli.group.group:group", "Publish in groups of one's own, and be in others'."
     ),

@@ -26,6 +26,7 @@ from smartpubsub.node.config_values import (
     one_of,
     whole,
 )
+from smartpubsub.node.storage.kept import KeptLimits
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
@@ -47,6 +48,8 @@ TOPICS_SHARE = 8
 """The part that events of topics may take."""
 HISTORY_SHARE = 8
 """The part that events may take which are kept for those who subscribe later."""
+KEPT_SHARE = 16
+"""The part that events may take which wait for the readers of subscriptions."""
 DAY_S = 24 * 60 * 60
 ATTRIBUTE_COUNT_MAX = 1_000
 """The most that a predicate's attributes can be limited to."""
@@ -113,7 +116,17 @@ class NodeLimits:
     )
     """Of one attribute; the oldest go first."""
     history_bytes_max: int = _setting(ScoutSettings.history_bytes_max, whole(1, 1 << 50))
-    """Of all attributes together; an eighth of what is stored at most."""
+    """Of all attributes together; at most an eighth of `stored_bytes_max`."""
+    kept_event_count_max: int = _setting(100_000, whole(1, 1_000_000_000))
+    """Events that wait for the reader of one subscription with `keep` or `block`; oldest first."""
+    kept_bytes_max: int = _setting(64 * _MEGABYTE, whole(1, 1 << 50))
+    """Likewise; all such subscriptions together have a sixteenth of `stored_bytes_max`."""
+    kept_age_s_max: int = _setting(7 * DAY_S, whole(0, 1_000_000_000))
+    """Likewise; 0 for any age."""
+    key_count_max: int = _setting(10_000, whole(1, 1_000_000))
+    """Publication keys that the node remembers; the oldest are forgotten first."""
+    key_age_s_max: int = _setting(7 * DAY_S, whole(1, 1_000_000_000))
+    """Likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +203,16 @@ def stack_options(config: NodeConfig) -> StackOptions:
             ),
             "stored_bytes_max": config.stored_bytes_max // TOPICS_SHARE,
         },
+    )
+
+
+def kept_limits(config: NodeConfig) -> KeptLimits:
+    """The limits of subscriptions whose events wait on disk."""
+    return KeptLimits(
+        event_count_max=config.kept_event_count_max,
+        byte_count_max=config.kept_bytes_max,
+        all_bytes_max=config.stored_bytes_max // KEPT_SHARE,
+        age_us_max=config.kept_age_s_max * SECOND or None,
     )
 
 

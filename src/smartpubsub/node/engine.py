@@ -22,19 +22,24 @@ from smartpubsub.node.configuration import (
     NodeConfig,
     host_settings,
     kademlia_settings,
+    kept_limits,
     stack_options,
     wire_limits,
 )
 from smartpubsub.node.errors import LimitError, NodeClosedError
 from smartpubsub.node.identity import Identity, identity_in
 from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
+from smartpubsub.node.storage.kept import Change, KeptQueues
 from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.host import Host, HostStoppedError
 from smartpubsub.node.transport.mdns import look_around
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.codecs import codecs_of
 from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Tally
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
 from smartpubsub.protocols.scoutsubs.core import ScoutSubs
@@ -65,7 +70,15 @@ class Engine:
         self.told: Counter[str] = Counter()
         """How often the core has delivered what."""
         self.on_deliver: list[Callable[[object], None]] = []
-        """Who is told what the core delivers."""
+        """Called with each item that the core delivers."""
+        self.journals: list[Callable[[object, int], list[Change]]] = []
+        """Called with each item before it is delivered; what they return is stored first."""
+        self.loaders: list[tuple[bytes, Callable[[list[tuple[bytes, bytes]]], None]]] = []
+        """Called before the node starts, with what is stored under a prefix."""
+        self.queues = KeptQueues(kept_limits(config))
+        """The events that wait on disk."""
+        self.dropped_in_memory = 0
+        """Events that subscriptions have dropped from memory."""
         self._host: Host | None = None
         self._storage: SqliteStorage
         self._joined = trio.Event()
@@ -107,6 +120,13 @@ class Engine:
         assert isinstance(self.core.pubsub, ScoutSubs)
         return self.core.pubsub
 
+    def signed_again(
+        self, id: EventId, predicate: Predicate, payload: bytes, created_us: int
+    ) -> Publication:
+        """Make an event of this node's once more; its signature is the same."""
+        signature = Ed25519Signing(self.identity).sign(id, predicate, payload, created_us)
+        return Publication.of(id, predicate, payload, signature, created_us)
+
     @property
     def stored_bytes(self) -> int:
         """How much is in the storage."""
@@ -141,12 +161,17 @@ class Engine:
         with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
             self.identity = identity_in(self.config.data)
             self._storage = storage
+            stored = await trio.to_thread.run_sync(storage.load, KEPT_PREFIX)
+            self.queues = KeptQueues(kept_limits(self.config), stored)
+            for prefix, load in self.loaders:
+                load(await trio.to_thread.run_sync(storage.load, prefix))
             host = Host(
                 self.identity,
                 self._make_core,
                 codecs_of(self.config.protocol, wire_limits(self.config)),
                 storage,
                 on_deliver=self._on_deliver,
+                journal=self._journal,
                 settings=host_settings(self.config),
             )
             async with trio.open_nursery() as nursery:
@@ -161,7 +186,6 @@ class Engine:
                 finally:
                     self._host = None
                     on_end()
-                    host.hold(False)
                     with trio.CancelScope(shield=True):  # It takes a limited time.
                         await host.stop()
                     nursery.cancel_scope.cancel()
@@ -205,6 +229,9 @@ class Engine:
         beside = [core for core in (self.fast, self.pulsar) if core is not pubsub]
         self.core = NodeCore(kademlia, pubsub, signing, beside)
         return self.core
+
+    def _journal(self, item: object, now: int) -> list[Change]:
+        return [change for journal in self.journals for change in journal(item, now)]
 
     def _on_deliver(self, item: object) -> None:
         # Whoever only remembers peers that are all gone may be the first that is back.

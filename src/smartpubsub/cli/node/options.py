@@ -76,12 +76,20 @@ def attributes_max(data: str | None) -> int:
 
 @contextmanager
 def running_node(data: str | None) -> Iterator[ControlClient]:
-    """A connection to the node that runs in a data folder."""
+    """Connect to the node that runs in a data folder.
+
+    If an answer takes long, standard error says what the command waits for.
+    """
     config = configured({"data": data})
     from smartpubsub.node.control.client import ControlClient
 
-    with ControlClient(config.data) as client:
+    with ControlClient(config.data, on_wait=tell_wait) as client:
         yield client
+
+
+def tell_wait(what: str) -> None:
+    """Say on standard error what a command waits for."""
+    click.echo(f"smartpubsub: {what}", err=True)
 
 
 def print_json_line(document: Any) -> None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from smartpubsub.cli.node.log import LEVELS, start_log
-from smartpubsub.cli.node.options import configured, data_option, node_packages, print_json_line
+from smartpubsub.cli.node.options import (
+    configured,
+    data_option,
+    node_packages,
+    print_json_line,
+    tell_wait,
+)
 from smartpubsub.cli.output import json_option
 from smartpubsub.sim.experiments.stacks import STACKS, VARIANTS
 
@@ -102,7 +108,7 @@ def run(
     with node_packages():
         from smartpubsub.cli.node.service import run_node
     start_log(config.log_level)
-    run_node(config, lambda node: tell(node, as_json))
+    run_node(config, lambda node: tell(node, as_json), tell_wait)
 
 
 def tell(node: Node, as_json: bool) -> None:

@@ -14,9 +14,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from smartpubsub.node.api.arrivals import Wish
+from smartpubsub.node.api.arrivals import SubscriptionInfo
 from smartpubsub.node.api.asyncio_rooms import AsyncioGroup, AsyncioTopic
 from smartpubsub.node.api.asyncio_subscription import AsyncioSubscription
+from smartpubsub.node.api.event_records import EventInfo
 from smartpubsub.node.api.groups import FoundGroup, KnownGroup
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.threads import NodeThread
@@ -60,6 +61,10 @@ class AsyncioNode:
         """Publish an event, as `Node.publish` does."""
         return await self._do(partial(self._thread.node.publish, predicate, payload, **options))
 
+    async def event(self, id: str) -> EventInfo:
+        """Tell what this node knows of an event, as `Node.event` does."""
+        return await asyncio.to_thread(self._thread.look, self._thread.node.event, id)
+
     def subscribe(self, predicate: Predicate | str, **options: Any) -> AsyncioSubscription:
         """A subscription, which begins when it is entered as a context manager."""
         return AsyncioSubscription(self._thread, self._thread.node.subscribe(predicate, **options))
@@ -68,7 +73,7 @@ class AsyncioNode:
         """End a subscription by its number, also one that nobody takes events of."""
         await self._do(partial(self._thread.node.unsubscribe, number))
 
-    async def subscriptions(self) -> list[Wish]:
+    async def subscriptions(self) -> list[SubscriptionInfo]:
         """The node's subscriptions, as `Node.subscriptions` lists them."""
         return await asyncio.to_thread(self._thread.look, self._thread.node.subscriptions)
 

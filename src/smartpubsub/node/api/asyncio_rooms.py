@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from smartpubsub.node.api.asyncio_subscription import AsyncioKept, AsyncioSubscription
+from smartpubsub.node.api.asyncio_subscription import AsyncioSubscription
 from smartpubsub.node.api.group import Group
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.threads import NodeThread
@@ -49,9 +49,9 @@ class AsyncioTopic(_Bridged):
         """Its events while this is entered, as `Topic.subscribe` gives them."""
         return AsyncioSubscription(self._thread, self._topic.subscribe(**options))
 
-    def keep(self, **options: Any) -> AsyncioKept:
+    def keep(self, **options: Any) -> AsyncioSubscription:
         """The same, for a subscription that goes on when it is left, and after a restart."""
-        return AsyncioKept(self._thread, self._topic.keep(**options, acknowledges=False))
+        return AsyncioSubscription(self._thread, self._topic.keep(**options))
 
     async def show(self) -> descriptors.Topic:
         """The newest version of its descriptor."""

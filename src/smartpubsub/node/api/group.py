@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from smartpubsub.node.api.arrivals import BUFFER_COUNT_MAX, Overflow, Subscription
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import at_least_one, choice
 from smartpubsub.node.api.groups import Accept, Groups, Membership
 from smartpubsub.node.api.publishing import as_payload
 from smartpubsub.node.api.receipts import Receipt
@@ -83,7 +84,7 @@ class Group:
             self.predicate,
             self._read(event),
             as_payload(payload),
-            Wait(wait),
+            choice(Wait, wait, "wait"),
             deadline_s,
             everywhere=everywhere,
         )
@@ -96,7 +97,7 @@ class Group:
         beside: Subscription | None = None,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow = Overflow.BLOCK,
+        overflow: Overflow | str = Overflow.DROP_OLDEST,
     ) -> Membership:
         """Be in it while this is entered as a context manager, for the events that are wanted.
 
@@ -115,8 +116,8 @@ class Group:
             invitation=invitation,
             beside=beside,
             deadline_s=deadline_s,
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
+            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
+            overflow=choice(Overflow, overflow, "overflow"),
         )
 
     async def leave(self) -> int:

@@ -11,10 +11,11 @@ from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.api.publishing import Publishing
 from smartpubsub.node.api.receipts import Receipt
-from smartpubsub.node.api.subscribing import Subscribing
+from smartpubsub.node.api.subscribing import Subscribing, stores
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import EventRefusedError, LimitError, NodeError, NotOwnerError
 from smartpubsub.node.identity import peer_text
+from smartpubsub.node.storage.kept import Change, KeptQueue
 from smartpubsub.node.transport.contacts import contact_of, text_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.group import Contract, everybody_may
@@ -28,7 +29,7 @@ from smartpubsub.protocols.fastdelivery.told import (
     Overloaded,
     SearchResult,
 )
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pubsub import SubscriptionState
 from smartpubsub.seam import Effect
@@ -109,12 +110,24 @@ class Membership(Subscription):
         self.deadline_s = deadline_s
         """How long the owner's answer is waited for."""
 
+    @property
+    def queue(self) -> KeptQueue | None:
+        """The queue on disk of the subscription that the events go to."""
+        return super().queue if self.beside is None else self.beside.queue
+
     def put(self, event: Event) -> None:
-        """An event has come; if another subscription is to have it, that takes it, once."""
+        """Queue an event, in the other subscription if there is one."""
         if self.beside is not None:
             self.beside.put(event)
         else:
             super().put(event)
+
+    def on_stored(self, id: str) -> None:
+        """Wake the reader of the subscription that the event went to."""
+        if self.beside is not None:
+            self.beside.on_stored(id)
+        else:
+            super().on_stored(id)
 
 
 class Groups:
@@ -192,13 +205,13 @@ class Groups:
         """Publish in a group of this node's, and everywhere else if that is wanted."""
         core, fast = self._engine.core, self._engine.fast
 
-        def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
+        def send(now: int, wants_all: bool) -> tuple[Publication, list[Effect]]:
             publication = core.new_event(event, payload, now)
             effects = fast.publish_in(group, publication, now, wants_all=wants_all)
             is_owner = group in fast.office.owning.groups and group.matches(event)
             if everywhere and is_owner and core.pubsub is not fast:
                 effects += core.pubsub.publish(publication, now)
-            return publication.id, effects
+            return publication, effects
 
         return await self._publishing.send(event, payload, wait, deadline_s, send)
 
@@ -254,14 +267,19 @@ class Groups:
             if call.is_over:
                 return None, []
             number = core.new_number()
-            membership.number = number
+            changes = list[Change]()
+            queue: KeptQueue | None = None
+            if membership.waits_on_disk and membership.beside is None:
+                queue, changes = self._engine.queues.create(number, is_kept=False)
+            membership.begin(number, queue)
             self._memberships[number] = membership
             self._subscribing.register(number, membership)
             self._engine.calls.expect("subscribe", number, call)
             owner = contact_of(membership.owner)
             wanted = Wanted(number, membership.predicate)
             group, invitation = membership.group.predicate, membership.invitation
-            return None, fast.join_group(wanted, owner, group, now, invitation)
+            effects = fast.join_group(wanted, owner, group, now, invitation)
+            return None, [*stores(changes), *effects]
 
         def late() -> str:
             return (
@@ -289,7 +307,16 @@ class Groups:
         self._subscribing.unregister(number)
         subscription.finish()
         self._engine.calls.forget("subscribe", number)
-        await self._engine.have_ended(lambda now: self._engine.fast.unsubscribe(number, now))
+
+        def unsubscribe(now: int) -> list[Effect]:
+            effects = self._engine.fast.unsubscribe(number, now)
+            return [*effects, *stores(self._engine.queues.remove(number))]
+
+        await self._engine.have_ended(unsubscribe)
+
+    async def take(self, subscription: Subscription, id: str) -> None:
+        """Remove an event, and all before it, from the queue of a membership."""
+        await self._subscribing.take(subscription, id)
 
     async def leave(self, group: Predicate, owner: str | None) -> int:
         """Leave a group however often it was joined; how often that was."""
@@ -308,10 +335,6 @@ class Groups:
         if subscription.number is None:
             return SubscriptionState.PENDING
         return self._engine.fast.state_of(subscription.number, self._engine.host.clock.now())
-
-    def on_room(self) -> None:
-        """Let the node go on, or stop, as there is room for what comes."""
-        self._subscribing.on_room()
 
     def _on_deliver(self, item: object) -> None:
         calls = self._engine.calls

@@ -22,10 +22,12 @@ from smartpubsub.node.api.arrivals import (
     Event,
     Overflow,
     Subscription,
-    Wish,
+    SubscriptionInfo,
     must_be_open,
 )
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import at_least_one, choice
+from smartpubsub.node.api.event_records import EventInfo
 from smartpubsub.node.api.group import Group
 from smartpubsub.node.api.groups import FoundGroup, Groups, KnownGroup
 from smartpubsub.node.api.past import wanted_past
@@ -87,6 +89,7 @@ class Node:
     async def _live(self) -> AsyncIterator[None]:
         async with self._engine.running(on_end=self._subscribing.finish) as nursery:
             self._nursery = nursery
+            await self._subscribing.start()
             if self.config.metrics is not None:
                 server = MetricsServer(self.metrics)
                 self.metrics_at = await nursery.start(server.serve, self.config.metrics)
@@ -127,19 +130,32 @@ class Node:
         *,
         since: str | datetime | None = None,
         last: int | None = None,
+        keep: bool = False,
+        acknowledges: bool = True,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow = Overflow.BLOCK,
+        overflow: Overflow | str = Overflow.DROP_OLDEST,
     ) -> Subscription:
-        """A subscription, which begins when it is entered as a context manager.
+        """Make a subscription, which begins when it is entered as a context manager.
 
-        If that is wanted it begins with events of before: since an event, by its id, or a time, or
-        the last so many, in the order of their times. Each event comes once.
+        With `since` (an event's id, or a time) or `last` (a number) it begins with history, in
+        order of time. Each event comes once.
+
+        With `keep` the subscription outlives its block and restarts of the node. Its events wait
+        on disk until they are acknowledged, and the next `subscribe` with the same predicate
+        continues it; `unsubscribe` ends it. Asking for the next event acknowledges the one before
+        it, and so does leaving the block without an error; with `acknowledges=False` only
+        `Subscription.taken` does.
+
+        Otherwise up to `buffer_count_max` events wait in memory, and `overflow` says what happens
+        beyond that.
         """
         return self._subscribing.new(
             self._read(predicate),
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
+            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
+            overflow=choice(Overflow, overflow, "overflow"),
             past=wanted_past(since, last),
+            keep=keep,
+            acknowledges=acknowledges,
         )
 
     def on(self, predicate: Predicate | str) -> Callable[[Handler], Handler]:
@@ -160,23 +176,19 @@ class Node:
                 await handler(event)
 
     async def unsubscribe(self, number: int) -> None:
-        """End a subscription by its number, also one that nobody takes events of."""
+        """End a subscription by its number, whether or not it has a reader."""
         if not await self._topics.subscribing.unsubscribe(number):
             await self._subscribing.unsubscribe(number)
 
-    async def take_told(self, number: int, event_id: str) -> None:
-        """Have what a kept subscription to a topic was told wait no more, up to an event."""
-        await self._topics.subscribing.take_told(number, cid_from_text(event_id))
+    async def take(self, number: int, event_id: str) -> None:
+        """Acknowledge an event of a kept subscription, and all before it."""
+        if self._topics.subscribing.is_kept(number):
+            await self._topics.subscribing.take_told(number, cid_from_text(event_id))
+        else:
+            await self._subscribing.take_from(number, event_id)
 
-    def leave(self, subscription: Subscription) -> None:
-        """Take no more events of a subscription without ending it.
-
-        They wait, the last ones of them, until a subscription to the same takes it up.
-        """
-        self._subscribing.leave(subscription)
-
-    def subscriptions(self) -> list[Wish]:
-        """The node's subscriptions, also those of before a restart that nobody has taken yet."""
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """List the node's subscriptions, also those without a reader."""
         return [*self._subscribing.all(), *self._topics.subscribing.kept()]
 
     # --- publishing ---
@@ -188,11 +200,24 @@ class Node:
         *,
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
+        key: str | None = None,
     ) -> Receipt:
-        """Publish an event, and wait until as much is known of it as is wanted."""
+        """Publish an event, and wait for what `wait` says.
+
+        Publication is idempotent by `key`: publishing by the same key again, also after a restart,
+        publishes no second event, and returns the receipt of the first. Another content is an
+        error. The node forgets keys after `key_age_s_max`, and beyond `key_count_max`.
+
+        If the acknowledgement does not come in time, `NotInTimeError.event_id` is the event's id.
+        """
         return await self._publishing.publish(
-            self._read(predicate), as_payload(payload), Wait(wait), deadline_s
+            self._read(predicate), as_payload(payload), choice(Wait, wait, "wait"), deadline_s, key
         )
+
+    def event(self, id: str) -> EventInfo:
+        """Tell what this node knows of an event that it has published, or that waits here."""
+        must_be_open(self._engine.is_running)
+        return self._publishing.about(id)
 
     # --- groups ---
 

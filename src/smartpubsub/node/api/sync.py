@@ -13,7 +13,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from smartpubsub.node.api.arrivals import Wish
+from smartpubsub.node.api.arrivals import SubscriptionInfo
+from smartpubsub.node.api.event_records import EventInfo
 from smartpubsub.node.api.groups import FoundGroup, KnownGroup
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.sync_rooms import SyncGroup, SyncTopic
@@ -55,6 +56,10 @@ class SyncNode:
         """Publish an event, as `Node.publish` does."""
         return self._thread.call(partial(self._thread.node.publish, predicate, payload, **options))
 
+    def event(self, id: str) -> EventInfo:
+        """Tell what this node knows of an event, as `Node.event` does."""
+        return self._thread.look(self._thread.node.event, id)
+
     def subscribe(self, predicate: Predicate | str, **options: Any) -> SyncSubscription:
         """A subscription, which begins when it is entered as a context manager."""
         return SyncSubscription(self._thread, self._thread.node.subscribe(predicate, **options))
@@ -63,7 +68,7 @@ class SyncNode:
         """End a subscription by its number, also one that nobody takes events of."""
         self._thread.call(self._thread.node.unsubscribe, number)
 
-    def subscriptions(self) -> list[Wish]:
+    def subscriptions(self) -> list[SubscriptionInfo]:
         """The node's subscriptions, as `Node.subscriptions` lists them."""
         return self._thread.look(self._thread.node.subscriptions)
 

@@ -44,6 +44,10 @@ class SyncSubscription:
             )
         return event
 
+    def taken(self, id: str) -> None:
+        """Acknowledge an event, and all before it: they are not delivered again."""
+        self._thread.call(self.subscription.taken, id)
+
     async def _next(self, timeout_s: float = float("inf")) -> Event | None:
         with trio.move_on_after(timeout_s):
             try:

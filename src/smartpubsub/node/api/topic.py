@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from smartpubsub.node.api.arrivals import BUFFER_COUNT_MAX, Overflow
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import at_least_one, choice
 from smartpubsub.node.api.past import check_one, time_us
 from smartpubsub.node.api.publishing import as_payload
 from smartpubsub.node.api.topic_events import Exported, History, TopicReceipt
@@ -98,7 +99,7 @@ class Topic:
         """
         linked = None if parents is None else tuple(map(cid_from_text, parents))
         return await self._topics.publish(
-            self.cid, as_payload(payload), linked, Wait(wait), deadline_s
+            self.cid, as_payload(payload), linked, choice(Wait, wait, "wait"), deadline_s
         )
 
     def subscribe(
@@ -107,19 +108,23 @@ class Topic:
         since: str | datetime | None = None,
         last: int | None = None,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow = Overflow.DROP_OLDEST,
+        overflow: Overflow | str = Overflow.DROP_OLDEST,
     ) -> TopicSubscription:
         """Its events while this is entered as a context manager, after some of its history.
 
         History is since an event or a time, or the last so many; each event comes once. When it is
         entered, `gaps` says what of that history could not be had.
         """
+        policy = choice(Overflow, overflow, "overflow")
+        owner, history = self._topics.subscribing, _history(since, last)
+        if policy is Overflow.BLOCK:
+            return KeptSubscription(owner, self.cid, history, ends=True)
         return TopicSubscription(
-            self._topics.subscribing,
+            owner,
             self.cid,
-            _history(since, last),
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
+            history,
+            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
+            overflow=policy,
         )
 
     def keep(

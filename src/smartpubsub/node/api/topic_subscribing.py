@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-from smartpubsub.node.api.arrivals import Subscription, Wish
+from smartpubsub.node.api.arrivals import Subscription, SubscriptionInfo
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.api.subscribing import Subscribing
 from smartpubsub.node.api.topic_events import Entry, History, must_be_topic
 from smartpubsub.node.api.topic_subscription import TopicSubscription
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.transport.host import HostStoppedError
-from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
@@ -48,7 +48,7 @@ class TopicSubscribing:
             if call.is_over:
                 return None, []
             effects: list[Effect] = []
-            if subscription.is_kept:
+            if subscription.is_kept and not subscription.ends:
                 left_over.extend(self._left_over(subscription.topic)[:1])
             number = left_over[0] if left_over else core.new_number()
             if not left_over:
@@ -72,7 +72,7 @@ class TopicSubscribing:
                 topic = subscription.topic
                 read = History() if left_over else await self._read_history(topic, history)
                 subscription.gaps = read.gaps
-                subscription.begin(read)
+                subscription.begin_with(read)
         except BaseException:  # Nobody will leave what was never entered.
             if left_over:
                 self._leave(subscription)
@@ -81,12 +81,20 @@ class TopicSubscribing:
             raise
 
     async def end(self, subscription: Subscription) -> None:
-        """End a subscription, or leave it if it is to be kept."""
+        """End a subscription, or leave it if it is kept."""
         assert isinstance(subscription, TopicSubscription)
-        if subscription.is_kept:
-            self._leave(subscription)
-        else:
+        if subscription.ends:
             await self._end(subscription)
+        else:
+            self._leave(subscription)
+
+    async def take(self, subscription: Subscription, id: str) -> None:
+        """Acknowledge an event, and all before it."""
+        await self.take_told(subscription.number, cid_from_text(id))
+
+    def is_kept(self, number: int) -> bool:
+        """Tell whether a number is that of a kept subscription to a topic."""
+        return self._engine.is_running and number in self._engine.pulsar.office.subscribing.kept
 
     def _leave(self, subscription: Subscription) -> bool:
         """Take no more events of a subscription; whether somebody did."""
@@ -114,17 +122,19 @@ class TopicSubscribing:
 
     # --- what is kept ---
 
-    def kept(self) -> list[Wish]:
+    def kept(self) -> list[SubscriptionInfo]:
         """The subscriptions that go on whether or not somebody takes their events."""
         pulsar, now = self._engine.pulsar, self._engine.host.clock.now()
         desk = pulsar.office.subscribing
         return [
-            Wish(
+            SubscriptionInfo(
                 number,
                 desk.wanted[number].predicate,
                 pulsar.state_of(number, now),
                 number in self._open,
                 waiting,
+                is_kept=number not in self._open or not self._open[number].ends,
+                dropped=desk.dropped[number],
             )
             for number, waiting in desk.kept.items()
         ]
@@ -182,10 +192,6 @@ class TopicSubscribing:
         if subscription.number is None:
             return SubscriptionState.PENDING
         return self._engine.pulsar.state_of(subscription.number, self._engine.host.clock.now())
-
-    def on_room(self) -> None:
-        """Let the node go on, or stop, as there is room for what comes."""
-        self._subscribing.on_room()
 
     def _on_deliver(self, item: object) -> None:
         if not isinstance(item, Delivery):

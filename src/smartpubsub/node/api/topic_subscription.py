@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 
 class TopicSubscription(Subscription):
-    """A subscription to a topic, which may begin with some of its history."""
+    """A subscription to a topic, which may begin with history."""
 
-    is_kept = False
+    ends = True
+    """Whether the subscription ends when its block is left."""
 
     def __init__(
         self,
-        desk: TopicSubscribing,
+        owner: TopicSubscribing,
         topic: Cid,
         history: WantedHistory | None,
         *,
@@ -33,7 +35,7 @@ class TopicSubscription(Subscription):
         overflow: Overflow,
     ) -> None:
         predicate = Predicate.of({cid_text(topic): True})
-        super().__init__(desk, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
+        super().__init__(owner, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
         self.topic = topic
         self.history = history
         self.gaps = Gaps()
@@ -51,7 +53,7 @@ class TopicSubscription(Subscription):
         else:
             self._held.append(entry)
 
-    def begin(self, history: Sequence[Entry]) -> None:
+    def begin_with(self, history: Sequence[Entry]) -> None:
         """History has been read, and what came meanwhile follows, each once."""
         held, self._held = self._held or [], None
         self._past.extend({entry.id: entry for entry in (*history, *held)}.values())
@@ -64,35 +66,36 @@ class KeptSubscription(TopicSubscription):
     for, or the block that it came in is left without an error.
     """
 
-    is_kept = True
-
     def __init__(
         self,
-        desk: TopicSubscribing,
+        owner: TopicSubscribing,
         topic: Cid,
         history: WantedHistory | None,
         *,
         acknowledges: bool = True,
+        ends: bool = False,
     ) -> None:
-        super().__init__(desk, topic, history, buffer_count_max=1, overflow=Overflow.DROP_OLDEST)
-        self._desk = desk
-        self._acknowledges = acknowledges
+        super().__init__(owner, topic, history, buffer_count_max=1, overflow=Overflow.DROP_OLDEST)
+        self.is_kept = True
+        self.acknowledges = acknowledges
+        self.ends = ends
+        self._topics = owner
         self._given: dict[Cid, None] = {}
         """What was given and is not said to be taken yet."""
 
     async def __anext__(self) -> Event:
-        if self._acknowledges:
+        if self.acknowledges:
             await self._take_given()
         if self._past:
             return self._past.popleft()
-        while self._has_ended or (event := self._desk.next_waiting(self, self._given)) is None:
+        while self._has_ended or (event := self._topics.next_waiting(self, self._given)) is None:
             if self._has_ended:
                 raise StopAsyncIteration
             self._changed = trio.Event()
             await self._changed.wait()
-        self.dropped = self._desk.dropped_of(self)
+        dropped, self.dropped = self.dropped, self._topics.dropped_of(self)
         self._given[event.cid] = None
-        return Entry.of_event(event)
+        return replace(Entry.of_event(event), dropped_before=self.dropped - dropped)
 
     async def __aexit__(
         self,
@@ -100,9 +103,9 @@ class KeptSubscription(TopicSubscription):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None and self._acknowledges:
+        if kind is None and self.acknowledges:
             await self._take_given()
-        await super().__aexit__(kind, error, traceback)
+        await self._topics.end(self)
 
     async def _take_given(self) -> None:
         if self._given:
@@ -111,7 +114,7 @@ class KeptSubscription(TopicSubscription):
     async def taken(self, id: str) -> None:
         """Have an event, and all that were given before it, wait no more."""
         event = cid_from_text(id)
-        await self._desk.take_told(self.number, event)
+        await self._topics.take_told(self.number, event)
         while event in self._given:  # Only now, or what still waits would be given again.
             del self._given[next(iter(self._given))]
 
@@ -119,7 +122,7 @@ class KeptSubscription(TopicSubscription):
         """An event has come, which waits where it outlives the node."""
         self._changed.set()
 
-    def begin(self, history: Sequence[Entry]) -> None:
+    def begin_with(self, history: Sequence[Entry]) -> None:
         """History has been read; what of it has been told as well comes with what is told."""
-        waiting = self._desk.waiting_ids(self)
+        waiting = self._topics.waiting_ids(self)
         self._past.extend(entry for entry in history if entry.id not in waiting)

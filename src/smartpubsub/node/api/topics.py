@@ -20,7 +20,7 @@ from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPro
 from smartpubsub.node.identity import peer_text
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_text
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.gathering import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.told import HistoryRead, TopicDescribed, TopicStored
@@ -141,9 +141,9 @@ class Topics:
         core, pulsar = self._engine.core, self._engine.pulsar
         predicate = Predicate.of({cid_text(topic): True})
 
-        def send(now: int, _: bool) -> tuple[EventId, list[Effect]]:
+        def send(now: int, _: bool) -> tuple[Publication, list[Effect]]:
             publication = core.new_event(predicate, payload, now)
-            return publication.id, pulsar.publish_in(topic, publication, now, parents)
+            return publication, pulsar.publish_in(topic, publication, now, parents)
 
         began_us = self._engine.host.clock.now()
         what = f"publishing in the topic {cid_text(topic)}"

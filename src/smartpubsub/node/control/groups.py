@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.arrivals import Overflow, Subscription
+from smartpubsub.node.api.arrivals import Subscription
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.control.requests import Request
 
@@ -86,12 +86,12 @@ class GroupRequests:
         interest = wanted["wanted"] or group.predicate
         beside: Subscription | None = None
         if wanted["subscribe"]:
-            beside = self._node.subscribe(interest, overflow=Overflow.DROP_OLDEST)
+            beside = self._node.subscribe(interest, overflow=wanted["overflow"])
         membership = group.join(
             interest,
             invitation=wanted["invitation"],
             beside=beside,
-            overflow=Overflow.DROP_OLDEST,
+            overflow=wanted["overflow"],
         )
         async with AsyncExitStack() as stack:
             await _enter_at_once(stack, [membership] if beside is None else [membership, beside])

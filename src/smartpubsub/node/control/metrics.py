@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from smartpubsub.node.engine import Engine
-from smartpubsub.protocols.pubsub import SubscriptionState
+from smartpubsub.protocols.pubsub import Bound, SubscriptionState
 from smartpubsub.sim.experiments.stacks import STACKS
 
 EVENT_KINDS = ("scoutsubs/notify", "pubsub/publish")
@@ -166,6 +166,11 @@ class NodeMetrics(Collector):
             "Events of this node that the network has refused.",
             told["Refused"],
         )
+        yield CounterMetricFamily(
+            "smartpubsub_events_dropped",
+            "Events that subscriptions of this node have dropped because they were not read.",
+            self._engine.dropped_in_memory + self._engine.queues.totals.dropped,
+        )
         states = Counter(state.value for state in self._states())
         yield _labelled(
             "smartpubsub_subscriptions",
@@ -186,7 +191,9 @@ class NodeMetrics(Collector):
 
     def _kept(self) -> Iterator[Metric]:
         engine = self._engine
-        bounds = engine.tally.bounds
+        limits, totals = engine.queues.limits, engine.queues.totals
+        waiting = Bound("bytes for readers", totals.byte_count, limits.all_bytes_max)
+        bounds = [*engine.tally.bounds, waiting]
         yield _labelled(
             "smartpubsub_held",
             "How much is kept of what has limits.",

@@ -9,16 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.api.arrivals import Overflow
+from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import choice
+from smartpubsub.node.api.event_records import checked_key
 from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
-from smartpubsub.predicates import Predicate, PredicateError
-from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, event_id_from_text, too_long
 
 RequestId: TypeAlias = int | str | None
 
 _ID_CHARACTERS_MAX = 100
 _TEXT_CHARACTERS_MAX = 1_000
 _LIMIT_MAX = 1 << 53
+_S_MAX = 600.0
 
 
 class RequestError(Exception):
@@ -54,7 +59,7 @@ def request_of(line: bytes) -> Request:
         raise RequestError(f'"do" is one of {", ".join(_FIELDS)}', id)
     try:
         return Request(id, do, _fields_of(content, _FIELDS[do]))
-    except (ValueError, PredicateError) as error:
+    except (ValueError, SmartPubSubError) as error:
         raise RequestError(f"{do}: {error}", id) from None
 
 
@@ -108,10 +113,24 @@ def _payload(value: object) -> bytes:
 
 
 def _wait(value: object) -> Wait:
-    for wait in Wait:
-        if wait.value == value:
-            return wait
-    raise ValueError(f"what is waited for is one of {', '.join(wait.value for wait in Wait)}")
+    return choice(Wait, str(value), "wait")
+
+
+def _overflow(value: object) -> Overflow:
+    return choice(Overflow, str(value), "overflow")
+
+
+def _key(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a key is a text")
+    return checked_key(value)
+
+
+def _event_id(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("an event's id is a text")
+    event_id_from_text(value)
+    return value
 
 
 def _text(value: object) -> str:
@@ -155,6 +174,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _S_MAX:
+        raise ValueError(f"a time is a number of seconds up to {_S_MAX:g}")
+    return float(value)
+
+
 _TOPIC_RULES = {
     "ordered": _Field(_switch, False),
     "publishers": _Field(_texts, None),
@@ -173,14 +198,19 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "event": _Field(_predicate),
         "payload": _Field(_payload, b""),
         "wait": _Field(_wait, Wait.RENDEZVOUS),
+        "key": _Field(_key, None),
+        "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
+    "event": {"event": _Field(_event_id)},
     "subscribe": {
         "predicate": _Field(_predicate),
         "keep": _Field(_switch, False),
         "limit": _Field(_count, None),
         "since": _Field(_text, None),
         "last": _Field(_count, None),
+        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
     },
+    "take": {"subscription": _Field(_count), "event": _Field(_text)},
     "unsubscribe": {"subscription": _Field(_count)},
     "group-create": {
         "group": _Field(_predicate),
@@ -198,6 +228,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "invitation": _Field(_payload, b""),
         "limit": _Field(_count, None),
         "subscribe": _Field(_switch, False),
+        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
     },
     "group-publish": {
         "group": _Field(_predicate),
@@ -223,8 +254,8 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "last": _Field(_count, None),
         "keep": _Field(_switch, False),
         "limit": _Field(_count, None),
+        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
     },
-    "topic-take": {"subscription": _Field(_count), "event": _Field(_text)},
     "topic-history": {
         "topic": _Field(_text),
         "since": _Field(_text, None),

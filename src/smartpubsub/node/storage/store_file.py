@@ -10,9 +10,11 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.storage.folder import sync_folder
+from smartpubsub.node.storage.kept import head_of
 
 FILE = "node.sqlite"
 APPLICATION_ID = int.from_bytes(b"SmPS", "big")
@@ -47,8 +49,20 @@ def _create_entries(database: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_create_entries]
-"""Each takes a file from the version that is its place in the list to the next."""
+def _keep_subscriptions(database: sqlite3.Connection) -> None:
+    """Version 2 has queues on disk for kept subscriptions; version 1 kept all that it stored."""
+    prefix = b"node/subscription/"
+    keys = database.execute(
+        "SELECT key FROM entries WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
+    ).fetchall()
+    for [key] in keys:
+        new_key, value = head_of(int.from_bytes(key[len(prefix) :], "big"))
+        row = (new_key, value, crc32(value or b"", crc32(new_key)))
+        database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_create_entries, _keep_subscriptions]
+"""Each converts a file from the version that is its index in the list to the next version."""
 
 
 def opened(path: Path) -> sqlite3.Connection:

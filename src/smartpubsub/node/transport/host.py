@@ -99,6 +99,12 @@ class _Request:
 
 _Item: TypeAlias = Event | _Request
 
+Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
+"""What the application stores of an item that the core delivers, at a time.
+
+It is stored in the same transaction as the core's own changes, before any effect is carried out.
+"""
+
 
 class Host:
     """One core, its connections, its storage, its timers and its clock."""
@@ -111,6 +117,7 @@ class Host:
         storage: Storage,
         *,
         on_deliver: Callable[[object], None],
+        journal: Journal = lambda _item, _now: (),
         settings: HostSettings | None = None,
         rng: Random | None = None,
         make_tcp: MakeTcp | None = None,
@@ -128,6 +135,7 @@ class Host:
         self._codecs = {codec.message: codec for codec in codecs}
         self._storage = storage
         self._on_deliver = on_deliver
+        self._journal = journal
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
         self._turns = Turns(self._inbox, self._timers)
@@ -299,6 +307,8 @@ class Host:
             elif kind is Store:
                 changes[effect.key] = effect.value  # type: ignore[union-attr]
             else:
+                if kind is Deliver:
+                    changes.update(self._journal(effect.item, now))  # type: ignore[union-attr]
                 effects.append(effect)
         return True
 
