@@ -102,6 +102,24 @@ def test_history_comes_before_what_waited_and_each_event_once() -> None:
         assert numbers == [2, 3, 4, 6, 5]
 
 
+def test_an_event_that_a_peer_sends_again_after_a_restart_is_not_delivered_again() -> None:
+    disk = Disk()
+    queues = disk.load()
+    queue, changes = queues.create(1, is_kept=True)
+    disk.store([*changes, *queues.append(queue, delivery(1), 1)])
+    queues = disk.load()
+    again = queues.get(1)
+    assert again is not None
+    assert again.next() is not None
+    disk.store(again.take(str(delivery(1).event.id)))
+    assert queues.append(again, delivery(1), 2) == []
+    again.begin_history()  # But a reader can ask for it again.
+    disk.store(queues.append(again, delivery(1), 2))
+    disk.store(again.end_history())
+    assert again.next() is not None
+    queues.check()
+
+
 def test_events_beyond_a_limit_are_dropped_oldest_first() -> None:
     disk = Disk()
     limits = KeptLimits(

@@ -167,7 +167,7 @@ class Subscribing:
         self._engine.calls.forget("subscribe", number)
         self._engine.calls.forget("recall", number)
         queue = subscription.queue
-        if queue is not None and queue.has_aside:
+        if queue is not None and queue.has_history:
             await self._engine.have_ended(lambda _now: stores(queue.end_history()))
 
     async def take(self, subscription: Subscription, id: str) -> None:

@@ -105,6 +105,10 @@ class KeptQueue:
     _given: int = -1
     """The last event that the reader has."""
     _seen: OrderedDict[str, None] | None = None
+    _loaded: dict[str, None] = field(default_factory=dict)
+    """The events that waited when the node started; peers may send them again."""
+    _has_history: bool = False
+    """Whether the events that come are history, which may have been delivered before."""
     byte_count: int = 0
 
     def __len__(self) -> int:
@@ -132,7 +136,8 @@ class KeptQueue:
     def append(self, delivery: Delivery, now: int, limits: KeptLimits) -> list[Change]:
         """Queue an event, unless it is queued; the changes to store."""
         id = str(delivery.event.id)
-        if id in self._sequences or self._is_seen(id):
+        is_repeated = id in self._loaded and not self._has_history
+        if id in self._sequences or is_repeated or self._is_seen(id):
             return []
         entry = Waiting(self._next, id, now, _written(delivery, now))
         changes = self._put(entry)
@@ -167,19 +172,20 @@ class KeptQueue:
         self._shown = self._next - 1
 
     @property
-    def has_aside(self) -> bool:
+    def has_history(self) -> bool:
         """Whether history has begun and not ended."""
-        return bool(self._aside)
+        return self._has_history
 
     def begin_history(self) -> None:
         """Put what waits aside: history comes first."""
+        self._has_history = True
         self._aside = list(self._entries.values())
         for entry in self._aside:
             del self._sequences[entry.id]
 
     def end_history(self) -> list[Change]:
         """Have what was put aside follow the history, each event once."""
-        aside, self._aside = self._aside, []
+        aside, self._aside, self._has_history = self._aside, [], False
         changes: list[Change] = []
         for entry in aside:
             if self._entries.pop(entry.sequence, None) is None:
@@ -282,7 +288,9 @@ class KeptQueue:
 
     def _load(self, sequence: int, value: bytes) -> None:
         stored_us, _ = _ENTRY.unpack_from(value)
-        self._put(Waiting(sequence, str(_read(value).event.id), stored_us, value))
+        id = str(_read(value).event.id)
+        self._put(Waiting(sequence, id, stored_us, value))
+        self._loaded[id] = None
         self._shown = sequence
 
 
