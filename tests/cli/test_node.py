@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
-from smartpubsub.cli.node.info import wish_text
+from smartpubsub.cli.node.info import subscription_text
 from smartpubsub.cli.pub import payload_of
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.api.receipts import Receipt
@@ -271,7 +271,7 @@ def test_a_payload_that_is_too_long_is_told() -> None:
 )
 def test_what_waits_is_counted_in_words(waiting: int, said: str) -> None:
     wish = {"subscription": 7, "predicate": "a", "state": "in force", "is_taken": False}
-    assert wish_text(wish | {"waiting": waiting}) == f"7  a  in force, {said} waiting"
+    assert subscription_text(wish | {"waiting": waiting}) == f"7  a  in force, {said} waiting"
 
 
 def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:

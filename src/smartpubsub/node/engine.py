@@ -1,4 +1,4 @@
-"""What runs below a live node: its storage, its host, and the core with its protocols."""
+"""The engine of a live node: its storage, its host, and the core with its protocols."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from smartpubsub.sim.experiments.stacks import STACKS
 _log = logging.getLogger(__name__)
 
 JOIN_S_MAX = 30.0
-"""How long a node waits until it has its place."""
+"""How long a node waits to join the network."""
 LEAVE_S_MAX = 5.0
 FREE_SHARE = 16
-"""The part of the storage that subscriptions leave free: one in so many."""
+"""Subscriptions leave one part in this many of the storage free."""
 
 
 class Engine:
-    """A host with a core on it, while the node runs, and what is waited for from the core."""
+    """A host that runs a core, and the requests that wait for the core."""
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -68,7 +68,7 @@ class Engine:
         """For topics; likewise."""
         self.calls = Calls()
         self.told: Counter[str] = Counter()
-        """How often the core has delivered what."""
+        """Items that the core has delivered, counted by type."""
         self.on_deliver: list[Callable[[object], None]] = []
         """Called with each item that the core delivers."""
         self.journals: list[Callable[[object, int], list[Change]]] = []
@@ -92,18 +92,19 @@ class Engine:
 
     @property
     def is_running(self) -> bool:
-        """Whether anything can be asked of the node."""
+        """Whether the node runs."""
         return self._host is not None
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the protocol of the node's subscriptions promises that nothing is lost."""
+        """Whether the protocol of the node's subscriptions guarantees delivery."""
         return STACKS[self.config.protocol].is_reliable(stack_options(self.config))
 
     @property
     def tally(self) -> Tally:
-        """What all the node's protocols have counted; what has limits in those for groups and
-        topics goes by their names.
+        """The counters of all the node's protocols.
+
+        Bounds of the protocols for groups and topics have the protocol's name as a prefix.
         """
         pubsub = self.core.pubsub
         bounds, refused = [*pubsub.tally().bounds], Counter(pubsub.tally().refused)
@@ -129,13 +130,13 @@ class Engine:
 
     @property
     def stored_bytes(self) -> int:
-        """How much is in the storage."""
+        """The bytes in the storage."""
         return self._storage.stored_bytes
 
     def must_have_room(self, size: int) -> None:
-        """Refuse what would bring the storage near its limit, a part of which is always kept free:
+        """Raise an error if the storage has no room for more bytes.
 
-        what the node could not store it would have to stop for.
+        A part of the storage stays free, because a node that cannot store has to stop.
         """
         bytes_max = self.config.stored_bytes_max
         if self._storage.stored_bytes + size > bytes_max - bytes_max // FREE_SHARE:
@@ -145,10 +146,7 @@ class Engine:
             )
 
     async def have_ended(self, end: Callable[[int], list[Effect]]) -> None:
-        """Have the core told that something is over, if it runs.
-
-        If a subscription holds the node up, that is done when this is over, and not waited for.
-        """
+        """Tell the core that something has ended, if it runs; wait for a limited time."""
         with trio.move_on_after(LEAVE_S_MAX) as limit, suppress(HostStoppedError):
             limit.shield = True
             if self._host is not None:
@@ -156,7 +154,7 @@ class Engine:
 
     @asynccontextmanager
     async def running(self, on_end: Callable[[], None]) -> AsyncIterator[trio.Nursery]:
-        """Start and join; at the end say so, then send what is still to be sent, and stop."""
+        """Start and join; at the end call `on_end`, send what is queued, and stop."""
         limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
         with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
             self.identity = identity_in(self.config.data)
@@ -175,7 +173,7 @@ class Engine:
                 settings=host_settings(self.config),
             )
             async with trio.open_nursery() as nursery:
-                with trio.CancelScope(shield=True):  # Half a start cannot be undone.
+                with trio.CancelScope(shield=True):  # A start cannot be undone halfway.
                     await nursery.start(self._run, host)
                 self._host = host
                 try:
@@ -193,7 +191,7 @@ class Engine:
     async def _run(
         self, host: Host, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        # Also a node that is cancelled ends its subscriptions and sends what is still to be sent.
+        # A node that is cancelled also ends its subscriptions and sends what is queued.
         with trio.CancelScope(shield=True):
             await host.run(self.config.listen, task_status=task_status)
 
@@ -210,7 +208,7 @@ class Engine:
             await self.host.do(lambda now: self.core.meet(contact, now))
 
     def _make_core(self, own: Contact) -> NodeCore:
-        # Chance that others could foresee would let them choose when two nodes act as one.
+        # If peers could predict the random numbers, they could make nodes act at the same time.
         rng = Random(secrets.randbits(256))
         kademlia = Kademlia(own, kademlia_settings(self.config), rng)
         signing = Ed25519Signing(self.identity)
@@ -234,7 +232,7 @@ class Engine:
         return [change for journal in self.journals for change in journal(item, now)]
 
     def _on_deliver(self, item: object) -> None:
-        # Whoever only remembers peers that are all gone may be the first that is back.
+        # A node that only remembers peers does not wait for them: it may be the first to be back.
         if isinstance(item, Joined) or (isinstance(item, Alone) and not self.config.bootstrap):
             self._joined.set()
         self.told[type(item).__name__] += 1

@@ -63,7 +63,7 @@ class Node:
         self._topics = Topics(self._engine, self._subscribing, self._publishing)
         self._metrics = NodeMetrics(self._engine)
         self.metrics_at: Endpoint | None = None
-        """Where metrics are served, while the node runs, if they are."""
+        """Where the running node serves metrics; None if it does not."""
         self._life: AbstractAsyncContextManager[None]
         self._nursery: trio.Nursery
         self._handlers: list[tuple[Predicate, Handler]] = []
@@ -71,7 +71,7 @@ class Node:
     # --- running ---
 
     async def __aenter__(self) -> Node:
-        """Start, and find the node's place in the network."""
+        """Start the node, and join the network."""
         self._life = self._live()
         await self._life.__aenter__()
         return self
@@ -82,7 +82,7 @@ class Node:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Send what is still to be sent, and end."""
+        """Send what is queued, and stop."""
         await self._life.__aexit__(kind, error, traceback)
 
     @asynccontextmanager
@@ -102,12 +102,12 @@ class Node:
 
     @property
     def peer_id(self) -> str:
-        """Who the node is, as libp2p writes it."""
+        """The node's peer id in libp2p's notation."""
         return peer_text(self._engine.host.own.peer)
 
     @property
     def addresses(self) -> list[str]:
-        """Where the node can be reached, each with its peer id."""
+        """The node's addresses, each with its peer id."""
         own = self._engine.host.own
         return [text_of(own.peer, address) for address in own.addresses]
 
@@ -118,7 +118,7 @@ class Node:
         return [text_of(c.peer, *c.addresses[:1]) for c in contacts]
 
     def metrics(self) -> bytes:
-        """What the node has counted, as Prometheus reads it."""
+        """The node's metrics in Prometheus' text format."""
         must_be_open(self._engine.is_running)
         return self._metrics.text()
 
@@ -159,7 +159,7 @@ class Node:
         )
 
     def on(self, predicate: Predicate | str) -> Callable[[Handler], Handler]:
-        """Have a function called for every event that matches, one after the other."""
+        """Call a function for every event that matches, one at a time."""
 
         def decorate(handler: Handler) -> Handler:
             wanted = self._read(predicate)
@@ -222,16 +222,16 @@ class Node:
     # --- groups ---
 
     def group(self, predicate: Predicate | str, owner: str | None = None) -> Group:
-        """A group of this node's, or of another whose address or peer id is given."""
+        """A group of this node, or of the node with this address or peer id."""
         return Group(self._groups, self._read, self._read(predicate), owner)
 
     def groups(self) -> list[KnownGroup]:
-        """The groups that this node owns, and those that it is in."""
+        """List the groups that this node owns or is a member of."""
         must_be_open(self._engine.is_running)
         return self._groups.known()
 
     async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
-        """The groups that are advertised and have every attribute that is searched for."""
+        """Find the advertised groups that have every attribute of a predicate."""
         return await self._groups.search(self._read(predicate))
 
     # --- topics ---
@@ -246,11 +246,12 @@ class Node:
         linking: str | None = None,
         subtopics: Mapping[str, str] | None = None,
     ) -> Topic:
-        """Make a topic of this node's; ordered, only this node publishes, for whoever asks.
+        """Create a topic of this node.
 
-        Publishers are peer ids, with `self` for this node, or `anyone`, as if nothing is said;
-        requesters, who may have them publish, are peer ids, `anyone` or `nobody`. Events link to
-        the newest (`last-seen`), or to what applications say (`custom`). Sub-topics are the content
+        In an ordered topic only this node publishes, on request of any peer. `publishers` are peer
+        ids, `self` for this node, or `anyone` (the default). `requesters`, which may ask them to
+        publish, are peer ids, `anyone` or `nobody`. With the linking `last-seen` events link to the
+        newest ones, with `custom` to those that the application names. `subtopics` are the content
         ids of other topics by name.
         """
         wanted = RulesWanted(
@@ -259,20 +260,20 @@ class Node:
         return await self._topics.create(name, wanted, subtopics or {})
 
     def topics(self) -> list[KnownTopic]:
-        """The topics that this node has made, subscribes to, keeps, or has just read."""
+        """List the topics that this node has created, subscribes to, keeps, or has just read."""
         must_be_open(self._engine.is_running)
         return self._topics.known()
 
     def topic(self, id: str) -> Topic:
-        """A topic by its content id, whoever has made it."""
+        """A topic by its content id."""
         return Topic(self._topics, cid_from_text(id))
 
     async def import_blocks(self, blocks: Sequence[bytes]) -> int:
-        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        """Store the blocks of a CAR file; return how many were valid."""
         return await self._topics.take(blocks)
 
     def _read(self, predicate: Predicate | str) -> Predicate:
-        """A predicate that all nodes with the same limits take."""
+        """Read a predicate, and check this node's limit of attributes."""
         attributes_max = self.config.attribute_count_max
         read = as_predicate(predicate, attributes_max)
         if len(read.attributes) > attributes_max:

@@ -1,4 +1,4 @@
-"""The subscriptions to topics of a live node, also those that nobody takes events of for now."""
+"""The subscriptions to topics of a live node."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class TopicSubscribing:
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force and has its history.
 
-        One that is to be kept goes on with one of before that nobody takes events of: it has had
-        its history, and what waits for it comes first.
+        A kept one continues a kept subscription without a reader, if there is one; the events that
+        wait come first, and there is no history.
         """
         assert isinstance(subscription, TopicSubscription)
         core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
@@ -57,7 +57,7 @@ class TopicSubscribing:
             subscription.number = number
             self._open[number] = subscription
             self._subscribing.register(number, subscription)
-            if left_over:  # What waits for it is here, whether or not anybody else is.
+            if left_over:  # Its events wait here, whether or not peers are reachable.
                 call.done.set()
             else:
                 self._engine.calls.expect("subscribe", number, call)
@@ -73,7 +73,7 @@ class TopicSubscribing:
                 read = History() if left_over else await self._read_history(topic, history)
                 subscription.gaps = read.gaps
                 subscription.begin_with(read)
-        except BaseException:  # Nobody will leave what was never entered.
+        except BaseException:  # The application cannot end what it has not entered.
             if left_over:
                 self._leave(subscription)
             else:
@@ -97,7 +97,7 @@ class TopicSubscribing:
         return self._engine.is_running and number in self._engine.pulsar.office.subscribing.kept
 
     def _leave(self, subscription: Subscription) -> bool:
-        """Take no more events of a subscription; whether somebody did."""
+        """Detach the reader of a subscription; return whether it had one."""
         number = subscription.number
         if number is None or self._open.pop(number, None) is None:
             return False
@@ -123,7 +123,7 @@ class TopicSubscribing:
     # --- what is kept ---
 
     def kept(self) -> list[SubscriptionInfo]:
-        """The subscriptions that go on whether or not somebody takes their events."""
+        """List the kept subscriptions, with and without readers."""
         pulsar, now = self._engine.pulsar, self._engine.host.clock.now()
         desk = pulsar.office.subscribing
         return [
@@ -140,7 +140,7 @@ class TopicSubscribing:
         ]
 
     async def unsubscribe(self, number: int) -> bool:
-        """End a subscription that is kept, by its number; whether there is one."""
+        """End a kept subscription by its number; return whether there was one."""
         if number not in self._engine.pulsar.office.subscribing.kept:
             return False
         if number in self._open:
@@ -155,7 +155,7 @@ class TopicSubscribing:
         for number in office.subscribing.kept:
             wanted = topic_named_by(office.subscribing.wanted[number].predicate)
             is_version = room is not None and office.room_of.get(wanted) is room
-            # The meta topic is in the same room, and another wish.
+            # The meta topic has the same state, and is another subscription.
             if is_version and room is not None and room.id in (wanted, topic):
                 is_version = False
             if number not in self._open and (is_version or wanted == topic):
@@ -165,30 +165,30 @@ class TopicSubscribing:
     def next_waiting(
         self, subscription: Subscription, given: Mapping[Cid, None]
     ) -> TopicEvent | None:
-        """The first event that waits for a subscription and was not given yet."""
+        """The next event that waits and that the reader does not have."""
         desk = self._engine.pulsar.office.subscribing
         return None if subscription.number is None else desk.next(subscription.number, given)
 
     def waiting_ids(self, subscription: Subscription) -> set[str]:
-        """The content ids of what waits for a subscription."""
+        """The content ids of the events that wait."""
         desk = self._engine.pulsar.office.subscribing
         number = subscription.number
         return set() if number is None else {cid_text(cid) for cid in desk.waiting_for(number)}
 
     def dropped_of(self, subscription: Subscription) -> int:
-        """How much was let go before anybody has taken it."""
+        """The number of events dropped before a reader took them."""
         number = subscription.number
         return 0 if number is None else self._engine.pulsar.office.subscribing.dropped[number]
 
     async def take_told(self, number: int | None, event: Cid) -> None:
-        """Have what a subscription was told wait no more, up to an event."""
+        """Acknowledge an event, and all before it."""
         pulsar = self._engine.pulsar
         if number is not None and self._engine.is_running:
             with suppress(HostStoppedError):
                 await self._engine.host.do(lambda now: pulsar.take_told(number, event, now))
 
     def state_of(self, subscription: Subscription) -> SubscriptionState:
-        """How far a subscription has come."""
+        """Report how far a subscription has come."""
         if subscription.number is None:
             return SubscriptionState.PENDING
         return self._engine.pulsar.state_of(subscription.number, self._engine.host.clock.now())

@@ -1,4 +1,4 @@
-"""Subscriptions to topics: with some history before, and kept across restarts if that is wanted."""
+"""Subscriptions to topics."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class TopicSubscription(Subscription):
         self.topic = topic
         self.history = history
         self.gaps = Gaps()
-        """What of the history that it begins with could not be had."""
+        """What is missing of the history that it begins with."""
         self._held: list[Entry] | None = None if history is None else []
-        """What has come while history is being read."""
+        """Events that came while history is read."""
 
     def put(self, event: Event) -> None:
-        """What has come by all protocols' way, and comes here as an entry too."""
+        """Ignore the event: it also comes as an `Entry`."""
 
     def take(self, entry: Entry, /) -> None:
         """An event has come."""
@@ -54,16 +54,16 @@ class TopicSubscription(Subscription):
             self._held.append(entry)
 
     def begin_with(self, history: Sequence[Entry]) -> None:
-        """History has been read, and what came meanwhile follows, each once."""
+        """Begin with history, then the events that came meanwhile, each once."""
         held, self._held = self._held or [], None
         self._past.extend({entry.id: entry for entry in (*history, *held)}.values())
 
 
 class KeptSubscription(TopicSubscription):
-    """A subscription that goes on when nobody takes its events, and after a restart.
+    """A subscription whose events wait in the node's storage until the reader acknowledges them.
 
-    They wait in the node's storage until they are taken: an event is when the next one is asked
-    for, or the block that it came in is left without an error.
+    Asking for the next event acknowledges the one before it, and so does leaving the block without
+    an error.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class KeptSubscription(TopicSubscription):
         self.ends = ends
         self._topics = owner
         self._given: dict[Cid, None] = {}
-        """What was given and is not said to be taken yet."""
+        """The events that the reader has and has not acknowledged."""
 
     async def __anext__(self) -> Event:
         if self.acknowledges:
@@ -112,17 +112,19 @@ class KeptSubscription(TopicSubscription):
             await self.taken(cid_text([*self._given][-1]))
 
     async def taken(self, id: str) -> None:
-        """Have an event, and all that were given before it, wait no more."""
+        """Acknowledge an event, and all before it."""
         event = cid_from_text(id)
         await self._topics.take_told(self.number, event)
-        while event in self._given:  # Only now, or what still waits would be given again.
+        while (
+            event in self._given
+        ):  # Not before: an event that still waits would be delivered again.
             del self._given[next(iter(self._given))]
 
     def take(self, _entry: Entry, /) -> None:
-        """An event has come, which waits where it outlives the node."""
+        """Wake the reader: an event waits in the storage."""
         self._changed.set()
 
     def begin_with(self, history: Sequence[Entry]) -> None:
-        """History has been read; what of it has been told as well comes with what is told."""
+        """Begin with history, except for events that also wait."""
         waiting = self._topics.waiting_ids(self)
         self._past.extend(entry for entry in history if entry.id not in waiting)

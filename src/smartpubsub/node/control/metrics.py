@@ -1,8 +1,8 @@
 """What a live node has counted, in the form that Prometheus reads.
 
 Names are those that other implementations of libp2p use, where they have one for the same thing;
-what is ours alone begins with `smartpubsub_`. Everything is read from counts that are kept anyway,
-at the moment somebody asks.
+others begin with `smartpubsub_`. All values are read from existing counters when the metrics are
+requested.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from smartpubsub.protocols.pubsub import Bound, SubscriptionState
 from smartpubsub.sim.experiments.stacks import STACKS
 
 EVENT_KINDS = ("scoutsubs/notify", "pubsub/publish")
-"""The kinds of what brings events to a node."""
+"""The kinds of messages that carry events."""
 
 
 class NodeMetrics(Collector):
-    """The metrics of one node, in a registry of their own: a process may have several nodes."""
+    """The metrics of one node, in its own registry, because a process may have several nodes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class NodeMetrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """All metrics as they are now."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterable[Metric]:

@@ -1,4 +1,4 @@
-"""What the programs of its user can ask a running node for, and how a request is read."""
+"""Requests on the control socket, and how they are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _S_MAX = 600.0
 
 
 class RequestError(Exception):
-    """A request that says nothing that can be done, and why."""
+    """A malformed request."""
 
     def __init__(self, problem: str, id: RequestId = None) -> None:
         super().__init__(problem)
@@ -36,7 +36,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A request, with everything in it checked and given."""
+    """A request with checked fields, and defaults for those left out."""
 
     id: RequestId
     do: str
@@ -44,7 +44,7 @@ class Request:
 
 
 def request_of(line: bytes) -> Request:
-    """The request that a line makes."""
+    """Read a request."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ class _Field:
     read: Callable[[Any], object]
     """A ValueError says what is wrong."""
     default: object = ...
-    """What is meant if it is left out; if there is none, it cannot be."""
+    """The value if the field is left out; without one the field is required."""
 
 
 def _fields_of(content: dict[str, Any], allowed: dict[str, _Field]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _links(value: object) -> dict[str, str | None]:
-    """Topics by name, or nothing in the place of one that is to be removed."""
+    """Topic ids by name; null removes a sub-topic."""
     if not isinstance(value, dict):
         raise ValueError("sub-topics are an object, each a topic's content id by its name")
     return {_text(name): None if id is None else _text(id) for name, id in value.items()}
@@ -159,7 +159,7 @@ def _links(value: object) -> dict[str, str | None]:
 def _blocks(value: object) -> list[bytes]:
     if not isinstance(value, list):
         raise ValueError("blocks are a list, each written in base 64")
-    return [_bytes(each, "a block") for each in value]  # How long they are the core judges.
+    return [_bytes(each, "a block") for each in value]  # The core checks their size.
 
 
 def _switch(value: object) -> bool:
@@ -187,7 +187,7 @@ _TOPIC_RULES = {
     "linking": _Field(_text, None),
     "subtopics": _Field(_links, {}),
 }
-"""What can be said of a topic; what is left out is as usual, or as it was."""
+"""The rules of a topic; those left out have their default, or do not change."""
 
 _FIELDS: dict[str, dict[str, _Field]] = {
     "info": {},

@@ -1,4 +1,4 @@
-"""What the programs of its user can have a node do with topics, over its socket."""
+"""Requests about topics on the control socket."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 Say = Callable[..., Awaitable[None]]
-"""Says something to the client because of a request, by whose id it is called first."""
+"""Sends a line to the client; the first argument is the request's id."""
 
 
 class TopicRequests:
-    """The requests about topics of one client."""
+    """A client's requests about topics."""
 
     def __init__(self, node: Node, say: Say) -> None:
         self._node = node
@@ -32,7 +32,7 @@ class TopicRequests:
 
     @property
     def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
-        """What to do about each request."""
+        """The handler of each request."""
         return {
             "topic-create": self._create,
             "topic-list": self._list,

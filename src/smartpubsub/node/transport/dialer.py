@@ -1,4 +1,4 @@
-"""Makes sure that there is a connection to a peer before something is sent to it."""
+"""Dialling: connects to peers that the node has messages for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smartpubsub.seam import Peer
 
 
 class Dialer:
-    """Dials each peer once at a time, and leaves those alone that could not be reached."""
+    """Dials each peer once at a time, with backoff after failures."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Dialer:
         self._at_once = trio.CapacityLimiter(settings.dial_count_max)
 
     async def open(self, peer: Peer, protocol: str) -> Stream:
-        """A stream to a peer, connected to if need be."""
+        """Open a stream to a peer; connect first if necessary."""
         if not self._backoff.is_over((peer, protocol), trio.current_time()):
             raise UnreachableError("the peer did not speak the protocol a moment ago")
         await self.connect(peer)
@@ -48,7 +48,7 @@ class Dialer:
         except UnreachableError:
             if peer in self._connections:
                 raise
-        # The connection had gone without anybody noticing, so there may be another.
+        # The connection was dead without notice, so another one may work.
         await self.connect(peer)
         return await self._opened(peer, protocol)
 
@@ -63,7 +63,7 @@ class Dialer:
         return stream
 
     async def connect(self, peer: Peer) -> None:
-        """Have a connection; if there is none and none can be made, that is told once."""
+        """Connect to a peer; a failure is reported once."""
         try:
             await self._have_connection(peer)
         except UnreachableError:
@@ -96,7 +96,7 @@ class Dialer:
             done.set()
 
     async def _have_address(self, peer: Peer) -> None:
-        """Give whoever can find peers the time to find this one."""
+        """Give the overlay time to find the peer's address."""
         if not self._book.of(peer):
             self._on_unknown(peer)
             with trio.move_on_after(self._settings.find_s):
@@ -112,4 +112,4 @@ class Dialer:
                 if number == len(addresses) and peer not in self._connections:
                     raise
         if peer not in self._connections:
-            raise UnreachableError("nobody has said where the peer is")
+            raise UnreachableError("no address of the peer is known")
