@@ -270,8 +270,10 @@ def test_a_payload_that_is_too_long_is_told() -> None:
     ("waiting", "said"), [(0, "0 events"), (1, "1 event"), (9_999, "9,999 events")]
 )
 def test_what_waits_is_counted_in_words(waiting: int, said: str) -> None:
-    wish = {"subscription": 7, "predicate": "a", "state": "in force", "is_taken": False}
-    assert subscription_text(wish | {"waiting": waiting}) == f"7  a  in force, {said} waiting"
+    info = {"subscription": 7, "predicate": "a", "state": "in force", "is_taken": False}
+    info |= {"waiting": waiting, "dropped": 0}
+    assert subscription_text(info) == f"7  a  in force, {said} waiting"
+    assert subscription_text(info | {"dropped": 3}) == f"7  a  in force, {said} waiting, 3 dropped"
 
 
 def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:

@@ -47,11 +47,12 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("data", found["data"]),
         ("process", f"{found['process']}"),
         ("version", found["version"]),
-        *(("subscription", subscription_text(wish)) for wish in found["subscriptions"]),
+        *(("subscription", subscription_text(info)) for info in found["subscriptions"]),
     ]
 
 
-def subscription_text(wish: dict[str, Any]) -> str:
+def subscription_text(info: dict[str, Any]) -> str:
     """Format a subscription in one line."""
-    waiting = "" if wish["is_taken"] else f", {counted(wish['waiting'], 'event')} waiting"
-    return f"{wish['subscription']}  {wish['predicate']}  {wish['state']}{waiting}"
+    waiting = "" if info["is_taken"] else f", {counted(info['waiting'], 'event')} waiting"
+    dropped = f", {info['dropped']:,} dropped" if info["dropped"] else ""
+    return f"{info['subscription']}  {info['predicate']}  {info['state']}{waiting}{dropped}"
