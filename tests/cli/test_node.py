@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
-from smartpubsub.cli.node.info import wish_text
+from smartpubsub.cli.node.info import subscription_text
 from smartpubsub.cli.pub import payload_of
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.api.receipts import Receipt
@@ -69,6 +69,7 @@ def test_an_event_goes_from_one_node_to_another(
         "event": "rain/mm=2",
         "payload": "bring boots",
         "hops": 1,
+        "dropped_before": 0,
     }
 
 
@@ -235,8 +236,8 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
             "--since and --last exclude each other",
         ),
         (["sub", "a", "--last", "0"], "0 is not in the range"),
-        (["unsub", "surf"], "'surf' is no id of a subscription; that is a number such as 7, which"),
-        (["unsub", "--", "-1"], "'-1' is no id of a subscription"),
+        (["unsub", "surf"], "'surf' is not the number of a subscription; sub --keep prints it"),
+        (["unsub", "--", "-1"], "'-1' is not the number of a subscription"),
         (["node", "run", "--data", __file__], "--data: expected the path of a folder, which is"),
         (["node", "info", "--data", f"{__file__}/x"], "--data: expected the path of a folder"),
     ],
@@ -272,8 +273,10 @@ def test_a_payload_that_is_too_long_is_told() -> None:
     ("waiting", "said"), [(0, "0 events"), (1, "1 event"), (9_999, "9,999 events")]
 )
 def test_what_waits_is_counted_in_words(waiting: int, said: str) -> None:
-    wish = {"subscription": 7, "predicate": "a", "state": "in force", "is_taken": False}
-    assert wish_text(wish | {"waiting": waiting}) == f"7  a  in force, {said} waiting"
+    info = {"subscription": 7, "predicate": "a", "state": "in force", "is_taken": False}
+    info |= {"waiting": waiting, "dropped": 0}
+    assert subscription_text(info) == f"7  a  in force, {said} waiting"
+    assert subscription_text(info | {"dropped": 3}) == f"7  a  in force, {said} waiting, 3 dropped"
 
 
 def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:

@@ -1,4 +1,4 @@
-"""Nodes on real connections of this machine with itself, and waiting for what they do."""
+"""Nodes that are connected over the loopback interface."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def run(test: Callable[[], Awaitable[T]], clock: trio.abc.Clock | None = None) -> T:
-    """Run a test that hangs for no longer than a watchdog allows."""
+    """Run a test under a watchdog."""
 
     async def watched() -> T:
         with trio.fail_after(WATCHDOG_S):
@@ -48,13 +48,13 @@ def run(test: Callable[[], Awaitable[T]], clock: trio.abc.Clock | None = None) -
 
 
 async def eventually(condition: Callable[[], object]) -> None:
-    """Until a condition holds."""
+    """Wait until a condition holds."""
     while not condition():
         await trio.sleep(0.002)
 
 
 class Memory(dict[bytes, bytes]):
-    """Storage that lasts as long as the test."""
+    """Storage in memory."""
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         for key, value in changes:
@@ -74,7 +74,7 @@ async def connections(
     listen: str = LOOPBACK,
     on_connection: Callable[[Peer, bool], None] = lambda _, __: None,
 ) -> AsyncIterator[Connections]:
-    """Connections with nothing on them."""
+    """Connections without a core."""
     made = Connections(identity or Identity.new(), settings or HostSettings(), on_connection)
     async with trio.open_nursery() as nursery:
         await nursery.start(made.run, [listen])
@@ -83,7 +83,7 @@ async def connections(
 
 
 class Node:
-    """A node with a protocol, and what it has delivered."""
+    """A node with a protocol, and the items that it has delivered."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Node:
             await self.host.run([LOOPBACK], task_status=task_status)
 
     def crash(self) -> None:
-        """End without a word to anybody."""
+        """Stop without telling peers."""
         self.ending.cancel()
 
     # --- what can be wanted ---
@@ -155,12 +155,12 @@ class Node:
 
     @property
     def payloads(self) -> list[bytes]:
-        """Of the events that were delivered."""
+        """The payloads of the delivered events."""
         return [item.event.payload for item in self.delivered if isinstance(item, Delivery)]
 
     @property
     def peer_count(self) -> int:
-        """How many peers its protocol sends events to, if it floods."""
+        """The number of peers that a flooding protocol sends events to."""
         pubsub = self.core.pubsub
         assert isinstance(pubsub, Floodsub)
         return len(pubsub.peers)
@@ -170,7 +170,7 @@ class Node:
 async def network(
     count: int, protocol: str = "floodsub", settings: HostSettings | None = None
 ) -> AsyncIterator[list[Node]]:
-    """Nodes that have joined by way of the first, and that know each other if they flood."""
+    """Nodes that have joined through the first; with a flooding protocol all know each other."""
     async with trio.open_nursery() as nursery:
         nodes = [await Node(protocol, settings=settings).start(nursery) for _ in range(count)]
         await nodes[0].join()

@@ -1,4 +1,4 @@
-"""Folders that cannot be written to, also when the tests run as root, who can write anywhere."""
+"""Read-only folders, also for tests that run as root."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ NOBODY = 65534
 
 @contextmanager
 def as_ordinary_user() -> Iterator[None]:
-    """Without root's rights for a while, if they are there."""
+    """Drop root's rights for the block, if the process has them."""
     if os.geteuid() != 0:
         yield
         return
@@ -24,7 +24,7 @@ def as_ordinary_user() -> Iterator[None]:
 
 @contextmanager
 def read_only_folder() -> Iterator[Path]:
-    """A folder that anybody can read and an ordinary user cannot write to, until it goes."""
+    """A folder that all users can read, and an ordinary user cannot write to."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o555)

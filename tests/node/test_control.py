@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 
 from smartpubsub.node.api.calls import Wait
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.control import client as control_client
 from smartpubsub.node.control import server as control
+from smartpubsub.node.control import socket as control_socket
 from smartpubsub.node.control.client import ControlClient, NoNodeError
 from smartpubsub.node.control.requests import Request, RequestError, request_of
 from smartpubsub.node.control.server import Control
@@ -164,6 +166,8 @@ def test_a_node_tells_about_itself(tmp_path: Path) -> None:
                 "state": "in force",
                 "is_taken": True,
                 "waiting": 0,
+                "is_kept": False,
+                "dropped": 0,
             }
             answer = await client.ask({"id": "x", "do": "info"})
             assert answer["id"] == "x"
@@ -196,6 +200,7 @@ def test_events_come_until_the_limit(tmp_path: Path) -> None:
             "event": "surf/price=2",
             "payload": payload,
             "hops": 0,
+            "dropped_before": 0,
         }
         assert lines[1, "id", "end"]
         assert number not in [wish.number for wish in node.subscriptions()]
@@ -234,7 +239,11 @@ def test_whoever_looks_into_a_kept_subscription_leaves_it(tmp_path: Path) -> Non
                 async with client_of(node) as client:
                     request = {"do": "subscribe", "predicate": "surf", "keep": is_keeping}
                     begun = (await client.ask(request))["ok"]
-                    assert begun == {"subscription": 1, "was_there": not is_keeping}
+                    assert begun == {
+                        "subscription": 1,
+                        "was_there": not is_keeping,
+                        "is_kept": True,
+                    }
                 await eventually(lambda: [w.is_taken for w in node.subscriptions()] == [False])
 
     run(main)
@@ -285,7 +294,10 @@ def test_a_client_that_takes_nothing_holds_nobody_up(
         (b'{"do": "publish", "event": "a", "payload": "?"}', "written in base 64"),
         (b'{"do": "publish", "event": "a", "payload": 1}', "written in base 64"),
         (b'{"do": "publish", "event": "a", "payload": "\xc3\xa9"}', "written in base 64"),
-        (b'{"do": "publish", "event": "a", "wait": "long"}', "one of nothing, rendezvous, all"),
+        (
+            b'{"do": "publish", "event": "a", "wait": "long"}',
+            "allowed are 'nothing', 'rendezvous', 'all'",
+        ),
         (b'{"do": "subscribe", "predicate": "a", "keep": 1}', "true or false"),
         (b'{"do": "subscribe", "predicate": "a", "limit": -1}', "whole, and not negative"),
         (b'{"do": "unsubscribe", "subscription": true}', "whole, and not negative"),
@@ -417,3 +429,74 @@ def test_a_client_is_told_when_the_node_ends(tmp_path: Path) -> None:
             await eventually(is_subscribed.is_set)
 
     run(main)
+
+
+def test_a_client_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_client, "NOTICE_S", 0.01)
+    said: list[str] = []
+    has_said = threading.Event()
+
+    def on_wait(text: str) -> None:
+        said.append(text)
+        has_said.set()
+
+    def answer() -> None:
+        stream, _ = listener.accept()
+        with stream, stream.makefile("rwb") as lines:
+            for _ in range(2):
+                request = json.loads(lines.readline())
+                assert has_said.wait(60)
+                has_said.clear()
+                lines.write(json.dumps({"id": request["id"], "ok": "done"}).encode() + b"\n")
+                lines.flush()
+
+    with control_socket.listening(tmp_path) as listener:
+        node = threading.Thread(target=answer)
+        node.start()
+        with ControlClient(tmp_path, on_wait=on_wait) as client:
+            assert client.ask("publish", event="surf") == "done"
+            assert client.ask("publish", event="surf", wait="all") == "done"
+        node.join()
+    assert said == [
+        "waiting for the network to acknowledge the event, up to 60 seconds",
+        "waiting for all subscribers to confirm the event, up to 60 seconds",
+    ]
+
+
+def test_a_client_that_does_not_take_gets_the_events_of_a_kept_subscription_again(
+    tmp_path: Path,
+) -> None:
+    async def test(node: Node, client: Client) -> None:
+        request = {"do": "subscribe", "predicate": "surf", "keep": True, "limit": 2}
+        begun = (await client.ask({"id": 1, **request, "limit": 0}))["ok"]
+        await client.read()
+        for number in range(2):
+            await node.publish("surf", b"%d" % number, wait=Wait.ALL)
+
+        async def read(id: int) -> list[str]:
+            await client.ask({"id": id, **request})
+            lines = [await client.read() for _ in range(3)]
+            return [line["event"]["id"] for line in lines[:2]]
+
+        first = await read(2)
+        assert await read(3) == first
+        take = {"do": "take", "subscription": begun["subscription"], "event": first[0]}
+        assert (await client.ask({"id": 4, **take}))["ok"]["subscription"] == begun["subscription"]
+        request["limit"] = 1
+        await client.ask({"id": 5, **request})
+        assert (await client.read())["event"]["id"] == first[1]
+
+    with_client(test, tmp_path)
+
+
+def test_the_error_of_a_publish_that_times_out_has_the_events_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(node: Node, client: Client) -> None:
+        monkeypatch.setattr(node._engine.core.pubsub, "publish", lambda *_, **__: [])
+        answer = await client.ask({"id": 1, "do": "publish", "event": "a", "deadline_s": 0.01})
+        assert f"has the id {answer['event_id']}" in answer["error"]
+        state = await client.ask({"id": 2, "do": "event", "event": answer["event_id"]})
+        assert state["ok"]["state"] == "pending"
+
+    with_client(test, tmp_path)

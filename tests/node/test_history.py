@@ -111,11 +111,10 @@ def test_a_long_past_is_given_whole_whatever_becomes_of_what_comes_too_fast(
 def test_the_past_comes_before_what_waits_for_nobody_and_each_event_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node:
-            first = node.subscribe("surf")
-            async with first:
-                node.leave(first)
+            async with node.subscribe("surf", keep=True):
+                pass
             past = await published(node, 0, 3)
-            assert [wish.waiting for wish in node.subscriptions()] == [3]
+            assert [info.waiting for info in node.subscriptions()] == [3]
             async with node.subscribe("surf", last=2) as events:
                 [more] = await published(node, 3, 1)
                 # What waited and is not of the past that was asked for comes too.

@@ -19,7 +19,6 @@ from smartpubsub.node.engine import JOIN_S_MAX
 from smartpubsub.node.errors import (
     NodeClosedError,
     NoSubscriptionError,
-    NotInTimeError,
     NotPromisedError,
     OverflowedError,
 )
@@ -160,78 +159,128 @@ def test_handlers_are_called_for_what_matches(tmp_path: Path) -> None:
 # --- more than is taken ---
 
 
-def test_the_oldest_are_dropped_and_counted(tmp_path: Path) -> None:
+async def publish_all(node: Node, payloads: list[bytes]) -> None:
+    for payload in payloads:
+        await node.publish("a", payload, wait=Wait.ALL)
+
+
+@pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, "drop-oldest", None])
+def test_the_oldest_events_are_dropped_and_counted(
+    overflow: Overflow | str | None, tmp_path: Path
+) -> None:
     async def main() -> None:
+        options: dict[str, Any] = {} if overflow is None else {"overflow": overflow}
         async with (
             node_in(tmp_path) as node,
-            node.subscribe("a", buffer_count_max=3, overflow=Overflow.DROP_OLDEST) as events,
+            node.subscribe("a", buffer_count_max=3, **options) as events,
         ):
-            for payload in numbered(10):
-                await node.publish("a", payload, wait=Wait.ALL)
+            await publish_all(node, numbered(10))
             assert events.dropped == 7
-            assert await taken(events, 3) == numbered(10)[7:]
+            got = [await anext(events) for _ in range(3)]
+            assert [event.payload for event in got] == numbered(10)[7:]
+            assert [event.dropped_before for event in got] == [7, 0, 0]
+            await publish_all(node, numbered(4))
+            got = [await anext(events) for _ in range(3)]
+            assert [event.dropped_before for event in got] == [1, 0, 0]
+            assert events.dropped == 8
+            [info] = node.subscriptions()
+            assert (info.dropped, info.waiting, info.is_kept) == (8, 0, False)
 
     run(main)
 
 
-def test_an_overflow_can_be_an_error_after_what_there_is(tmp_path: Path) -> None:
+def test_an_overflow_can_be_an_error_after_which_the_reader_goes_on(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             node_in(tmp_path) as node,
-            node.subscribe("a", buffer_count_max=3, overflow=Overflow.ERROR) as events,
+            node.subscribe("a", buffer_count_max=3, overflow="error") as events,
         ):
-            for payload in numbered(5):
-                await node.publish("a", payload, wait=Wait.ALL)
-            assert await taken(events, 3) == numbered(3)
-            with pytest.raises(OverflowedError, match="more than 3 events waited for a"):
+            await publish_all(node, numbered(5))
+            with pytest.raises(
+                OverflowedError, match="a has lost 2 events: more than 3 waited"
+            ) as e:
                 await anext(events)
+            assert e.value.lost == 2
+            assert await taken(events, 3) == numbered(5)[2:]
+            await publish_all(node, numbered(3))
+            assert await taken(events, 3) == numbered(3)
 
     run(main)
 
 
-def test_a_node_that_is_blocked_loses_nothing(tmp_path: Path) -> None:
+def test_with_block_all_events_wait_on_disk(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             three_nodes(tmp_path) as (a, b, _),
-            b.subscribe("a", buffer_count_max=2, overflow=Overflow.BLOCK) as events,
+            b.subscribe("a", buffer_count_max=2, overflow="block") as events,
         ):
-            for payload in numbered(50):
-                await a.publish("a", payload, wait=Wait.NOTHING)
-            await eventually(lambda: not events.has_room)
-            assert sorted(await taken(events, 50)) == sorted(numbered(50))
+            await publish_all(a, numbered(50))
+            assert events.dropped == 0
+            assert await taken(events, 50) == numbered(50)
+        async with node_in(tmp_path / "b") as b:
+            assert b.subscriptions() == []
+            assert list(b._engine.queues) == []
 
     run(main)
 
 
-def test_a_subscription_can_be_left_while_another_blocks_the_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_queue_on_disk_drops_the_oldest_beyond_its_limit(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = Node(data=tmp_path, listen=[LOOPBACK], kept_event_count_max=5)
+        async with node, node.subscribe("a", keep=True) as events:
+            await publish_all(node, numbered(8))
+            got = [await anext(events) for _ in range(5)]
+            assert [event.payload for event in got] == numbered(8)[3:]
+            assert [event.dropped_before for event in got] == [3, 0, 0, 0, 0]
+            assert events.dropped == 3
+
+    run(main)
+
+
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_a_subscription_that_is_not_read_holds_up_no_other(
+    overflow: Overflow, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("smartpubsub.node.engine.LEAVE_S_MAX", 0.05)
+    count = 1_300
 
     async def main() -> None:
-        async with node_in(tmp_path) as node, node.subscribe("a", buffer_count_max=1) as full:
-            async with node.subscribe("b"):
-                await node.publish("a", wait=Wait.NOTHING)
-                await eventually(lambda: not full.has_room)
-            await anext(full)
-            await eventually(lambda: len(node.subscriptions()) == 1)
+        async with (
+            node_in(tmp_path / "a") as a,
+            node_in(tmp_path / "b", a) as b,
+            b.subscribe("a", overflow=overflow) as unread,
+            b.subscribe("a", buffer_count_max=count) as read,
+            a.subscribe("b") as other,
+        ):
+            for payload in numbered(count):
+                await a.publish("a", payload, wait=Wait.NOTHING)
+            assert sorted(await taken(read, count)) == sorted(numbered(count))
+            await b.publish("b", b"own publishing goes on", wait=Wait.ALL)
+            await a.publish("a", b"and that of others", wait=Wait.ALL)
+            assert await taken(other, 1) == [b"own publishing goes on"]
+            assert await taken(read, 1) == [b"and that of others"]
+            lost = 0 if overflow is Overflow.BLOCK else count + 1 - 1_000
+            assert unread.dropped == lost
+            assert unread.waiting == count + 1 - lost
 
     run(main)
 
 
-def test_what_a_blocked_node_cannot_take_in_time_is_not_done_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "parameters", "problem"),
+    [
+        ("subscribe", {"overflow": "drop"}, "allowed are 'drop-oldest', 'error', 'block'"),
+        ("subscribe", {"buffer_count_max": 0}, "buffer_count_max=0; expected a whole number"),
+        ("publish", {"wait": "some"}, "allowed are 'nothing', 'rendezvous', 'all'"),
+        ("publish", {"key": ""}, "a key has 1 to 200 bytes"),
+    ],
+)
+def test_a_wrong_word_is_an_error_that_lists_the_right_ones(
+    method: str, parameters: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
     async def main() -> None:
-        async with node_in(tmp_path) as node, node.subscribe("a", buffer_count_max=1) as full:
-            await node.publish("a", b"first", wait=Wait.NOTHING)
-            await eventually(lambda: not full.has_room)
-            with pytest.raises(NotInTimeError, match=r"event a was not .* within 0.05 seconds"):
-                await node.publish("a", b"too late", deadline_s=0.05)
-            with trio.move_on_after(0.05):
-                await node.subscribe("b").__aenter__()
-            assert await taken(full, 1) == [b"first"]
-            await node.publish("a", b"second")
-            assert await taken(full, 1) == [b"second"]
-            assert [str(wish.predicate) for wish in node.subscriptions()] == ["a"]
+        async with node_in(tmp_path) as node:
+            with pytest.raises(SmartPubSubError, match=problem):
+                await getattr(node, method)("a", **parameters)
 
     run(main)
 
@@ -287,17 +336,46 @@ def test_a_subscription_is_taken_up_again_after_a_restart(tmp_path: Path) -> Non
     run(main)
 
 
-def test_what_is_left_waits_for_the_next(tmp_path: Path) -> None:
+def test_the_events_of_a_kept_subscription_wait_for_the_next_reader(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node:
-            async with node.subscribe("rain") as events:
+            async with node.subscribe("rain", keep=True) as events:
                 await node.publish("rain", b"1", wait=Wait.ALL)
-                node.leave(events)
             assert [event async for event in events] == []
             await node.publish("rain", b"2", wait=Wait.ALL)
+        async with node_in(tmp_path) as node:
+            assert [info.waiting for info in node.subscriptions()] == [2]
             async with node.subscribe("rain") as again:
                 assert again.number == events.number
+                assert again.is_kept
                 assert await taken(again, 2) == [b"1", b"2"]
+            assert [(info.is_kept, info.waiting) for info in node.subscriptions()] == [(True, 0)]
+            await node.unsubscribe(again.number or 0)
+            assert node.subscriptions() == []
+
+    run(main)
+
+
+def test_an_event_that_was_not_acknowledged_is_delivered_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            async with node.subscribe("rain", keep=True, acknowledges=False) as events:
+                for payload in numbered(4):
+                    await node.publish("rain", payload, wait=Wait.ALL)
+                ids = [(await anext(events)).id for _ in range(3)]
+                await events.taken(ids[1])
+
+            async def fail() -> None:
+                async with node.subscribe("rain") as again:
+                    assert (await anext(again)).id == ids[2]
+                    assert await taken(again, 1) == [b"3"]
+                    raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await fail()
+            async with node.subscribe("rain") as again:
+                assert await taken(again, 1) == [b"3"]
+            assert [info.waiting for info in node.subscriptions()] == [0]
 
     run(main)
 
@@ -353,7 +431,7 @@ def test_what_a_protocol_does_not_promise_is_not_waited_for(
             Node(data=tmp_path, listen=[LOOPBACK], **options) as node,
             node.subscribe("rain") as events,
         ):
-            with pytest.raises(NotPromisedError, match="wait for less"):
+            with pytest.raises(NotPromisedError, match="use wait="):
                 await node.publish("rain", wait=Wait.ALL)
             await node.publish("rain", b"1", wait=Wait.RENDEZVOUS)
             assert await taken(events, 1) == [b"1"]

@@ -69,7 +69,7 @@ def test_a_receipt_can_be_written_down() -> None:
     ],
 )
 def test_what_is_no_receipt_is_told(change: dict[str, Any]) -> None:
-    with pytest.raises(ReceiptError, match="the document is no receipt"):
+    with pytest.raises(ReceiptError, match="the document is not a receipt"):
         Receipt.read(receipt().document() | change)
 
 
@@ -152,9 +152,11 @@ def test_who_waits_for_all_learns_that_an_event_is_published_although_somebody_i
                 await node.publish("surf", wait=Wait.ALL, deadline_s=0.5)
             id = (await anext(events)).id
             assert str(caught.value) == (
-                f"the event surf is published as {id} and kept for those who are away, but not all"
-                " who want it have confirmed it within 0.5 seconds; do not publish it again"
+                f"the event surf is published as {id} and acknowledged, but not all subscribers"
+                " have confirmed it within 0.5 seconds; the network goes on delivering it, so do"
+                f" not publish it again; ask with: smartpubsub event {id}"
             )
+            assert caught.value.event_id == id
 
     run(main)
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import pytest
 
 from smartpubsub.node.storage import store_file as storage_file
 from smartpubsub.node.storage.folder import FolderError, FolderInUseError
+from smartpubsub.node.storage.kept import PREFIX, KeptLimits, KeptQueues
 from smartpubsub.node.storage.store import SqliteStorage
 from smartpubsub.node.storage.store_file import (
     FILE,
@@ -142,7 +144,7 @@ def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
 def test_a_newer_file_is_refused(file: Path) -> None:
     run_sql(file, "PRAGMA user_version = 7")
 
-    assert "has version 7 and this program knows versions up to 1; update smartpubsub" in refused(
+    assert "has version 7 and this program knows versions up to 2; update smartpubsub" in refused(
         file.parent, ForeignStorageError
     )
 
@@ -179,6 +181,20 @@ def fail(database: sqlite3.Connection) -> None:
     raise RuntimeError("no further")
 
 
+def test_the_subscriptions_in_a_file_of_version_1_are_kept(tmp_path: Path) -> None:
+    run_sql(tmp_path / FILE, VERSION_1)
+    key = b"node/subscription/" + (7).to_bytes(8, "big")
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
+        row = (key, b"surf", crc32(b"surf", crc32(key)))
+        database.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+        database.commit()
+
+    with SqliteStorage(tmp_path) as storage:
+        limits = KeptLimits(event_count_max=1, byte_count_max=1, all_bytes_max=1)
+        [queue] = KeptQueues(limits, storage.load(PREFIX))
+        assert (queue.number, queue.is_kept, len(queue)) == (7, True, 0)
+
+
 def test_an_older_file_is_migrated_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_file, "MIGRATIONS", [*storage_file.MIGRATIONS, add_notes])
 
@@ -186,7 +202,7 @@ def test_an_older_file_is_migrated_once(file: Path, monkeypatch: pytest.MonkeyPa
         with SqliteStorage(file.parent) as storage:
             assert dict(storage.load(b"")) == ENTRIES
     with closing(sqlite3.connect(file)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_a_migration_that_fails_changes_nothing(

@@ -46,7 +46,7 @@ def test_what_must_not_be_is_told_in_words(tmp_path: Path) -> None:
             topic = await a.create_topic("news", publishers=["self"])
             with pytest.raises(NotOwnerError, match=f"'news' is of {a.peer_id}"):
                 await b.topic(topic.id).update(publishers="anyone")
-            with pytest.raises(NodeError, match="version 1 of 'news' is like that"):
+            with pytest.raises(NodeError, match="version 1 of 'news' has these rules"):
                 await topic.update(publishers=[a.peer_id])
             with pytest.raises(RulesError, match="an ordered topic has its rules"):
                 await a.create_topic("x", ordered=True, linking="custom")

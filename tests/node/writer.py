@@ -17,7 +17,7 @@ LAST = b"last"
 
 
 def group(number: int) -> list[tuple[bytes, bytes | None]]:
-    """Some new entries, the end of old ones, and the number, all of which belong together."""
+    """New entries, removals of old ones, and the number, in one group."""
     rng = Random(number)
     new = [(_key(number, part), rng.randbytes(rng.randrange(6_000))) for part in range(PARTS)]
     old = [(_key(number - KEPT_GROUPS, part), None) for part in range(PARTS)]

@@ -18,10 +18,11 @@ COMMANDS = {
     "explain": LazyCommand(
         "smartpubsub.cli.explain:explain", "Show whether an event matches a filter, and why."
     ),
-    "node": LazyCommand("smartpubsub.cli.node.group:node", "Run a node, and look at it."),
+    "node": LazyCommand("smartpubsub.cli.node.group:node", "Run and inspect a node."),
     "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
+    "event": LazyCommand("smartpubsub.cli.event:event", "Tell the state of an event."),
     "group": LazyCommand(
         "smartpubsub.cli.group.group:group", "Own groups to publish in, and join groups."
     ),

@@ -27,24 +27,45 @@ WAITS = ("nothing", "rendezvous", "all")
     type=click.Choice(WAITS),
     default=WAITS[1],
     show_default=True,
-    help="Until the network cares for the event, or until all who want it have it.",
+    help="Wait until the rendezvous has the event, or until all subscribers have it.",
+)
+@click.option(
+    "--key",
+    metavar="TEXT",
+    help="Publish once by this key: the same key is the same event, also after a restart.",
 )
 @json_option
-def pub(event_text: str, payload_text: str, data: str | None, wait: str, as_json: bool) -> None:
+def pub(
+    event_text: str,
+    payload_text: str,
+    data: str | None,
+    wait: str,
+    key: str | None,
+    as_json: bool,
+) -> None:
     """Publish an event.
 
-    EVENT says what it is, and DATA is what it carries; - reads that from standard input. Prints the
-    event's id; with --json the receipt, with the signatures of those who keep the event.
+    EVENT is the event's predicate, and DATA its payload; - reads the payload from standard input.
+    Prints the event's id; with --json the receipt, which has the signatures of the event's
+    replicas. If the acknowledgement does not come in time, the error has the id, and smartpubsub
+    event tells what became of the event.
+
+    To retry safely, give a --key: publishing by the same key again publishes no second event, and
+    prints the same id. The node remembers keys for seven days; node run --limit changes that.
 
     \b
     Examples:
       smartpubsub pub 'portugal/weather/temp=24' 'sunny'
       smartpubsub pub 'surf/price=15' - --wait all --json < offer.html
+      smartpubsub pub 'orders/total=40' 'two shirts' --key order-17
     """
     event = read("EVENT", event_text, Predicate.parse, attributes_max(data))
+    fields: dict[str, object] = {"event": str(event), "wait": wait}
+    if key is not None:
+        fields["key"] = key
     with running_node(data) as node:
         payload = base64.b64encode(payload_of(payload_text)).decode()
-        receipt = node.ask("publish", event=str(event), payload=payload, wait=wait)
+        receipt = node.ask("publish", payload=payload, **fields)
     if as_json:
         print_json(receipt)
     else:
@@ -52,7 +73,7 @@ def pub(event_text: str, payload_text: str, data: str | None, wait: str, as_json
 
 
 def payload_of(text: str) -> bytes:
-    """What an event is to carry, of which there may not be too much."""
+    """Read a payload, and check its size."""
     if text == STANDARD_INPUT:
         payload = sys.stdin.buffer.read(PAYLOAD_BYTES_MAX + 1)
     else:

@@ -15,6 +15,9 @@ from smartpubsub.cli.past_options import last_option, past_fields, since_option
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import event_id_from_text
 
+OVERFLOWS = ("drop-oldest", "error", "block")
+_SHOWN = ("id", "cid", "created", "publisher", "event", "hops", "dropped_before")
+
 
 @click.command()
 @click.argument("predicate_text", metavar="PREDICATE")
@@ -22,7 +25,14 @@ from smartpubsub.protocols.publication import event_id_from_text
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
 @since_option(event_id_from_text, "id", "sub")
 @last_option
-@click.option("--keep", is_flag=True, help="Leave the subscription when the command ends.")
+@click.option("--keep", is_flag=True, help="Keep the subscription when the command ends.")
+@click.option(
+    "--overflow",
+    type=click.Choice(OVERFLOWS),
+    default=OVERFLOWS[0],
+    show_default=True,
+    help="If events come faster than they are printed: drop them, fail, or let them wait on disk.",
+)
 @json_option
 def sub(
     predicate_text: str,
@@ -31,16 +41,22 @@ def sub(
     since: str | None,
     last: int | None,
     keep: bool,
+    overflow: str,
     as_json: bool,
 ) -> None:
     """Subscribe, and print events as they come.
 
-    With --since or --last those that were published before come first, in the order of their times,
-    as far as they are kept; each event comes once. An event's cid is the content id of a block that
-    anybody can verify. With --json each event is a document in a line of its own. The subscription
-    ends with the command, unless it is to be kept: then its number is printed first, it goes on
-    when the node is started again, its events wait for the next sub with the same predicate, up to
-    a thousand of them, and only unsub ends it.
+    With --since or --last, history comes first, in order of time, as far as it is kept; each event
+    comes once. An event's cid is the content id of a block that anyone can verify. With --json each
+    event is a JSON document on its own line.
+
+    The subscription ends with the command, unless it has --keep. Then the command prints the
+    subscription's number first, and the subscription goes on, also when the node is started again.
+    Its events wait on disk until the next sub with the same predicate prints them; they survive a
+    crash of the node. unsub ends it. The node keeps up to 100,000 events, 64 MiB and seven days of
+    them; node run --limit changes that.
+
+    If output is not read, up to 1,000 events wait in the node; --overflow says what happens then.
 
     \b
     Examples:
@@ -53,32 +69,36 @@ def sub(
     past = past_fields(since, last)
     predicate = read("PREDICATE", predicate_text, Predicate.parse, attributes_max(data))
     with running_node(data) as node:
-        begun, events = node.subscribe(str(predicate), keep=keep, limit=limit, past=past)
+        begun, events = node.subscribe(
+            str(predicate), keep=keep, limit=limit, past=past, overflow=overflow
+        )
+        number = begun["subscription"]
         if keep:
-            tell_number(begun["subscription"], as_json)
-        click.echo(f"subscribed to {predicate}", err=True)
-        if begun["was_there"] and not keep:
-            number = begun["subscription"]
+            tell_number(number, as_json)
+        click.echo(f"subscribed to {predicate}; waiting for events", err=True)
+        if begun["is_kept"] and not keep:
             click.echo(
                 f"this is subscription {number}, which was kept; unsub {number} ends it", err=True
             )
         if past:
             tell_history(begun["history"])
-        show_all(events, as_json)
+        if begun["is_kept"]:
+            with node.taking(number, events) as taken:
+                show_all(taken, as_json)
+        else:
+            show_all(events, as_json)
 
 
 def show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """Print events as they come, and say if some did not."""
-    dropped = 0
+    """Print events as they come, and say how many were dropped."""
     for line in events:
-        if line["dropped"] > dropped:
-            tell_dropped(line["dropped"] - dropped)
-            dropped = line["dropped"]
+        if line["event"]["dropped_before"]:
+            tell_dropped(line["event"]["dropped_before"])
         show(line["event"], as_json)
 
 
 def tell_history(history: dict[str, Any]) -> None:
-    """Say how many events of before there are, and how far back any are kept."""
+    """Say how many events of history there are, and since when history is kept."""
     if history["kept_since"] is None:
         click.echo("no earlier events of it are kept", err=True)
     else:
@@ -86,20 +106,20 @@ def tell_history(history: dict[str, Any]) -> None:
         click.echo(f"{earlier}; history reaches back to {history['kept_since']}", err=True)
     if not history["is_whole"]:
         click.echo(
-            "note: earlier events may be missing, for those who keep them have only just changed;"
+            "note: earlier events may be missing, because their replicas have just changed;"
             " ask again in a minute",
             err=True,
         )
 
 
 def tell_dropped(missed: int) -> None:
-    """Say that events are not among those that are printed."""
+    """Say that events were dropped."""
     came = f"{counted(missed, 'event')} came too fast and {'was' if missed == 1 else 'were'}"
     click.echo(f"note: {came} dropped", err=True)
 
 
 def tell_number(number: int, as_json: bool) -> None:
-    """Say by which number a subscription can be ended."""
+    """Print the number that unsub takes."""
     if as_json:
         print_json_line({"subscription": number})
     else:
@@ -110,16 +130,14 @@ def show(event: dict[str, Any], as_json: bool) -> None:
     """Print an event."""
     payload = base64.b64decode(event["payload"])
     if as_json:
-        shown = {
-            name: event[name] for name in ("id", "cid", "created", "publisher", "event", "hops")
-        }
+        shown = {name: event[name] for name in _SHOWN}
         print_json_line(shown | json_payload(payload))
     else:
         click.echo(f"{event['event']}  {printable(payload)}".rstrip())
 
 
 def json_payload(payload: bytes) -> dict[str, str]:
-    """A payload as text, or in base 64 if it is none.
+    """Convert a payload to text, or to base 64 if it is not UTF-8.
 
     >>> json_payload("é".encode()), json_payload(bytes([255]))
     ({'payload': 'é'}, {'payload_base64': '/w=='})
@@ -131,7 +149,7 @@ def json_payload(payload: bytes) -> dict[str, str]:
 
 
 def printable(payload: bytes) -> str:
-    r"""A payload in one line that does nothing to a terminal, whoever has written it.
+    r"""Convert a payload to one line without control characters.
 
     >>> printable(b"two\nlines"), printable(bytes([27, 255]))
     ('two\\nlines', '\\x1b\\xff')

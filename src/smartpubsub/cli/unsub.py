@@ -14,8 +14,8 @@ def _number(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX:
         return int(text)
     raise click.BadParameter(
-        f"{text!r} is no id of a subscription; that is a number such as 7, which sub --keep prints"
-        " and node info lists"
+        f"{text!r} is not the number of a subscription; sub --keep prints it, such as 7, and"
+        " node info lists all"
     )
 
 
@@ -26,8 +26,8 @@ def _number(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 def unsub(number: int, data: str | None, as_json: bool) -> None:
     """End a subscription.
 
-    ID is the number that sub --keep or topic subscribe --keep has printed; node info lists them. A
-    command that is still waiting for its events ends too.
+    ID is the number that sub --keep or topic subscribe --keep prints; node info lists all. Events
+    that wait for the subscription's reader are removed. A command that reads the subscription ends.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What settings may be, and how they are read from text or from what TOML has made of it."""
+"""The values that settings may have, read from text or from TOML."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Values:
     """The values that a setting may have."""
 
     allowed: str
-    """Said to whoever gives another one."""
+    """What is allowed, for error messages."""
     read: Callable[[object], Any]
-    """The value, from text or from TOML's types; a ValueError says that it is none."""
+    """Convert text or a TOML value; raises ValueError if it is not allowed."""
 
 
 class Endpoint(NamedTuple):
-    """Where something is served, by a name or number of a machine and a port of it."""
+    """A host and a port."""
 
     host: str
     port: int
@@ -76,7 +76,7 @@ def _folder(value: object) -> Path:
         raise ValueError
     try:
         folder = Path(value).expanduser()
-    except RuntimeError as error:  # Nobody has that home.
+    except RuntimeError as error:  # There is no such user.
         raise ValueError from error
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not there.is_dir():

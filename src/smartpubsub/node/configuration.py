@@ -1,6 +1,6 @@
-"""How a node is to run: from defaults, a TOML file, the environment and options.
+"""The configuration of a node: defaults, a TOML file, the environment and options.
 
-Later ones win. Every value is checked where it stands, also if a later one wins over it.
+Later sources override earlier ones. Every value is checked, also one that is overridden.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.kademlia.settings import Settings
+from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.node.config_values import (
     ENDPOINT,
     FOLDER,
@@ -26,6 +26,7 @@ from smartpubsub.node.config_values import (
     one_of,
     whole,
 )
+from smartpubsub.node.storage.kept import KeptLimits
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols.codecs import WireLimits
@@ -41,24 +42,26 @@ VARIABLES = "SMARTPUBSUB_"
 FILE_VARIABLE = f"{VARIABLES}CONFIG"
 
 VALUES_SHARE = 4
-"""The part of the storage that others' values may take: one in so many."""
+"""Peers' values may take one part in this many of the storage."""
+KEPT_SHARE = 16
+"""Likewise, events that wait for the readers of subscriptions."""
 DAY_S = 24 * 60 * 60
 ATTRIBUTE_COUNT_MAX = 1_000
-"""The most that a predicate's attributes can be limited to."""
+"""The highest limit of attributes in a predicate."""
 
 _SHOWN_MAX = 60
 _MEGABYTE = 1 << 20
 
 
 class ConfigError(SmartPubSubError):
-    """A setting that cannot be used: where it stands, and what is allowed there."""
+    """A setting with a value that is not allowed: its place, and the allowed values."""
 
     def __init__(self, place: str, problem: str, *, is_option: bool = False) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
         self.problem = problem
         self.is_option = is_option
-        """Whether it was given to the program itself, and the place is the setting's name."""
+        """Whether the setting was an option of the program; then the place is its name."""
 
 
 def _default_folder() -> Path:
@@ -76,67 +79,77 @@ def _variants() -> Values:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLimits:
-    """The most that a node takes and keeps."""
+    """The limits of a node."""
 
     connection_count_max: int = _setting(HostSettings.connection_count_max, whole(1, 100_000))
     stream_count_max: int = _setting(HostSettings.stream_count_max, whole(4, 10_000))
-    """On one connection, opened by its other end."""
+    """Streams that the peer opens on one connection."""
     question_count_max: int = _setting(HostSettings.question_count_max, whole(1, 1_000_000))
-    """To one peer, that are not answered yet."""
+    """Open questions to one peer."""
     messages_per_s_max: int = _setting(HostSettings.messages_per_s_max, whole(1, 10_000_000))
     """Of one kind from one peer."""
     message_bytes_max: int = _setting(
         WireLimits.message_bytes_max, whole(1_024, WireLimits.message_bytes_max)
     )
-    """Others may send as much as the default, and a node that takes less may miss some of it."""
+    """Peers may send messages up to the default; a lower limit misses the longer ones."""
     filter_count_max: int = _setting(ScoutSettings.filter_count_max, whole(1, 100_000_000))
-    """Of one peer, in ScoutSubs."""
+    """Filters of one peer in ScoutSubs."""
     attribute_count_per_peer_max: int = _setting(
         ScoutSettings.attribute_count_per_peer_max, whole(1, 1_000_000)
     )
-    """That one peer has filters under, in ScoutSubs."""
+    """Attributes under which one peer has filters in ScoutSubs."""
     group_count_max: int = _setting(FastSettings.group_count_max, whole(1, 1_000_000))
-    """That the node owns, and that it is in."""
+    """Groups that the node owns, and groups that it is a member of."""
     attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
     """Of a predicate."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
     topic_event_count_max: int = _setting(Retention.event_count_max, whole(1, 1_000_000_000))
-    """Of one topic that is not pinned; the oldest go first."""
+    """Events of one topic that is not pinned; the oldest are dropped first."""
     topic_bytes_max: int = _setting(Retention.byte_count_max, whole(1, 1 << 50))
     """Likewise."""
     topic_age_s_max: int = _setting(0, whole(0, 1_000_000_000))
     """Likewise; 0 if events may be of any age."""
     history_s_max: int = _setting(DAY_S, whole(0, 1_000_000_000))
-    """How long events in ScoutSubs are kept for those who subscribe later; 0 for not at all."""
+    """How long ScoutSubs keeps events for later subscribers; 0 for not at all."""
     history_event_count_max: int = _setting(
         ScoutSettings.history_count_max, whole(1, 1_000_000_000)
     )
-    """Of one attribute; the oldest go first."""
+    """Events of one attribute; the oldest are dropped first."""
     history_bytes_max: int = _setting(ScoutSettings.history_bytes_max, whole(1, 1 << 50))
-    """Of all attributes together; an eighth of what is stored at most."""
+    """Of all attributes together; at most an eighth of `stored_bytes_max`."""
+    kept_event_count_max: int = _setting(100_000, whole(1, 1_000_000_000))
+    """Events that wait for the reader of one subscription with `keep` or `block`; oldest first."""
+    kept_bytes_max: int = _setting(64 * _MEGABYTE, whole(1, 1 << 50))
+    """Likewise; all such subscriptions together have a sixteenth of `stored_bytes_max`."""
+    kept_age_s_max: int = _setting(7 * DAY_S, whole(0, 1_000_000_000))
+    """Likewise; 0 for any age."""
+    key_count_max: int = _setting(10_000, whole(1, 1_000_000))
+    """Publication keys that the node remembers; the oldest are forgotten first."""
+    key_age_s_max: int = _setting(7 * DAY_S, whole(1, 1_000_000_000))
+    """Likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig(NodeLimits):
-    """All that can be chosen about a node."""
+    """The configuration of a node."""
 
     data: Path = field(default_factory=_default_folder, metadata={"values": FOLDER})
-    """The folder for what outlives the node."""
+    """The data folder."""
     listen: tuple[str, ...] = _setting(("/ip4/0.0.0.0/tcp/4001",), LISTEN_ADDRESSES)
     bootstrap: tuple[str, ...] = _setting((), PEER_ADDRESSES)
-    """Peers by way of which the node finds its place, besides those that it remembers."""
+    """Peers through which the node joins the network, besides those that it remembers."""
     mdns: bool = _setting(False, SWITCH)
-    """Whether peers in the local network are looked for."""
-    # What there is to choose from is known when all protocols are registered, not yet here.
+    """Whether the node looks for peers in the local network."""
+    # The choices are known when all protocols are registered, which is later than this.
     protocol: str = _setting("scoutsubs", lambda: one_of(protocol_names()))
     variant: str = _setting("", _variants)
-    """Of protocols that have variants; empty for the usual one."""
+    """The variant, if the protocol has variants; empty for the default one."""
     backups: int = _setting(2, whole(0, 100))
-    """How many other nodes keep a copy of what this one keeps."""
+    """The number of replicas besides this node."""
     region: str = _setting("", NAME)
-    """Where the node is, for groups; if it is not said, owners of groups measure it."""
+    """Where the node is, for groups; if it is empty, owners of groups measure it."""
     capacity: int = _setting(10, whole(0, 1_000_000))
-    """How many others the node is ready to serve in groups that it is in."""
+    """How many members of a group the node serves as a helper."""
     log_level: str = _setting("info", one_of(["debug", "info", "warning", "error"]))
     metrics: Endpoint | None = field(default=None, metadata={"values": ENDPOINT})
     """Where metrics are served."""
@@ -151,7 +164,7 @@ SETTINGS: tuple[str, ...] = tuple(_VALUES)
 
 
 def host_settings(config: NodeConfig) -> HostSettings:
-    """What of a configuration concerns the host."""
+    """The settings of the host."""
     connections = config.connection_count_max
     usual = HostSettings()
     return replace(
@@ -165,12 +178,12 @@ def host_settings(config: NodeConfig) -> HostSettings:
 
 
 def kademlia_settings(config: NodeConfig) -> Settings:
-    """What of a configuration concerns the overlay."""
+    """The settings of the overlay."""
     return Settings(values_bytes_max=config.stored_bytes_max // VALUES_SHARE)
 
 
 def protocol_options(config: NodeConfig) -> ProtocolOptions:
-    """What of a configuration concerns the protocols."""
+    """The options of the protocols."""
     return ProtocolOptions(
         variant=config.variant,
         backups=config.backups,
@@ -180,8 +193,18 @@ def protocol_options(config: NodeConfig) -> ProtocolOptions:
     )
 
 
+def kept_limits(config: NodeConfig) -> KeptLimits:
+    """The limits of subscriptions whose events wait on disk."""
+    return KeptLimits(
+        event_count_max=config.kept_event_count_max,
+        byte_count_max=config.kept_bytes_max,
+        all_bytes_max=config.stored_bytes_max // KEPT_SHARE,
+        age_us_max=config.kept_age_s_max * SECOND or None,
+    )
+
+
 def wire_limits(config: NodeConfig) -> WireLimits:
-    """What of a configuration concerns messages."""
+    """The limits of messages."""
     return WireLimits(
         message_bytes_max=config.message_bytes_max, attribute_count_max=config.attribute_count_max
     )
@@ -193,10 +216,10 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> NodeConfig:
-    """The configuration that all sources together give.
+    """Read the configuration from all sources.
 
-    Options are by the names of settings; None and empty lists are options that were not given. The
-    environment is the process's own unless another is passed.
+    Options have the names of settings; None and empty lists are ignored. The environment is that
+    of the process unless another is given.
     """
     environ = os.environ if environ is None else environ
     later = _from_environ(environ) | _from_options(options or {})
@@ -232,7 +255,7 @@ def _named_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def _from_own_file(path: Path) -> dict[str, Any]:
-    """What the file says that lies in the data folder, if there is one."""
+    """Read the file in the data folder, if there is one."""
     try:
         in_file = _from_file(path)
     except FileNotFoundError:

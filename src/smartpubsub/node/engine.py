@@ -1,4 +1,4 @@
-"""What runs below a live node: its storage, its host, and the core with its protocols."""
+"""The engine of a live node: its storage, its host, and the core with its protocols."""
 
 from __future__ import annotations
 
@@ -23,18 +23,23 @@ from smartpubsub.node.configuration import (
     NodeConfig,
     host_settings,
     kademlia_settings,
+    kept_limits,
     protocol_options,
     wire_limits,
 )
 from smartpubsub.node.errors import LimitError, NodeClosedError, NotPromisedError
 from smartpubsub.node.identity import Identity, identity_in
 from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
+from smartpubsub.node.storage.kept import Change, KeptQueues
 from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.host import Host, HostStoppedError
 from smartpubsub.node.transport.mdns import look_around
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import PubSub, Resident, Tally
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
 from smartpubsub.protocols.spec import ProtocolSpec
@@ -47,14 +52,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 JOIN_S_MAX = 30.0
-"""How long a node waits until it has its place."""
+"""How long a node waits to join the network."""
 LEAVE_S_MAX = 5.0
 FREE_SHARE = 16
-"""The part of the storage that subscriptions leave free: one in so many."""
+"""Subscriptions leave one part in this many of the storage free."""
 
 
 class Engine:
-    """A host with a core on it, while the node runs, and what is waited for from the core."""
+    """A host that runs a core, and the requests that wait for the core."""
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -65,9 +70,17 @@ class Engine:
         self._residents: list[tuple[ProtocolSpec, Resident]] = []
         self.calls = Calls()
         self.told: Counter[str] = Counter()
-        """How often the core has delivered what."""
+        """Items that the core has delivered, counted by type."""
         self.on_deliver: list[Callable[[object], None]] = []
-        """Who is told what the core delivers."""
+        """Called with each item that the core delivers."""
+        self.journals: list[Callable[[object, int], list[Change]]] = []
+        """Called with each item before it is delivered; what they return is stored first."""
+        self.loaders: list[tuple[bytes, Callable[[list[tuple[bytes, bytes]]], None]]] = []
+        """Called before the node starts, with what is stored under a prefix."""
+        self.queues = KeptQueues(kept_limits(config))
+        """The events that wait on disk."""
+        self.dropped_in_memory = 0
+        """Events that subscriptions have dropped from memory."""
         self._host: Host | None = None
         self._storage: SqliteStorage
         self._joined = trio.Event()
@@ -81,17 +94,17 @@ class Engine:
 
     @property
     def is_running(self) -> bool:
-        """Whether anything can be asked of the node."""
+        """Whether the node runs."""
         return self._host is not None
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the protocol of the node's subscriptions promises that nothing is lost."""
+        """Whether the protocol of the node's subscriptions guarantees delivery."""
         return self.spec.is_reliable(protocol_options(self.config))
 
     @property
     def tally(self) -> Tally:
-        """What all the node's protocols have counted; what residents limit goes by their names."""
+        """The counters of all the node's protocols; the bounds of residents have their names."""
         pubsub = self.core.pubsub
         bounds, refused = [*pubsub.tally().bounds], Counter(pubsub.tally().refused)
         for _, core in self._residents:
@@ -131,15 +144,22 @@ class Engine:
             )
         return self.spec.replay(self.core.pubsub)
 
+    def signed_again(
+        self, id: EventId, predicate: Predicate, payload: bytes, created_us: int
+    ) -> Publication:
+        """Make an event of this node's once more; its signature is the same."""
+        signature = Ed25519Signing(self.identity).sign(id, predicate, payload, created_us)
+        return Publication.of(id, predicate, payload, signature, created_us)
+
     @property
     def stored_bytes(self) -> int:
-        """How much is in the storage."""
+        """The bytes in the storage."""
         return self._storage.stored_bytes
 
     def must_have_room(self, size: int) -> None:
-        """Refuse what would bring the storage near its limit, a part of which is always kept free:
+        """Raise an error if the storage has no room for more bytes.
 
-        what the node could not store it would have to stop for.
+        A part of the storage stays free, because a node that cannot store has to stop.
         """
         bytes_max = self.config.stored_bytes_max
         if self._storage.stored_bytes + size > bytes_max - bytes_max // FREE_SHARE:
@@ -149,10 +169,7 @@ class Engine:
             )
 
     async def have_ended(self, end: Callable[[int], list[Effect]]) -> None:
-        """Have the core told that something is over, if it runs.
-
-        If a subscription holds the node up, that is done when this is over, and not waited for.
-        """
+        """Tell the core that something has ended, if it runs; wait for a limited time."""
         with trio.move_on_after(LEAVE_S_MAX) as limit, suppress(HostStoppedError):
             limit.shield = True
             if self._host is not None:
@@ -160,21 +177,26 @@ class Engine:
 
     @asynccontextmanager
     async def running(self, on_end: Callable[[], None]) -> AsyncIterator[trio.Nursery]:
-        """Start and join; at the end say so, then send what is still to be sent, and stop."""
+        """Start and join; at the end call `on_end`, send what is queued, and stop."""
         limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
         with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
             self.identity = identity_in(self.config.data)
             self._storage = storage
+            stored = await trio.to_thread.run_sync(storage.load, KEPT_PREFIX)
+            self.queues = KeptQueues(kept_limits(self.config), stored)
+            for prefix, load in self.loaders:
+                load(await trio.to_thread.run_sync(storage.load, prefix))
             host = Host(
                 self.identity,
                 self._make_core,
                 codecs_of(self.config.protocol, wire_limits(self.config)),
                 storage,
                 on_deliver=self._on_deliver,
+                journal=self._journal,
                 settings=host_settings(self.config),
             )
             async with trio.open_nursery() as nursery:
-                with trio.CancelScope(shield=True):  # Half a start cannot be undone.
+                with trio.CancelScope(shield=True):  # A start cannot be undone halfway.
                     await nursery.start(self._run, host)
                 self._host = host
                 try:
@@ -185,7 +207,6 @@ class Engine:
                 finally:
                     self._host = None
                     on_end()
-                    host.hold(False)
                     with trio.CancelScope(shield=True):  # It takes a limited time.
                         await self._leave(host)
                         await host.stop()
@@ -199,7 +220,7 @@ class Engine:
     async def _run(
         self, host: Host, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        # Also a node that is cancelled ends its subscriptions and sends what is still to be sent.
+        # A node that is cancelled also ends its subscriptions and sends what is queued.
         with trio.CancelScope(shield=True):
             await host.run(self.config.listen, task_status=task_status)
 
@@ -216,7 +237,7 @@ class Engine:
             await self.host.do(lambda now: self.core.meet(contact, now))
 
     def _make_core(self, own: Contact) -> NodeCore:
-        # RandomWorld that others could foresee would let them choose when two nodes act as one.
+        # If peers could predict the random numbers, they could make nodes act at the same time.
         rng = Random(secrets.randbits(256))
         kademlia = Kademlia(own, kademlia_settings(self.config), rng)
         signing = Ed25519Signing(self.identity)
@@ -229,6 +250,9 @@ class Engine:
         ]
         self.core = NodeCore(kademlia, pubsub, signing, [core for _, core in self._residents])
         return self.core
+
+    def _journal(self, item: object, now: int) -> list[Change]:
+        return [change for journal in self.journals for change in journal(item, now)]
 
     def _on_deliver(self, item: object) -> None:
         # A node whose peers are all gone works alone until one of them is back.

@@ -1,28 +1,49 @@
-"""What can go wrong for whoever uses a node."""
+"""Errors of a node."""
 
 from __future__ import annotations
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.predicates import Predicate
 
 
 class NodeError(SmartPubSubError):
-    """Something that a node could not do."""
+    """An operation that a node could not do."""
 
 
 class NodeClosedError(NodeError):
-    """A node that is not running, or not any more."""
+    """A node that does not run."""
 
 
 class EventRefusedError(NodeError):
-    """An event that the network did not take, and why."""
+    """A request that the network refused."""
 
 
 class NotInTimeError(NodeError):
-    """Something that was not acknowledged in time; it may still happen."""
+    """A request that was not acknowledged in time; it may still be."""
+
+    event_id: str | None = None
+    """The id of the event, if the request published one; `Node.event` tells its state."""
 
 
 class OverflowedError(NodeError):
-    """A subscription whose buffer was full and that was to say so."""
+    """Events that a subscription with the policy `error` has dropped; the reader can go on."""
+
+    def __init__(self, predicate: Predicate, lost: int, buffer_count_max: int) -> None:
+        events = "1 event" if lost == 1 else f"{lost:,} events"
+        super().__init__(
+            f"the subscription {predicate} has lost {events}: more than"
+            f" {buffer_count_max:,} waited; read faster, or set buffer_count_max higher"
+        )
+        self.lost = lost
+        """The number of events lost."""
+
+
+class ChoiceError(NodeError, ValueError):
+    """A text that is not among the allowed ones."""
+
+
+class KeyConflictError(NodeError):
+    """A publication key that was used for an event with another content."""
 
 
 class NoSubscriptionError(NodeError):
@@ -30,12 +51,12 @@ class NoSubscriptionError(NodeError):
 
 
 class NotOwnerError(NodeError):
-    """Something that only the owner of a group can do."""
+    """An operation that only the owner of a group or topic can do."""
 
 
 class LimitError(NodeError):
-    """Something that would be beyond one of the node's limits."""
+    """A request that would exceed one of the node's limits."""
 
 
 class NotPromisedError(NodeError):
-    """Something that the network's protocol does not promise."""
+    """A guarantee that the network's protocol does not give."""

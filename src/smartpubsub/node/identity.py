@@ -1,4 +1,4 @@
-"""Who a node is: an Ed25519 key in its data folder, and the peer id that libp2p makes of it."""
+"""The identity of a node: an Ed25519 key in its data folder, and the peer id made from it."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ _FOR_OTHERS = 0o077
 
 
 class IdentityError(SmartPubSubError):
-    """A node's key that cannot be had, or that is not secret."""
+    """A key that cannot be read, or that other users can read."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A node's secret key, from 32 random bytes, and what follows from it."""
+    """A node's secret key, made from 32 random bytes."""
 
     seed: bytes = field(repr=False)
     peer: Peer
 
     @classmethod
     def of(cls, seed: bytes) -> Identity:
-        """The identity that a seed gives, always the same."""
+        """Make the identity of a seed."""
         return cls(seed, _PEER_ID_HEAD + bytes(SigningKey(seed).verify_key))
 
     @classmethod
     def new(cls) -> Identity:
-        """An identity that nobody has had before."""
+        """Make a new identity."""
         return cls.of(bytes(SigningKey.generate()))
 
     def __str__(self) -> str:
         return peer_text(self.peer)
 
     def written(self) -> bytes:
-        """The key as libp2p writes it: a protobuf message of its type, seed and public half."""
+        """Write the key as libp2p does: a protobuf message of type, seed and public key."""
         content = self.seed + self.peer[len(_PEER_ID_HEAD) :]
         return _PRIVATE_HEAD + bytes([len(content)]) + content
 
     @classmethod
     def read(cls, written: bytes) -> Identity:
-        """An identity from its key, as one of the implementations of libp2p has written it."""
+        """Read a key that an implementation of libp2p has written."""
         head, length, content = written[:3], written[3:4], written[4:]
         if head != _PRIVATE_HEAD or length != bytes([len(content) & 0xFF]):
             raise IdentityError("no Ed25519 key as libp2p writes it")
@@ -64,7 +64,7 @@ class Identity:
             raise IdentityError("an Ed25519 key that is too short")
         identity = cls.of(seed)
         public = identity.peer[len(_PEER_ID_HEAD) :]
-        # py-libp2p leaves the public half out, and old ones of others write it twice.
+        # py-libp2p leaves the public key out, and old versions of others write it twice.
         if rest not in (b"", public, public * 2):
             raise IdentityError("an Ed25519 key whose two halves do not belong together")
         return identity
@@ -80,14 +80,14 @@ def peer_text(peer: Peer) -> str:
 
 
 def public_key_in(peer: Peer) -> bytes | None:
-    """The Ed25519 key that a peer id is made of, if it is."""
+    """The Ed25519 key in a peer id, if it has one."""
     key = peer[len(_PEER_ID_HEAD) :]
     is_made_of_it = peer.startswith(_PEER_ID_HEAD) and len(key) == KEY_BYTES
     return key if is_made_of_it else None
 
 
 def identity_in(folder: Path) -> Identity:
-    """The identity that a data folder holds; if it holds none, a new one that it holds now."""
+    """Read the identity in a data folder, or make one."""
     path = made_folder(folder) / KEY_FILE
     try:
         if not path.exists():
@@ -117,7 +117,7 @@ def _secret_content(path: Path) -> bytes:
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Write a file that only its user can read, if there is still none."""
+    """Write a file that only its user can read, unless it exists."""
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:
@@ -125,7 +125,7 @@ def _write_once(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # A link, unlike a new name, does not take the place of what another has written meanwhile.
+        # A link, unlike a rename, does not replace a file that another process has written.
         path.hardlink_to(unfinished)
     except FileExistsError:
         pass

@@ -1,4 +1,4 @@
-"""Events signed with a node's key, and checked against the key that a publisher's id is made of."""
+"""Signatures of events: made with a node's key, verified with the key in the publisher's id."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ VERIFIED_COUNT_MAX = 10_000
 
 
 class Ed25519Witness:
-    """Knows whose a signature is."""
+    """Verifies signatures."""
 
     def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
-        """Whether a signature is a peer's, for what it says."""
+        """Verify a peer's signature of some content."""
         return is_signature(peer, content(), signature)
 
 
 class Ed25519Signing(Ed25519Witness):
-    """Signs as a node, and remembers the events that were verified last, for their other copies."""
+    """Signs as a node, and caches verified events, because copies of them follow."""
 
     def __init__(self, identity: Identity, verified_count_max: int = VERIFIED_COUNT_MAX) -> None:
         self._key = SigningKey(identity.seed)
@@ -35,14 +35,14 @@ class Ed25519Signing(Ed25519Witness):
         self._verified_count_max = verified_count_max
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
-        """This node's signature for an event of its own."""
+        """Sign an event of this node."""
         return self._key.sign(signing_bytes(id, predicate, payload, created_us)).signature
 
     def is_signed(self, publication: Publication) -> bool:
-        """Whether an event's signature is its publisher's."""
+        """Verify an event's signature."""
         id, predicate, payload, signature, _, created_us = publication
         content = signing_bytes(id, predicate, payload, created_us)
-        # All that is signed counts, or else a copy with other content would pass under the same id.
+        # The cache key has all signed content, or a copy with other content would pass by its id.
         digest = hashlib.sha256(signature + content).digest()
         if digest in self._verified:
             self._verified.move_to_end(digest)
@@ -55,12 +55,12 @@ class Ed25519Signing(Ed25519Witness):
         return True
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
-        """This node's signature for something else that it says."""
+        """Sign other content."""
         return self._key.sign(content()).signature
 
 
 def is_signature(peer: Peer, content: bytes, signature: bytes) -> bool:
-    """Whether a peer has signed something, by the key that its id is made of."""
+    """Verify a signature with the key in the peer's id."""
     key = public_key_in(peer)
     if key is None or len(signature) != SIGNATURE_BYTES:
         return False

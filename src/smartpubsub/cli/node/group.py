@@ -5,15 +5,17 @@ import click
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "run": LazyCommand("smartpubsub.cli.node.run:run", "Run a node until it is told to end."),
-    "info": LazyCommand("smartpubsub.cli.node.info:info", "Say who and where a running node is."),
+    "run": LazyCommand("smartpubsub.cli.node.run:run", "Run a node until Ctrl-C or SIGTERM."),
+    "info": LazyCommand(
+        "smartpubsub.cli.node.info:info", "Show a running node and its subscriptions."
+    ),
     "peers": LazyCommand("smartpubsub.cli.node.peers:peers", "List the peers that a node knows."),
 }
 
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS)
 def node() -> None:
-    """Run a node, and look at it.
+    """Run and inspect a node.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What a node needs from the machine, as small checks that say how to fix what is missing."""
+"""Checks of what a node needs from the machine, each with a remedy."""
 
 import os
 import re
@@ -19,7 +19,7 @@ OLDEST_NODE_JS = 20
 def node_checks() -> Iterator[Check]:
     libp2p = check_libp2p()
     yield libp2p
-    if libp2p.ok:  # Without it there are no settings either.
+    if libp2p.ok:  # Without it there are no settings.
         yield check_connection()
         yield from settings_checks()
     yield check_javascript()
@@ -42,7 +42,7 @@ def check_libp2p(apply_patches: Callable[[], str] | None = None) -> Check:
 
 
 def patched_version() -> str:
-    """The version of libp2p, if it is the one that the patches are for."""
+    """Check that libp2p has the version that the patches are for."""
     from smartpubsub.node.transport import patches
 
     patches.apply()
@@ -50,7 +50,7 @@ def patched_version() -> str:
 
 
 def check_connection(connect: Callable[[], None] | None = None) -> Check:
-    """Two peers on this machine connect, agree on a stream and use it."""
+    """Check that two peers on this machine can connect and use a stream."""
     import trio
 
     try:
@@ -95,7 +95,7 @@ def connect_two_peers() -> None:
 
 
 def settings_checks() -> Iterator[Check]:
-    """What the settings that a node would have here ask for."""
+    """Check what the node's settings need."""
     from smartpubsub.node.configuration import ConfigError, load_config
 
     try:

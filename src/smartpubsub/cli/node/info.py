@@ -16,9 +16,9 @@ from smartpubsub.cli.output import counted, json_option, print_json
 @click.option("--metrics", is_flag=True, help="Print what it has counted, as Prometheus reads it.")
 @json_option
 def info(data: str | None, metrics: bool, as_json: bool) -> None:
-    """Say who and where a running node is.
+    """Show a running node and its subscriptions.
 
-    Tells also what it has subscribed to, with the numbers that unsub takes.
+    Prints the peer id, the addresses, and the subscriptions with the numbers that unsub takes.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def info(data: str | None, metrics: bool, as_json: bool) -> None:
 
 
 def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is known of a node, under names."""
+    """Format a node's information."""
     return [
         ("peer id", found["peer_id"]),
         *(("address", address) for address in found["addresses"]),
@@ -47,11 +47,12 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("data", found["data"]),
         ("process", f"{found['process']}"),
         ("version", found["version"]),
-        *(("subscription", wish_text(wish)) for wish in found["subscriptions"]),
+        *(("subscription", subscription_text(info)) for info in found["subscriptions"]),
     ]
 
 
-def wish_text(wish: dict[str, Any]) -> str:
-    """A subscription in one line."""
-    waiting = "" if wish["is_taken"] else f", {counted(wish['waiting'], 'event')} waiting"
-    return f"{wish['subscription']}  {wish['predicate']}  {wish['state']}{waiting}"
+def subscription_text(info: dict[str, Any]) -> str:
+    """Format a subscription in one line."""
+    waiting = "" if info["is_taken"] else f", {counted(info['waiting'], 'event')} waiting"
+    dropped = f", {info['dropped']:,} dropped" if info["dropped"] else ""
+    return f"{info['subscription']}  {info['predicate']}  {info['state']}{waiting}{dropped}"

@@ -1,4 +1,4 @@
-"""A running node's log: lines of name=value on standard error, for people and for programs."""
+"""The log of a running node: lines of name=value on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEEDS_QUOTES = frozenset(' "=\\')
 
 
 def start_log(level: str) -> None:
-    """Write what is at least so important; what libp2p says counts as detail."""
+    """Log messages from a level on; messages of libp2p count as debug."""
     handler = logging.StreamHandler()
     handler.setFormatter(NameValueFormatter())
     for name in ("smartpubsub", "libp2p") if level == LEVELS[0] else ("smartpubsub",):
@@ -22,7 +22,7 @@ def start_log(level: str) -> None:
 
 
 class NameValueFormatter(logging.Formatter):
-    """Writes time, level, source and message, and then the fields of a record."""
+    """Formats time, level, source and message, then the fields of a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -39,7 +39,7 @@ class NameValueFormatter(logging.Formatter):
 
 
 def _written(value: object) -> str:
-    """A value as one word.
+    """Format a value as one word.
 
     >>> _written("ready"), _written("not ready")
     ('ready', '"not ready"')

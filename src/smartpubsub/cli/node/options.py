@@ -1,4 +1,4 @@
-"""What the commands have in common that run a node or talk to one."""
+"""Options and helpers of the commands that run a node or talk to one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ data_option = click.option(
 
 @contextmanager
 def node_packages() -> Iterator[None]:
-    """Say how to get what a node needs, if it is not installed."""
+    """Name the command that installs a missing package."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -40,9 +40,9 @@ def node_packages() -> Iterator[None]:
 def configured(
     options: Mapping[str, object], file: Path | None = None, limits: Sequence[str] = ()
 ) -> NodeConfig:
-    """The configuration that options, the environment and a file give.
+    """Read the configuration from options, the environment and a file.
 
-    Limits are written NAME=N.
+    Limits have the form NAME=N.
     """
     with node_packages():
         from smartpubsub.node.configuration import ConfigError, load_config
@@ -70,20 +70,28 @@ def _given(limits: Sequence[str]) -> dict[str, str]:
 
 
 def attributes_max(data: str | None) -> int:
-    """How many attributes a predicate may have for the node in a data folder."""
+    """The limit of attributes of the node in a data folder."""
     return configured({"data": data}).attribute_count_max
 
 
 @contextmanager
 def running_node(data: str | None) -> Iterator[ControlClient]:
-    """A connection to the node that runs in a data folder."""
+    """Connect to the node that runs in a data folder.
+
+    If an answer takes long, standard error says what the command waits for.
+    """
     config = configured({"data": data})
     from smartpubsub.node.control.client import ControlClient
 
-    with ControlClient(config.data) as client:
+    with ControlClient(config.data, on_wait=tell_wait) as client:
         yield client
 
 
+def tell_wait(what: str) -> None:
+    """Say on standard error what a command waits for."""
+    click.echo(f"smartpubsub: {what}", err=True)
+
+
 def print_json_line(document: Any) -> None:
-    """One of many documents, or one for programs that read line by line."""
+    """Print a JSON document on one line."""
     click.echo(json.dumps(document))

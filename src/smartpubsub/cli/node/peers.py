@@ -14,7 +14,7 @@ from smartpubsub.cli.output import json_option, print_json
 def peers(data: str | None, as_json: bool) -> None:
     """List the peers that a node knows.
 
-    One in each line, with an address of it if there is one.
+    Prints one peer on each line, with an address if one is known.
 
     \b
     Examples:

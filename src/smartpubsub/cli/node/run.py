@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from smartpubsub.cli.node.log import LEVELS, start_log
-from smartpubsub.cli.node.options import configured, data_option, node_packages, print_json_line
+from smartpubsub.cli.node.options import (
+    configured,
+    data_option,
+    node_packages,
+    print_json_line,
+    tell_wait,
+)
 from smartpubsub.cli.output import json_option
 from smartpubsub.cli.protocol_types import ProtocolName, VariantName
 
@@ -22,28 +28,26 @@ if TYPE_CHECKING:
     "--listen",
     metavar="MULTIADDR",
     multiple=True,
-    help="Where to listen, as often as wanted.  [default: /ip4/0.0.0.0/tcp/4001]",
+    help="An address to listen on; may be repeated.  [default: /ip4/0.0.0.0/tcp/4001]",
 )
 @click.option(
     "--bootstrap",
     metavar="MULTIADDR",
     multiple=True,
-    help="A peer by way of which the node finds its place, as often as wanted.",
+    help="A peer through which the node joins the network; may be repeated.",
 )
-@click.option(
-    "--mdns", is_flag=True, default=None, help="Find peers in the local network, and be found."
-)
-@click.option("--protocol", type=ProtocolName(), help="What the network speaks.")
-@click.option("--variant", type=VariantName(), help="Of the protocol, where it has several.")
-@click.option("--backups", metavar="N", help="How many nodes keep copies of what this one keeps.")
-@click.option("--region", metavar="NAME", help="Where the node is, for groups that it joins.")
-@click.option("--capacity", metavar="N", help="How many others it is ready to serve in groups.")
+@click.option("--mdns", is_flag=True, default=None, help="Find peers in the local network by mDNS.")
+@click.option("--protocol", type=ProtocolName(), help="The protocol of the network.")
+@click.option("--variant", type=VariantName(), help="The variant of the protocol.")
+@click.option("--backups", metavar="N", help="The number of replicas besides this node.")
+@click.option("--region", metavar="NAME", help="The node's region, for groups that it joins.")
+@click.option("--capacity", metavar="N", help="How many members of a group it serves.")
 @click.option(
     "--limit",
     "limits",
     metavar="NAME=N",
     multiple=True,
-    help="The most that the node takes of something, as often as wanted.",
+    help="A limit of the node, see docs/node.md; may be repeated.",
 )
 @click.option(
     "--config",
@@ -52,9 +56,9 @@ if TYPE_CHECKING:
     help="A TOML file with settings.  [default: config.toml in the data folder]",
 )
 @click.option(
-    "--metrics", metavar="HOST:PORT", help="Where metrics are served over HTTP.  [default: off]"
+    "--metrics", metavar="HOST:PORT", help="Serve metrics over HTTP here.  [default: off]"
 )
-@click.option("--log-level", type=click.Choice(LEVELS), help="What is written to standard error.")
+@click.option("--log-level", type=click.Choice(LEVELS), help="What to log on standard error.")
 @json_option
 def run(
     data: str | None,
@@ -72,11 +76,10 @@ def run(
     log_level: str | None,
     as_json: bool,
 ) -> None:
-    """Run a node until it is told to end.
+    """Run a node until Ctrl-C or SIGTERM.
 
-    Prints who the node is and where it can be reached when it is ready. Ctrl-C ends it, and the
-    exit code is 0 then. Options win over variables such as SMARTPUBSUB_LISTEN, and these over the
-    file.
+    Prints the node's peer id and addresses when it is ready. The exit code after Ctrl-C is 0.
+    Options override variables such as SMARTPUBSUB_LISTEN, which override the file.
 
     \b
     Examples:
@@ -102,11 +105,11 @@ def run(
     with node_packages():
         from smartpubsub.cli.node.service import run_node
     start_log(config.log_level)
-    run_node(config, lambda node: tell(node, as_json))
+    run_node(config, lambda node: tell(node, as_json), tell_wait)
 
 
 def tell(node: Node, as_json: bool) -> None:
-    """Say that a node is ready, and how to reach it."""
+    """Print that the node is ready, and its addresses."""
     metrics = f"http://{node.metrics_at}/metrics" if node.metrics_at else None
     if as_json:
         print_json_line(

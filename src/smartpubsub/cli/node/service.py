@@ -1,4 +1,4 @@
-"""A node that runs as a process of its own until it is told to end."""
+"""Running a node as a process."""
 
 from __future__ import annotations
 
@@ -11,29 +11,50 @@ import trio
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.configuration import NodeConfig
+from smartpubsub.node.control.client import NOTICE_S
 from smartpubsub.node.control.server import Control
+from smartpubsub.node.engine import JOIN_S_MAX
 
 _log = logging.getLogger(__name__)
 
 
-def run_node(config: NodeConfig, on_ready: Callable[[Node], None]) -> None:
-    """Run a node and serve it to its user, until Ctrl-C or a request to terminate."""
+def run_node(
+    config: NodeConfig, on_ready: Callable[[Node], None], on_wait: Callable[[str], None]
+) -> None:
+    """Run a node and serve its control socket, until SIGINT or SIGTERM.
+
+    `on_wait` is called with a text if joining the network takes longer than `NOTICE_S`.
+    """
     with lone_errors():
-        trio.run(_run, config, on_ready)
+        trio.run(_run, config, on_ready, on_wait)
 
 
-async def _run(config: NodeConfig, on_ready: Callable[[Node], None]) -> None:
+async def _run(
+    config: NodeConfig, on_ready: Callable[[Node], None], on_wait: Callable[[str], None]
+) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as whole:
             whole.start_soon(_end_when_told, signals, whole.cancel_scope)
             _log.info("starting", extra={"fields": {"data": config.data}})
+            notice = trio.CancelScope()
+            whole.start_soon(_tell_wait, config, on_wait, notice)
             # Clients go before the node does, so that it can still end their subscriptions.
             async with Node(config=config) as node, trio.open_nursery() as clients:
+                notice.cancel()
                 await clients.start(Control(node).serve)
                 _log.info("ready", extra={"fields": {"peer": node.peer_id}})
                 on_ready(node)
                 await trio.sleep_forever()
     _log.info("ended")
+
+
+async def _tell_wait(
+    config: NodeConfig, on_wait: Callable[[str], None], notice: trio.CancelScope
+) -> None:
+    with notice:
+        await trio.sleep(NOTICE_S)
+        peers = " ".join(config.bootstrap) or "the peers that the node remembers"
+        on_wait(f"waiting for an answer of {peers}, up to {JOIN_S_MAX:g} seconds")
 
 
 async def _end_when_told(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

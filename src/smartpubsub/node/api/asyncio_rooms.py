@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from smartpubsub.node.api.asyncio_subscription import AsyncioKept, AsyncioSubscription
+from smartpubsub.node.api.asyncio_subscription import AsyncioSubscription
 from smartpubsub.node.api.group import Group
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.threads import NodeThread
@@ -38,20 +38,20 @@ class AsyncioTopic(_Bridged):
 
     @property
     def id(self) -> str:
-        """The topic's content id, which is what others need to find it."""
+        """The topic's content id."""
         return self._topic.id
 
     async def stock(self) -> Stock:
-        """What this node has of it."""
+        """What this node keeps of it."""
         return await asyncio.to_thread(self._thread.look, self._topic.stock)
 
     def subscribe(self, **options: Any) -> AsyncioSubscription:
-        """Its events while this is entered, as `Topic.subscribe` gives them."""
+        """Subscribe, as `Topic.subscribe` does."""
         return AsyncioSubscription(self._thread, self._topic.subscribe(**options))
 
-    def keep(self, **options: Any) -> AsyncioKept:
-        """The same, for a subscription that goes on when it is left, and after a restart."""
-        return AsyncioKept(self._thread, self._topic.keep(**options, acknowledges=False))
+    def keep(self, **options: Any) -> AsyncioSubscription:
+        """Make a kept subscription, as `Topic.keep` does."""
+        return AsyncioSubscription(self._thread, self._topic.keep(**options))
 
     async def show(self) -> descriptors.Topic:
         """The newest version of its descriptor."""
@@ -62,15 +62,15 @@ class AsyncioTopic(_Bridged):
         return await self._do(self._topic.versions)
 
     async def update(self, **options: Any) -> descriptors.Topic:
-        """Make a new version of a topic of this node's, as `Topic.update` does."""
+        """Make a new version of it, as `Topic.update` does."""
         return await self._do(partial(self._topic.update, **options))
 
     async def pin(self) -> None:
-        """Have this node keep all of it, whatever is let go of others."""
+        """Keep all its events on this node, whatever the limits are."""
         await self._do(self._topic.pin)
 
     async def unpin(self) -> None:
-        """Have this node keep as much of it as of others."""
+        """Apply the limits of this node to it again."""
         await self._do(self._topic.unpin)
 
     async def publish(self, payload: bytes, **options: Any) -> TopicReceipt:
@@ -78,7 +78,7 @@ class AsyncioTopic(_Bridged):
         return await self._do(partial(self._topic.publish, payload, **options))
 
     async def history(self, **options: Any) -> History:
-        """Its events in its order, as `Topic.history` gives them."""
+        """Read its events, as `Topic.history` does."""
         return await self._do(partial(self._topic.history, **options))
 
     async def export(self, path: Path | str) -> Exported:
@@ -95,16 +95,16 @@ class AsyncioGroup(_Bridged):
 
     @property
     def predicate(self) -> Predicate:
-        """What all its events match."""
+        """The predicate that all its events match."""
         return self._group.predicate
 
     async def create(self, **options: Any) -> AsyncioGroup:
-        """Own it, as `Group.create` does; `accept` is called in the node's thread."""
+        """Create it, as `Group.create` does; `accept` is called in the node's thread."""
         await self._do(partial(self._group.create, **options))
         return self
 
     async def invite(self, peer_id: str) -> bytes:
-        """An invitation for a peer, with which it can join."""
+        """Make an invitation for a peer."""
         return await asyncio.to_thread(self._thread.look, self._group.invite, peer_id)
 
     def join(
@@ -114,13 +114,13 @@ class AsyncioGroup(_Bridged):
         beside: AsyncioSubscription | None = None,
         **options: Any,
     ) -> AsyncioSubscription:
-        """Be in it while this is entered, as `Group.join` does."""
+        """Join it, as `Group.join` does."""
         other = None if beside is None else beside.subscription
         membership = self._group.join(wanted, beside=other, **options)
         return AsyncioSubscription(self._thread, membership)
 
     async def advertise(self) -> None:
-        """Put it on the boards, if it is not there yet, or once more."""
+        """Advertise it, again if it is advertised already."""
         await self._do(self._group.advertise)
 
     async def publish(
@@ -130,5 +130,5 @@ class AsyncioGroup(_Bridged):
         return await self._do(partial(self._group.publish, event, payload, **options))
 
     async def leave(self) -> int:
-        """End all memberships in it that this node has; how many there were."""
+        """End all memberships of this node in it; return how many there were."""
         return await self._do(self._group.leave)

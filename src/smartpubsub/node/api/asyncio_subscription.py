@@ -1,4 +1,4 @@
-"""Subscriptions of a node that lives on trio, for programs that run on asyncio."""
+"""Subscriptions for programs that run on asyncio; the node runs on trio, in its own thread."""
 
 from __future__ import annotations
 
@@ -9,18 +9,27 @@ import trio
 
 from smartpubsub.node.api.arrivals import Event, Subscription
 from smartpubsub.node.api.threads import NodeThread
-from smartpubsub.node.api.topic_subscription import KeptSubscription
+from smartpubsub.node.errors import OverflowedError
 
 _CROSSING_COUNT_MAX = 16
-"""How many events may lie between the node's thread and asyncio's; the others wait on its side."""
+"""Events between the node's thread and asyncio's; the others wait in the subscription."""
 
 
 class AsyncioSubscription:
-    """A subscription that is iterated on asyncio."""
+    """A subscription that is iterated on asyncio.
+
+    Asking for the next event acknowledges the one before it, and so does leaving the block without
+    an error, unless the subscription was made with `acknowledges=False`.
+    """
 
     def __init__(self, thread: NodeThread, subscription: Subscription) -> None:
         self._thread = thread
         self.subscription = subscription
+        self._acknowledges = subscription.acknowledges
+        # Events between the threads are not with the application yet.
+        subscription.acknowledges = False
+        self._last: str | None = None
+        """The event that the application has and has not acknowledged."""
         self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(
             _CROSSING_COUNT_MAX
         )
@@ -38,20 +47,34 @@ class AsyncioSubscription:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if kind is None:
+            await self._take_last()
         await asyncio.to_thread(self._thread.call, self._end)
 
     def __aiter__(self) -> AsyncioSubscription:
         return self
 
     async def __anext__(self) -> Event:
+        await self._take_last()
         item = await self._events.get()
         if item is None:
             raise StopAsyncIteration
         if isinstance(item, BaseException):
             raise item
+        self._last = item.id
         return item
 
-    # --- on the node's side ---
+    async def taken(self, id: str) -> None:
+        """Acknowledge an event, and all before it: they are not delivered again."""
+        await asyncio.to_thread(self._thread.call, self.subscription.taken, id)
+
+    async def _take_last(self) -> None:
+        last, self._last = self._last, None
+        is_needed = self.subscription.is_kept or self.subscription.waits_on_disk
+        if last is not None and self._acknowledges and is_needed:
+            await self.taken(last)
+
+    # --- in the node's thread ---
 
     async def _begin(self) -> None:
         await self.subscription.__aenter__()
@@ -63,43 +86,19 @@ class AsyncioSubscription:
 
     async def _pass_on(self) -> None:
         with self._reading:
-            try:
-                async for event in self.subscription:
-                    await self._put(event)
-                await self._put(None)
-            except Exception as error:  # Whoever iterates is the one to hear of it.
-                await self._put(error)
+            while True:
+                try:
+                    async for event in self.subscription:
+                        await self._put(event)
+                except OverflowedError as error:  # The reader can go on after it.
+                    await self._put(error)
+                except Exception as error:
+                    await self._put(error)
+                    return
+                else:
+                    await self._put(None)
+                    return
 
     async def _put(self, item: Event | BaseException | None) -> None:
         crossing = asyncio.run_coroutine_threadsafe(self._events.put(item), self._loop)
         await trio.to_thread.run_sync(crossing.result, abandon_on_cancel=True)  # type: ignore[call-arg]
-
-
-class AsyncioKept(AsyncioSubscription):
-    """A subscription that is kept: an event is taken when the next is asked for, or it is left."""
-
-    def __init__(self, thread: NodeThread, subscription: KeptSubscription) -> None:
-        super().__init__(thread, subscription)
-        self._kept = subscription
-        self._last: str | None = None
-
-    async def __anext__(self) -> Event:
-        await self._take_last()
-        event = await super().__anext__()
-        self._last = event.id
-        return event
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            await self._take_last()
-        await super().__aexit__(kind, error, traceback)
-
-    async def _take_last(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            await asyncio.to_thread(self._thread.call, self._kept.taken, last)

@@ -1,4 +1,4 @@
-"""What was asked for and is to be acknowledged, and how long that is waited for."""
+"""Requests that wait for the core's acknowledgement."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class Wait(Enum):
 
     NOTHING = "nothing"
     RENDEZVOUS = "rendezvous"
-    """Until the network has the event in its care."""
+    """The rendezvous of each attribute, with its replicas, has acknowledged the event."""
     ALL = "all"
-    """Until everybody who wants it has confirmed it."""
+    """All subscribers have confirmed the event."""
 
 
 class Call:
-    """Something that was asked for and is to be acknowledged."""
+    """A request that is to be acknowledged."""
 
     def __init__(self) -> None:
         self.done = trio.Event()
         self.refusal: str | None = None
         self.refusal_kind: type[NodeError] = EventRefusedError
         self.is_over = False
-        """Whether nobody waits for it any more; what has not begun by then is not to begin."""
+        """Whether the caller has stopped waiting; a request that has not begun must not begin."""
 
     @contextmanager
     def limited(
         self, what: str, seconds: float, late: Callable[[], str] = lambda: ""
     ) -> Iterator[None]:
-        """Asks and waits within a time; an error if it is refused, or not done by then.
+        """Limit the time of a request; raise an error if it is refused or late.
 
-        What the error then says can be given, if more is known than that.
+        `late` can return a better text for the error.
         """
         try:
             with trio.move_on_after(seconds) as limit:
@@ -54,19 +54,18 @@ class Call:
 
 
 class Calls:
-    """All that is waited for, by what the core will say of it."""
+    """All requests that wait, by what the core will tell of them."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, Hashable], Call] = {}
+        self._waiting: dict[tuple[str, Hashable], list[Call]] = {}
 
     def expect(self, what: str, about: Hashable, call: Call) -> None:
-        """Have a call end when this is acknowledged or refused."""
-        self._waiting[what, about] = call
+        """End a call when this is acknowledged or refused."""
+        self._waiting.setdefault((what, about), []).append(call)
 
     def acknowledge(self, what: str, about: Hashable) -> None:
-        """It has come to pass; often nobody waits for it."""
-        call = self._waiting.pop((what, about), None)
-        if call is not None:
+        """End the calls that wait for this, if any do."""
+        for call in self._waiting.pop((what, about), ()):
             call.done.set()
 
     def refuse(
@@ -76,12 +75,14 @@ class Calls:
         reason: str,
         kind: type[NodeError] = EventRefusedError,
     ) -> None:
-        """It will not come to pass."""
-        call = self._waiting.get((what, about))
-        if call is not None:
+        """End the calls that wait for this with an error."""
+        for call in self._waiting.get((what, about), ()):
             call.refusal, call.refusal_kind = reason, kind
         self.acknowledge(what, about)
 
-    def forget(self, what: str, about: Hashable) -> None:
-        """Nobody waits for it any more."""
-        self._waiting.pop((what, about), None)
+    def forget(self, what: str, about: Hashable, call: Call | None = None) -> None:
+        """Forget a call that has stopped waiting, or all for this."""
+        calls = self._waiting.pop((what, about), [])
+        left = [] if call is None else [each for each in calls if each is not call]
+        if left:
+            self._waiting[what, about] = left

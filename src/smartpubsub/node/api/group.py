@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from smartpubsub.node.api.arrivals import BUFFER_COUNT_MAX, Overflow, Subscription
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import at_least_one, choice
 from smartpubsub.node.api.groups import Accept, Groups, Membership
 from smartpubsub.node.api.publishing import as_payload
 from smartpubsub.node.api.receipts import Receipt
@@ -29,7 +30,7 @@ from smartpubsub.protocols.fastdelivery.messages import GroupId
 
 @dataclass(frozen=True)
 class Group:
-    """A group by its name: the predicate, and who owns it, this node if nobody is named."""
+    """A group: its predicate and its owner; None is this node."""
 
     _groups: Groups
     _read: Callable[[Predicate | str], Predicate]
@@ -43,10 +44,10 @@ class Group:
         private: bool = False,
         accept: Accept | None = None,
     ) -> Group:
-        """Own it; events can go out when this is done.
+        """Create it, and wait until it is open.
 
-        Whoever wants to join is shown to `accept`; a private group is joined by invitation only.
-        A group that is there already has to be as private and as advertised as is said here.
+        `accept` decides about each request to join; a private group is joined by invitation only.
+        If the group exists, its options have to be the same.
         """
         self._must_be_own("create")
         await self._groups.create(
@@ -55,12 +56,12 @@ class Group:
         return self
 
     async def advertise(self) -> None:
-        """Put it on the boards, if it is not there yet, or once more."""
+        """Advertise it, again if it is advertised already."""
         self._must_be_own("advertise")
         await self._groups.advertise(self.predicate)
 
     def invite(self, peer_id: str) -> bytes:
-        """An invitation for a peer, with which it can join."""
+        """Make an invitation for a peer."""
         self._must_be_own("invite to")
         return self._groups.invite(self.predicate, peer_id)
 
@@ -73,17 +74,17 @@ class Group:
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         everywhere: bool = False,
     ) -> Receipt:
-        """Publish in it; the wait is for all who want the event and can be reached.
+        """Publish in it; `wait` refers to the members that want the event and can be reached.
 
-        If it is for everywhere, those too get it who have subscribed without a group, and whoever
-        does both gets one event.
+        With `everywhere` subscribers outside of the group get the event too; a subscriber that is
+        also a member gets it once.
         """
         self._must_be_own("publish in")
         return await self._groups.publish(
             self.predicate,
             self._read(event),
             as_payload(payload),
-            Wait(wait),
+            choice(Wait, wait, "wait"),
             deadline_s,
             everywhere=everywhere,
         )
@@ -96,16 +97,17 @@ class Group:
         beside: Subscription | None = None,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow = Overflow.BLOCK,
+        overflow: Overflow | str = Overflow.DROP_OLDEST,
     ) -> Membership:
-        """Be in it while this is entered as a context manager, for the events that are wanted.
+        """Make a membership, which begins when it is entered as a context manager.
 
-        It is entered when the owner has answered, which has to be in time.
-        With another subscription beside it, events go there, and each event comes once although it
-        may come by both.
+        Entering waits for the owner's answer, up to `deadline_s`. With `beside`, events go to that
+        subscription, and each event comes once although it may come by both.
         """
         if self.owner is None:
-            raise NodeError(f"say who owns the group {self.predicate}: node.group(..., owner=...)")
+            raise NodeError(
+                f"name the owner of the group {self.predicate}: node.group(..., owner=...)"
+            )
         id = GroupId(contact_of(self.owner).peer, self.predicate)
         return Membership(
             self._groups,
@@ -115,14 +117,16 @@ class Group:
             invitation=invitation,
             beside=beside,
             deadline_s=deadline_s,
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
+            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
+            overflow=choice(Overflow, overflow, "overflow"),
         )
 
     async def leave(self) -> int:
-        """End all memberships in it that this node has; how many there were."""
+        """End all memberships of this node in it; return how many there were."""
         return await self._groups.leave(self.predicate, self.owner)
 
     def _must_be_own(self, what: str) -> None:
         if self.owner is not None:
-            raise NotOwnerError(f"only the owner can {what} a group; {self.predicate} is another's")
+            raise NotOwnerError(
+                f"only the owner can {what} a group; {self.predicate} has another owner"
+            )

@@ -1,4 +1,4 @@
-"""What a node does with groups: its own, and those that it is in."""
+"""The groups that a node owns, and those that it is a member of."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
 from smartpubsub.node.api.publishing import Publishing
 from smartpubsub.node.api.receipts import Receipt
-from smartpubsub.node.api.subscribing import Subscribing
+from smartpubsub.node.api.subscribing import Subscribing, stores
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import EventRefusedError, LimitError, NodeError, NotOwnerError
 from smartpubsub.node.identity import peer_text
+from smartpubsub.node.storage.kept import Change, KeptQueue
 from smartpubsub.node.transport.contacts import contact_of, text_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.group import Contract, accept_all
@@ -28,7 +29,7 @@ from smartpubsub.protocols.fastdelivery.news import (
     Overloaded,
     SearchResult,
 )
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pubsub import SubscriptionState
 from smartpubsub.seam import Effect
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JoinRequest:
-    """What somebody who wants to join says of itself; it has signed it."""
+    """A signed request to join a group."""
 
     peer_id: str
     predicates: tuple[Predicate, ...]
@@ -48,13 +49,13 @@ class JoinRequest:
 
     @classmethod
     def of(cls, request: Request) -> JoinRequest:
-        """A request as applications see it."""
+        """Convert a request of the protocol."""
         peer = peer_text(request.contact.peer)
         return cls(peer, request.predicates, request.region, request.capacity, request.signature)
 
 
 Accept: TypeAlias = Callable[[JoinRequest], bool | str]
-"""Whether somebody may join; a text says why not."""
+"""Decides whether a peer may join; a text is the reason for a refusal."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,19 @@ class FoundGroup:
     """A group that a search has found."""
 
     owner: str
-    """Where its owner is, or its peer id alone."""
+    """The owner's address, or its peer id alone."""
     predicate: Predicate
 
     @classmethod
     def of(cls, notice: Notice) -> FoundGroup:
-        """What a notice says."""
+        """Convert an advertisement."""
         contact = notice.contact
         return cls(text_of(contact.peer, *contact.addresses[:1]), notice.predicate)
 
 
 @dataclass(frozen=True)
 class KnownGroup:
-    """A group that a node owns, or is in."""
+    """A group that a node owns or is a member of."""
 
     predicate: Predicate
     owner: str
@@ -82,11 +83,11 @@ class KnownGroup:
     is_private: bool = False
     is_advertised: bool = False
     member_count: int = 0
-    """The last three are known to the owner only."""
+    """Only the owner knows the last three."""
 
 
 class Membership(Subscription):
-    """A subscription by way of one group."""
+    """A subscription through one group."""
 
     def __init__(
         self,
@@ -107,18 +108,30 @@ class Membership(Subscription):
         self.invitation = invitation
         self.beside = beside
         self.deadline_s = deadline_s
-        """How long the owner's answer is waited for."""
+        """How long to wait for the owner's answer."""
+
+    @property
+    def queue(self) -> KeptQueue | None:
+        """The queue on disk of the subscription that the events go to."""
+        return super().queue if self.beside is None else self.beside.queue
 
     def put(self, event: Event) -> None:
-        """An event has come; if another subscription is to have it, that takes it, once."""
+        """Queue an event, in the other subscription if there is one."""
         if self.beside is not None:
             self.beside.put(event)
         else:
             super().put(event)
 
+    def on_stored(self, id: str) -> None:
+        """Wake the reader of the subscription that the event went to."""
+        if self.beside is not None:
+            self.beside.on_stored(id)
+        else:
+            super().on_stored(id)
+
 
 class Groups:
-    """The groups of a node, its own and those that it is in."""
+    """The groups that a node owns, and those that it is a member of."""
 
     def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
         self._engine = engine
@@ -134,7 +147,7 @@ class Groups:
     async def create(
         self, predicate: Predicate, *, advertised: bool, private: bool, accept: Accept | None
     ) -> None:
-        """Own a group, and wait until its events can go out."""
+        """Create a group, and wait until it is open."""
         fast = self._engine.fast
         contract = accept_all if accept is None else _contract(accept)
         call = Call()
@@ -155,12 +168,14 @@ class Groups:
             await call.done.wait()
 
     async def advertise(self, predicate: Predicate) -> None:
-        """Put a group of this node's on the boards."""
+        """Advertise a group of this node."""
         group = self._engine.fast.groups.get(predicate)
         if group is None:
             raise NotOwnerError(f"this node owns no group {predicate}; create it first")
         if group.is_private:
-            raise NodeError(f"the group {predicate} is private; who is to join it is invited")
+            raise NodeError(
+                f"the group {predicate} is private, and cannot be advertised; invite its members"
+            )
 
         def advertise(now: int) -> list[Effect]:
             return self._engine.fast.advertise(predicate, now)
@@ -168,14 +183,14 @@ class Groups:
         await self._engine.host.do(advertise)
 
     def invite(self, predicate: Predicate, peer: str) -> bytes:
-        """An invitation for a peer to a private group of this node's."""
+        """Make an invitation for a peer to a private group of this node."""
         group = self._engine.fast.groups.get(predicate)
         if group is None:
             raise NotOwnerError(f"this node owns no group {predicate}; only its owner invites")
         if not group.is_private:
             raise NodeError(
-                f"the group {predicate} is not private: whoever knows its owner joins it without"
-                " an invitation; to choose who may, create one that is private"
+                f"the group {predicate} is not private: peers join it without an invitation;"
+                " create a private group to choose its members"
             )
         return self._engine.fast.invite(predicate, contact_of(peer).peer)
 
@@ -189,21 +204,21 @@ class Groups:
         *,
         everywhere: bool,
     ) -> Receipt:
-        """Publish in a group of this node's, and everywhere else if that is wanted."""
+        """Publish in a group of this node, and outside of it too with `everywhere`."""
         core, fast = self._engine.core, self._engine.fast
 
-        def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
+        def send(now: int, wants_all: bool) -> tuple[Publication, list[Effect]]:
             publication = core.new_event(event, payload, now)
             effects = fast.publish_in(group, publication, now, wants_all=wants_all)
             is_owner = group in fast.groups and group.matches(event)
             if everywhere and is_owner and core.pubsub is not fast:
                 effects += core.pubsub.publish(publication, now)
-            return publication.id, effects
+            return publication, effects
 
         return await self._publishing.send(event, payload, wait, deadline_s, send)
 
     def known(self) -> list[KnownGroup]:
-        """The groups that the node owns, and those that it is in, each once."""
+        """List the groups that the node owns or is a member of, each once."""
         own = peer_text(self._engine.host.own.peer)
         owned = [
             KnownGroup(
@@ -224,7 +239,7 @@ class Groups:
     # --- searching ---
 
     async def search(self, predicate: Predicate) -> list[FoundGroup]:
-        """The groups that are advertised and have all that is searched for."""
+        """Find the advertised groups that have every attribute of a predicate."""
         call = Call()
         self._last_search += 1
         number = self._last_search
@@ -245,7 +260,7 @@ class Groups:
     # --- being in groups ---
 
     async def open(self, subscription: Subscription) -> None:
-        """Join a group, and wait until the owner has said that this node is in it."""
+        """Join a group, and wait for the owner's answer."""
         assert isinstance(subscription, Membership)
         membership, core, fast = subscription, self._engine.core, self._engine.fast
         call = Call()
@@ -254,20 +269,25 @@ class Groups:
             if call.is_over:
                 return None, []
             number = core.new_number()
-            membership.number = number
+            changes = list[Change]()
+            queue: KeptQueue | None = None
+            if membership.waits_on_disk and membership.beside is None:
+                queue, changes = self._engine.queues.create(number, is_kept=False)
+            membership.begin(number, queue)
             self._memberships[number] = membership
             self._subscribing.register(number, membership)
             self._engine.calls.expect("subscribe", number, call)
             owner = contact_of(membership.owner)
             wanted = Wanted(number, membership.predicate)
             group, invitation = membership.group.predicate, membership.invitation
-            return None, fast.join_group(wanted, owner, group, now, invitation)
+            effects = fast.join_group(wanted, owner, group, now, invitation)
+            return None, [*stores(changes), *effects]
 
         def late() -> str:
             return (
                 f"the owner of the group {membership.group.predicate} has not answered within"
-                f" {membership.deadline_s:g} seconds; does its node run, and is it to be reached"
-                f" at {membership.owner}?"
+                f" {membership.deadline_s:g} seconds; check that its node runs, and can be reached"
+                f" at {membership.owner}"
             )
 
         if membership.beside is not None:
@@ -277,7 +297,7 @@ class Groups:
             with call.limited(what, membership.deadline_s, late):
                 await self._engine.host.call(join)
                 await call.done.wait()
-        except BaseException:  # Nobody will leave what was never entered.
+        except BaseException:  # The application cannot end what it has not entered.
             await self.end(membership)
             raise
 
@@ -289,10 +309,19 @@ class Groups:
         self._subscribing.unregister(number)
         subscription.finish()
         self._engine.calls.forget("subscribe", number)
-        await self._engine.have_ended(lambda now: self._engine.fast.unsubscribe(number, now))
+
+        def unsubscribe(now: int) -> list[Effect]:
+            effects = self._engine.fast.unsubscribe(number, now)
+            return [*effects, *stores(self._engine.queues.remove(number))]
+
+        await self._engine.have_ended(unsubscribe)
+
+    async def take(self, subscription: Subscription, id: str) -> None:
+        """Remove an event, and all before it, from the queue of a membership."""
+        await self._subscribing.take(subscription, id)
 
     async def leave(self, group: Predicate, owner: str | None) -> int:
-        """Leave a group however often it was joined; how often that was."""
+        """End all memberships in a group; return how many there were."""
         peer = None if owner is None else contact_of(owner).peer
         left = [
             membership
@@ -304,14 +333,10 @@ class Groups:
         return len(left)
 
     def state_of(self, subscription: Subscription) -> SubscriptionState:
-        """How far joining has come."""
+        """Report how far joining has come."""
         if subscription.number is None:
             return SubscriptionState.PENDING
         return self._engine.fast.state_of(subscription.number, self._engine.host.clock.now())
-
-    def on_room(self) -> None:
-        """Let the node go on, or stop, as there is room for what comes."""
-        self._subscribing.on_room()
 
     def _on_deliver(self, item: object) -> None:
         calls = self._engine.calls
@@ -341,13 +366,13 @@ class Groups:
                 _log.warning("join refused", extra={"fields": told})
             case Overloaded(group, region, served):
                 told = {"group": group.predicate, "region": region, "served": served}
-                _log.warning("nobody in a region can help", extra={"fields": told})
+                _log.warning("no member of a region can help", extra={"fields": told})
 
     def _on_join_refused(self, number: int, group: GroupId, reason: str) -> None:
-        """An owner refuses; whoever searches for all groups like it goes on without this one."""
+        """End the membership that an owner has refused."""
         membership = self._memberships.get(number)
         if membership is not None:
-            # Who is in the group already is told when it looks for the next event.
+            # A member is told when it asks for the next event.
             problem = f"the owner of the group {group.predicate} has ended the membership: {reason}"
             membership.fail(EventRefusedError(problem))
             self._engine.calls.refuse("subscribe", number, reason)
@@ -357,11 +382,11 @@ def _contract(accept: Accept) -> Contract:
     def contract(request: Request) -> str:
         try:
             answer = accept(JoinRequest.of(request))
-        except Exception:  # What an application does must not stop the node.
+        except Exception:  # An error of the application must not stop the node.
             _log.exception("accepting a member failed")
             return "the owner could not decide"
         if isinstance(answer, str):
             return answer
-        return "" if answer else "the owner does not want it"
+        return "" if answer else "the owner has refused"
 
     return contract

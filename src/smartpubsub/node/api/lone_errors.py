@@ -1,4 +1,4 @@
-"""Errors out of nurseries, which wrap even a lone one into a group."""
+"""Errors of nurseries, which wrap even a single error into a group."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import trio
 
 @contextmanager
 def lone_errors() -> Iterator[None]:
-    """Raise an error that came alone as itself, so that callers can catch it by its type."""
+    """Raise a single error out of its group, so that callers can catch it by its type."""
     try:
         yield
     except BaseExceptionGroup as group:
         lone = _lone_error(group)
         if lone is None:
             raise
-        # The groups around it tell nothing; what caused it is still told.
+        # The groups say nothing; the cause stays.
         raise lone from lone.__cause__
 
 

@@ -22,10 +22,12 @@ from smartpubsub.node.api.arrivals import (
     Event,
     Overflow,
     Subscription,
-    Wish,
+    SubscriptionInfo,
     must_be_open,
 )
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import at_least_one, choice
+from smartpubsub.node.api.event_records import EventInfo
 from smartpubsub.node.api.group import Group
 from smartpubsub.node.api.groups import FoundGroup, Groups, KnownGroup
 from smartpubsub.node.api.past import wanted_past
@@ -61,7 +63,7 @@ class Node:
         self._topics = Topics(self._engine, self._subscribing, self._publishing)
         self._metrics = NodeMetrics(self._engine)
         self.metrics_at: Endpoint | None = None
-        """Where metrics are served, while the node runs, if they are."""
+        """Where the running node serves metrics; None if it does not."""
         self._life: AbstractAsyncContextManager[None]
         self._nursery: trio.Nursery
         self._handlers: list[tuple[Predicate, Handler]] = []
@@ -69,7 +71,7 @@ class Node:
     # --- running ---
 
     async def __aenter__(self) -> Node:
-        """Start, and find the node's place in the network."""
+        """Start the node, and join the network."""
         self._life = self._live()
         await self._life.__aenter__()
         return self
@@ -80,13 +82,14 @@ class Node:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Send what is still to be sent, and end."""
+        """Send what is queued, and stop."""
         await self._life.__aexit__(kind, error, traceback)
 
     @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
         async with self._engine.running(on_end=self._subscribing.finish) as nursery:
             self._nursery = nursery
+            await self._subscribing.start()
             if self.config.metrics is not None:
                 server = MetricsServer(self.metrics)
                 self.metrics_at = await nursery.start(server.serve, self.config.metrics)
@@ -99,12 +102,12 @@ class Node:
 
     @property
     def peer_id(self) -> str:
-        """Who the node is, as libp2p writes it."""
+        """The node's peer id in libp2p's notation."""
         return peer_text(self._engine.host.own.peer)
 
     @property
     def addresses(self) -> list[str]:
-        """Where the node can be reached, each with its peer id."""
+        """The node's addresses, each with its peer id."""
         own = self._engine.host.own
         return [text_of(own.peer, address) for address in own.addresses]
 
@@ -115,7 +118,7 @@ class Node:
         return [text_of(c.peer, *c.addresses[:1]) for c in contacts]
 
     def metrics(self) -> bytes:
-        """What the node has counted, as Prometheus reads it."""
+        """The node's metrics in Prometheus' text format."""
         must_be_open(self._engine.is_running)
         return self._metrics.text()
 
@@ -127,23 +130,36 @@ class Node:
         *,
         since: str | datetime | None = None,
         last: int | None = None,
+        keep: bool = False,
+        acknowledges: bool = True,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow = Overflow.BLOCK,
+        overflow: Overflow | str = Overflow.DROP_OLDEST,
     ) -> Subscription:
-        """A subscription, which begins when it is entered as a context manager.
+        """Make a subscription, which begins when it is entered as a context manager.
 
-        If that is wanted it begins with events of before: since an event, by its id, or a time, or
-        the last so many, in the order of their times. Each event comes once.
+        With `since` (an event's id, or a time) or `last` (a number) it begins with history, in
+        order of time. Each event comes once.
+
+        With `keep` the subscription outlives its block and restarts of the node. Its events wait
+        on disk until they are acknowledged, and the next `subscribe` with the same predicate
+        continues it; `unsubscribe` ends it. Asking for the next event acknowledges the one before
+        it, and so does leaving the block without an error; with `acknowledges=False` only
+        `Subscription.taken` does.
+
+        Otherwise up to `buffer_count_max` events wait in memory, and `overflow` says what happens
+        beyond that.
         """
         return self._subscribing.new(
             self._read(predicate),
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
+            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
+            overflow=choice(Overflow, overflow, "overflow"),
             past=wanted_past(since, last),
+            keep=keep,
+            acknowledges=acknowledges,
         )
 
     def on(self, predicate: Predicate | str) -> Callable[[Handler], Handler]:
-        """Have a function called for every event that matches, one after the other."""
+        """Call a function for every event that matches, one at a time."""
 
         def decorate(handler: Handler) -> Handler:
             wanted = self._read(predicate)
@@ -160,23 +176,19 @@ class Node:
                 await handler(event)
 
     async def unsubscribe(self, number: int) -> None:
-        """End a subscription by its number, also one that nobody takes events of."""
+        """End a subscription by its number, whether or not it has a reader."""
         if not await self._topics.subscribing.unsubscribe(number):
             await self._subscribing.unsubscribe(number)
 
-    async def take_told(self, number: int, event_id: str) -> None:
-        """Have what a kept subscription to a topic was told wait no more, up to an event."""
-        await self._topics.subscribing.take_told(number, cid_from_text(event_id))
+    async def take(self, number: int, event_id: str) -> None:
+        """Acknowledge an event of a kept subscription, and all before it."""
+        if self._topics.subscribing.is_kept(number):
+            await self._topics.subscribing.take_told(number, cid_from_text(event_id))
+        else:
+            await self._subscribing.take_from(number, event_id)
 
-    def leave(self, subscription: Subscription) -> None:
-        """Take no more events of a subscription without ending it.
-
-        They wait, the last ones of them, until a subscription to the same takes it up.
-        """
-        self._subscribing.leave(subscription)
-
-    def subscriptions(self) -> list[Wish]:
-        """The node's subscriptions, also those of before a restart that nobody has taken yet."""
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """List the node's subscriptions, also those without a reader."""
         return [*self._subscribing.all(), *self._topics.subscribing.kept()]
 
     # --- publishing ---
@@ -188,25 +200,38 @@ class Node:
         *,
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
+        key: str | None = None,
     ) -> Receipt:
-        """Publish an event, and wait until as much is known of it as is wanted."""
+        """Publish an event, and wait for what `wait` says.
+
+        Publication is idempotent by `key`: publishing by the same key again, also after a restart,
+        publishes no second event, and returns the receipt of the first. Another content is an
+        error. The node forgets keys after `key_age_s_max`, and beyond `key_count_max`.
+
+        If the acknowledgement does not come in time, `NotInTimeError.event_id` is the event's id.
+        """
         return await self._publishing.publish(
-            self._read(predicate), as_payload(payload), Wait(wait), deadline_s
+            self._read(predicate), as_payload(payload), choice(Wait, wait, "wait"), deadline_s, key
         )
+
+    def event(self, id: str) -> EventInfo:
+        """Tell what this node knows of an event that it has published, or that waits here."""
+        must_be_open(self._engine.is_running)
+        return self._publishing.about(id)
 
     # --- groups ---
 
     def group(self, predicate: Predicate | str, owner: str | None = None) -> Group:
-        """A group of this node's, or of another whose address or peer id is given."""
+        """A group of this node, or of the node with this address or peer id."""
         return Group(self._groups, self._read, self._read(predicate), owner)
 
     def groups(self) -> list[KnownGroup]:
-        """The groups that this node owns, and those that it is in."""
+        """List the groups that this node owns or is a member of."""
         must_be_open(self._engine.is_running)
         return self._groups.known()
 
     async def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
-        """The groups that are advertised and have every attribute that is searched for."""
+        """Find the advertised groups that have every attribute of a predicate."""
         return await self._groups.search(self._read(predicate))
 
     # --- topics ---
@@ -221,11 +246,12 @@ class Node:
         linking: str | None = None,
         subtopics: Mapping[str, str] | None = None,
     ) -> Topic:
-        """Make a topic of this node's; ordered, only this node publishes, for whoever asks.
+        """Create a topic of this node.
 
-        Publishers are peer ids, with `self` for this node, or `anyone`, as if nothing is said;
-        requesters, who may have them publish, are peer ids, `anyone` or `nobody`. Events link to
-        the newest (`last-seen`), or to what applications say (`custom`). Sub-topics are the content
+        In an ordered topic only this node publishes, on request of any peer. `publishers` are peer
+        ids, `self` for this node, or `anyone` (the default). `requesters`, which may ask them to
+        publish, are peer ids, `anyone` or `nobody`. With the linking `last-seen` events link to the
+        newest ones, with `custom` to those that the application names. `subtopics` are the content
         ids of other topics by name.
         """
         wanted = RulesWanted(
@@ -234,20 +260,20 @@ class Node:
         return await self._topics.create(name, wanted, subtopics or {})
 
     def topics(self) -> list[KnownTopic]:
-        """The topics that this node has made, subscribes to, keeps, or has just read."""
+        """List the topics that this node has created, subscribes to, keeps, or has just read."""
         must_be_open(self._engine.is_running)
         return self._topics.known()
 
     def topic(self, id: str) -> Topic:
-        """A topic by its content id, whoever has made it."""
+        """A topic by its content id."""
         return Topic(self._topics, cid_from_text(id))
 
     async def import_blocks(self, blocks: Sequence[bytes]) -> int:
-        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        """Store the blocks of a CAR file; return how many were valid."""
         return await self._topics.take(blocks)
 
     def _read(self, predicate: Predicate | str) -> Predicate:
-        """A predicate that all nodes with the same limits take."""
+        """Read a predicate, and check this node's limit of attributes."""
         attributes_max = self.config.attribute_count_max
         read = as_predicate(predicate, attributes_max)
         if len(read.attributes) > attributes_max:

@@ -1,4 +1,4 @@
-"""Which part of the past is meant: since an event or a time, or the last so many."""
+"""Which part of history is wanted: since an event or a time, or the last events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MICROSECONDS = 1_000_000
 
 
 def event_or_time(text: str) -> str | datetime:
-    """A time, if a text is one, and otherwise the text, which may name an event."""
+    """Read a time, or return the text, which may be an event's id."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -20,13 +20,13 @@ def event_or_time(text: str) -> str | datetime:
 
 
 def time_us(at: datetime) -> int:
-    """A time in microseconds; without a zone it is UTC."""
+    """Convert a time to microseconds; without a zone it is UTC."""
     known = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return max(0, round(known.timestamp() * MICROSECONDS))
 
 
 def check_one(since: object, last: int | None) -> None:
-    """Complain if two parts of the past are meant, or one of nothing."""
+    """Check that at most one of `since` and `last` is given."""
     if since is not None and last is not None:
         raise NodeError("history is since something, or the last so many; choose one")
     if last is not None and last < 1:
@@ -34,7 +34,7 @@ def check_one(since: object, last: int | None) -> None:
 
 
 def wanted_past(since: str | datetime | None, last: int | None) -> Past | None:
-    """The past that a subscription is to begin with, if any; an event is named by its id."""
+    """Read the history that a subscription begins with, if any."""
     check_one(since, last)
     if last is not None:
         return Past(last=last)

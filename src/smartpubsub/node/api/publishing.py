@@ -1,21 +1,37 @@
-"""Publishing from a live node, and waiting for what is wanted to be known of it."""
+"""Publishing from a live node, and waiting for acknowledgements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.node.api.calls import Call, Wait
+from smartpubsub.node.api.event_records import (
+    PREFIX,
+    EventInfo,
+    EventRecords,
+    EventState,
+    checked_key,
+    digest_of,
+)
 from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.subscribing import stores
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NotPromisedError
+from smartpubsub.node.errors import LimitError, NotInTimeError, NotPromisedError
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, EventId, too_long
-from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
+from smartpubsub.protocols.publication import (
+    PAYLOAD_BYTES_MAX,
+    EventId,
+    Publication,
+    event_id_from_text,
+    too_long,
+)
+from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.seam import Effect
 
-SendEvent: TypeAlias = Callable[[int, bool], tuple[EventId, list[Effect]]]
-"""Sends an event at a time, whether or not it is wanted to know when all have it."""
+SendEvent: TypeAlias = Callable[[int, bool], tuple[Publication, list[Effect]]]
+"""Sends an event at a time; the flag says whether `Confirmed` is wanted."""
 
 
 class Publishing:
@@ -23,24 +39,39 @@ class Publishing:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._held: dict[EventId, tuple[Held, ...] | None] = {}
-        """Who keeps the events that are waited for; None for those that are not published yet."""
+        config = engine.config
+        self._records = EventRecords(config.key_count_max, config.key_age_s_max * SECOND)
+        engine.loaders.append((PREFIX, self._load))
+        engine.journals.append(self._records.journal)
         engine.on_deliver.append(self._on_deliver)
 
+    def _load(self, stored: Sequence[tuple[bytes, bytes]]) -> None:
+        self._records.load(self._engine.identity.peer, stored)
+
     async def publish(
-        self, event: Predicate, payload: bytes, wait: Wait, deadline_s: float
+        self,
+        event: Predicate,
+        payload: bytes,
+        wait: Wait,
+        deadline_s: float,
+        key: str | None = None,
     ) -> Receipt:
-        """Publish an event, and wait until as much is known of it as is wanted."""
+        """Publish an event, and wait for what `wait` says."""
         engine = self._engine
         if wait is Wait.ALL and not engine.is_reliable:
             raise NotPromisedError(
-                "this protocol does not tell when everybody has an event; wait for less"
+                "this protocol does not tell when all subscribers have an event; use"
+                " wait='rendezvous' or 'nothing'"
             )
+        if key is not None:
+            checked_key(key)
 
-        def send(now: int, wants_all: bool) -> tuple[EventId, list[Effect]]:
-            return engine.core.publish(event, payload, now, wants_all=wants_all)
+        def send(now: int, wants_all: bool) -> tuple[Publication, list[Effect]]:
+            publication = engine.core.new_event(event, payload, now)
+            effects = engine.core.pubsub.publish(publication, now, wants_all=wants_all)
+            return publication, effects
 
-        return await self.send(event, payload, wait, deadline_s, send)
+        return await self.send(event, payload, wait, deadline_s, send, key=key)
 
     async def send(
         self,
@@ -50,10 +81,11 @@ class Publishing:
         deadline_s: float,
         send: SendEvent,
         what: str = "",
+        key: str | None = None,
     ) -> Receipt:
-        """Have an event sent, and wait until as much is known of it as is wanted.
+        """Have an event sent, and wait for what `wait` says.
 
-        What errors say of it can be given, if the event has no name of its own.
+        `what` is how errors call the event. An event with a key is sent once.
         """
         engine, host = self._engine, self._engine.host
         must_fit(payload, engine.config.message_bytes_max)
@@ -61,41 +93,104 @@ class Publishing:
         ids: list[EventId] = []
 
         def publish(now: int) -> tuple[None, list[Effect]]:
-            if call.is_over:  # The node was held up until it was too late.
+            if call.is_over:
                 return None, []
-            id, effects = send(now, wait is Wait.ALL)
+            wants_all = wait is Wait.ALL
+            id, effects = self._sent(event, payload, now, send, key, wants_all=wants_all)
             ids.append(id)
-            if wait is not Wait.NOTHING:
+            record = self._records.get(str(id))
+            assert record is not None
+            if record.is_known_as_wanted(wants_all=wants_all):
+                call.done.set()
+            elif wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, id, call)
-                self._held[id] = None
             return None, effects
 
         def late() -> str:
-            if wait is not Wait.ALL or not ids or self._held[ids[0]] is None:
-                return ""
-            return (
-                f"the event {event} is published as {ids[0]} and kept for those who are away, but"
-                f" not all who want it have confirmed it within {deadline_s:g} seconds; do not"
-                " publish it again"
-            )
+            return self._late(what or f"the event {event}", ids, wait, deadline_s)
 
         try:
             with call.limited(what or f"the event {event}", deadline_s, late):
                 await host.call(publish)
                 if wait is not Wait.NOTHING:
                     await call.done.wait()
-            return Receipt(ids[0], wait, self._held.get(ids[0]) or ())
+            record = self._records.get(str(ids[0]))
+            held = () if record is None or wait is Wait.NOTHING else record.held
+            return Receipt(ids[0], wait, held)
+        except NotInTimeError as error:
+            error.event_id = str(ids[0]) if ids else None
+            raise
         finally:
             for id in ids:
-                engine.calls.forget(wait.value, id)
-                self._held.pop(id, None)
+                engine.calls.forget(wait.value, id, call)
+
+    def _sent(
+        self,
+        event: Predicate,
+        payload: bytes,
+        now: int,
+        send: SendEvent,
+        key: str | None,
+        *,
+        wants_all: bool,
+    ) -> tuple[EventId, list[Effect]]:
+        """Send an event, or the one that was published by the same key."""
+        records = self._records
+        digest = "" if key is None else digest_of(event, payload)
+        found = None if key is None else records.with_key(key, digest, now)
+        if found is None:
+            publication, effects = send(now, wants_all)
+            changes = records.add(
+                publication.id,
+                publication.created_us,
+                wants_all=wants_all,
+                key=key,
+                digest=digest,
+            )
+            # The record first: the effects may already tell of the acknowledgement.
+            return publication.id, [*stores(changes), *effects]
+        has_ended = found.state is EventState.REFUSED or not found.is_sent
+        is_under_way = not has_ended and (found.wants_all or not wants_all)
+        if is_under_way or found.is_known_as_wanted(wants_all=wants_all):
+            return found.id, []
+        # A restart or a refusal has ended the attempt. Send the same event again.
+        found.is_sent, found.wants_all = True, wants_all
+        if found.state is EventState.REFUSED:
+            found.state, found.reason = EventState.PENDING, ""
+        again = self._engine.signed_again(found.id, event, payload, found.created_us)
+        effects = self._engine.core.pubsub.publish(again, now, wants_all=wants_all)
+        return found.id, [*stores([found.change]), *effects]
+
+    def _late(self, what: str, ids: list[EventId], wait: Wait, deadline_s: float) -> str:
+        """Say what becomes of an event that was not acknowledged in time."""
+        if not ids:
+            return f"{what} was not published within {deadline_s:g} seconds; publish it again"
+        id, record = ids[0], self._records.get(str(ids[0]))
+        ask = f"ask with: smartpubsub event {id}"
+        if wait is Wait.ALL and record is not None and record.is_acknowledged:
+            return (
+                f"{what} is published as {id} and acknowledged, but not all subscribers have"
+                f" confirmed it within {deadline_s:g} seconds; the network goes on delivering it,"
+                f" so do not publish it again; {ask}"
+            )
+        return (
+            f"{what} has the id {id} and was not acknowledged within {deadline_s:g} seconds;"
+            f" the node goes on trying while it runs; {ask}"
+        )
+
+    def about(self, id: str) -> EventInfo:
+        """Tell what this node knows of an event."""
+        event_id_from_text(id)
+        waiting_in = tuple(self._engine.queues.holding(id))
+        record = self._records.get(id)
+        if record is None:
+            return EventInfo(id, EventState.UNKNOWN, waiting_in=waiting_in)
+        return EventInfo(id, record.state, record.held, record.reason, record.key, waiting_in)
 
     def _on_deliver(self, item: object) -> None:
         calls = self._engine.calls
         match item:
-            case Published(id, held):
-                if id in self._held:
-                    self._held[id] = held
+            case Published(id):
                 calls.acknowledge(Wait.RENDEZVOUS.value, id)
             case Confirmed(id):
                 calls.acknowledge(Wait.ALL.value, id)
@@ -105,14 +200,14 @@ class Publishing:
 
 
 def as_payload(data: bytes | bytearray | memoryview) -> bytes:
-    """What an event is to carry, as bytes."""
+    """Check that a payload is bytes."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"a payload is bytes, not {type(data).__name__}; encode text first")
     return bytes(data)
 
 
 def must_fit(payload: bytes, message_bytes_max: int) -> None:
-    """Complain if a payload is longer than what everybody takes."""
+    """Check that a payload is not longer than all nodes accept."""
     bytes_max = min(PAYLOAD_BYTES_MAX, message_bytes_max // 2)
     if len(payload) > bytes_max:
         raise LimitError(f"a payload of {len(payload):,} bytes: {too_long(bytes_max)}")

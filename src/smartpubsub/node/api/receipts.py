@@ -1,4 +1,4 @@
-"""What a publisher can show for an event: who keeps it, each with a signature that says so."""
+"""Receipts: the proof that replicas hold an event."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from smartpubsub.protocols.scoutsubs.vouching import held_bytes
 
 
 class ReceiptError(NodeError):
-    """A document that is no receipt."""
+    """A document that is not a receipt."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is known of a published event, and who has signed for it."""
+    """What the publisher knows of an event, with the signatures of its replicas."""
 
     event_id: EventId
     waited_for: Wait
     held: tuple[Held, ...] = ()
-    """The rendezvous of each attribute and its backups, if the protocol and the wait tell."""
+    """The rendezvous of each attribute and its replicas; empty if the protocol signs nothing."""
 
     @property
     def id(self) -> str:
-        """The event's id, as subscribers see it."""
+        """The event's id, as in `Event.id`."""
         return str(self.event_id)
 
     def verify(self) -> bool:
-        """Whether somebody keeps the event and all who are said to have signed that.
+        """Verify all signatures; False if there are none.
 
-        It takes nothing but the receipt: the keys are in the peers' ids.
+        Verification needs only the receipt: a peer's id contains its key.
         """
         return bool(self.held) and all(
             is_signature(held.peer, held_bytes(self.event_id, held.attribute), held.signature)
@@ -48,40 +48,44 @@ class Receipt:
         )
 
     def document(self) -> dict[str, Any]:
-        """The receipt for a file or another program."""
+        """Convert to JSON."""
         return {
             "id": self.id,
             "waited_for": self.waited_for.value,
             "publisher": peer_text(self.event_id.publisher),
             "incarnation": self.event_id.incarnation,
             "number": self.event_id.number,
-            "held": [
-                {
-                    "attribute": held.attribute,
-                    "peer": peer_text(held.peer),
-                    "signature": base64.b64encode(held.signature).decode(),
-                }
-                for held in self.held
-            ],
+            "held": [held_document(held) for held in self.held],
         }
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Receipt:
-        """The receipt that a document is of."""
+        """Convert from JSON."""
         try:
             id = EventId(
                 base58.b58decode(document["publisher"]),
                 int(document["incarnation"]),
                 int(document["number"]),
             )
-            held = tuple(
-                Held(
-                    str(entry["attribute"]),
-                    base58.b58decode(entry["peer"]),
-                    base64.b64decode(entry["signature"], validate=True),
-                )
-                for entry in document["held"]
-            )
+            held = tuple(map(read_held, document["held"]))
             return cls(id, Wait(document["waited_for"]), held)
         except (KeyError, TypeError, ValueError, AttributeError, Base64Error) as error:
-            raise ReceiptError(f"the document is no receipt: {error!r}") from None
+            raise ReceiptError(f"the document is not a receipt: {error!r}") from None
+
+
+def held_document(held: Held) -> dict[str, str]:
+    """Convert the signature of one replica to JSON."""
+    return {
+        "attribute": held.attribute,
+        "peer": peer_text(held.peer),
+        "signature": base64.b64encode(held.signature).decode(),
+    }
+
+
+def read_held(document: Mapping[str, Any]) -> Held:
+    """Convert the signature of one replica from JSON."""
+    return Held(
+        str(document["attribute"]),
+        base58.b58decode(document["peer"]),
+        base64.b64decode(document["signature"], validate=True),
+    )

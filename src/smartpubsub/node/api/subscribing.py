@@ -1,27 +1,31 @@
-"""The subscriptions of a live node: who takes their events, and what waits for nobody yet."""
+"""The subscriptions of a live node, and the events that wait for their readers."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
 
 from smartpubsub.node.api.arrivals import (
     BUFFER_COUNT_MAX,
     Event,
     Overflow,
     Subscription,
-    Wish,
+    SubscriptionInfo,
     must_be_open,
 )
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NoSubscriptionError
+from smartpubsub.node.storage.kept import Change
+from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
 from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
-from smartpubsub.seam import Effect
+from smartpubsub.seam import Effect, Store
 
 HISTORY_S_MAX = 60.0
-"""How long it may take until those have answered who keep what was published before."""
+"""How long a subscription waits for history."""
 
 
 class Subscribing:
@@ -29,10 +33,12 @@ class Subscribing:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._taken: dict[int, Subscription] = {}
+        self._open: dict[int, Subscription] = {}
+        """The subscriptions that have a reader, by number."""
         self._unclaimed: dict[int, deque[Event]] = {}
-        """What has come for subscriptions of before a restart that nobody has taken yet."""
+        """The last events of subscriptions that a crash left without a reader or a queue."""
         engine.on_deliver.append(self._on_deliver)
+        engine.journals.append(self._journal)
 
     def new(
         self,
@@ -41,17 +47,34 @@ class Subscribing:
         buffer_count_max: int,
         overflow: Overflow,
         past: Past | None = None,
+        keep: bool = False,
+        acknowledges: bool = True,
     ) -> Subscription:
-        """A subscription, which begins when it is entered as a context manager."""
+        """Make a subscription, which begins when it is entered as a context manager."""
         return Subscription(
-            self, predicate, buffer_count_max=buffer_count_max, overflow=overflow, past=past
+            self,
+            predicate,
+            buffer_count_max=buffer_count_max,
+            overflow=overflow,
+            past=past,
+            keep=keep,
+            acknowledges=acknowledges,
         )
+
+    async def start(self) -> None:
+        """Remove the queues of subscriptions that did not survive the restart."""
+        engine = self._engine
+
+        def remove(_now: int) -> list[Effect]:
+            return stores(engine.queues.retain([*engine.core.subscriptions]))
+
+        await engine.host.do(remove)
 
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force.
 
-        One with the same predicate that nobody has taken since the node started again is gone on
-        with: nothing that has come for it meanwhile is lost.
+        Continue one with the same predicate that has no reader, if there is one: it was kept, or a
+        crash of the node left it behind. Its waiting events come first.
         """
         host, core, past = self._engine.host, self._engine.core, subscription.past
         replay = None if past is None else self._engine.replay
@@ -59,9 +82,9 @@ class Subscribing:
         call, history = Call(), Call()
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
-            if call.is_over:  # The node was held up until nobody wanted it any more.
+            if call.is_over:
                 return None, []
-            number = self._left_over(subscription.predicate)
+            number = self._without_reader(subscription.predicate)
             subscription.was_there = number is not None
             effects: list[Effect] = []
             if number is None:
@@ -70,12 +93,8 @@ class Subscribing:
                 call.done.set()
             else:
                 self._engine.calls.expect("subscribe", number, call)
-            subscription.number = number
-            self._taken[number] = subscription
-            if replay is None:
-                for event in self._unclaimed.pop(number, ()):
-                    subscription.put(event)
-            else:
+            effects = [*self._begin(subscription, number, now), *effects]
+            if replay is not None:
                 self._engine.calls.expect("recall", number, history)
                 effects += replay.recall(number, past, now)
             return None, effects
@@ -87,111 +106,152 @@ class Subscribing:
             if past is not None:
                 with history.limited(f"the history of {subscription.predicate}", HISTORY_S_MAX):
                     await history.done.wait()
-        except BaseException:  # Nobody will leave what was never entered.
+        except BaseException:  # The application cannot end what it has not entered.
+            subscription.is_kept = subscription.is_kept and subscription.was_there
             await self.end(subscription)
             raise
 
+    def _begin(self, subscription: Subscription, number: int, now: int) -> list[Effect]:
+        """Register a reader, with a queue on disk if its events are to wait there."""
+        queues, unclaimed = self._engine.queues, self._unclaimed.pop(number, deque())
+        queue, changes = queues.get(number), list[Change]()
+        if queue is not None or subscription.waits_on_disk:
+            queue, changes = queues.create(number, is_kept=subscription.is_kept)
+            for event in unclaimed:
+                changes += queues.append(queue, event.delivery, now)
+            changes += queue.expire(now, queues.limits)
+            queue.show_all()
+            unclaimed.clear()
+        self.register(number, subscription)
+        subscription.begin(number, queue)
+        if subscription.past is not None and unclaimed:
+            self._unclaimed[number] = unclaimed  # They follow the history.
+        else:
+            for event in unclaimed:
+                subscription.put(event)
+        return stores(changes)
+
     def register(self, number: int, subscription: Subscription) -> None:
-        """Have what comes for a number go to a subscription that another desk has made."""
-        self._taken[number] = subscription
+        """Deliver the events for a number to a subscription."""
+        self._open[number] = subscription
 
     def unregister(self, number: int) -> None:
-        """Nothing more comes for it."""
-        self._taken.pop(number, None)
-        self.on_room()
+        """Deliver no more events for a number."""
+        self._open.pop(number, None)
 
-    def _left_over(self, predicate: Predicate) -> int | None:
+    def _without_reader(self, predicate: Predicate) -> int | None:
         for number, known in self._engine.core.subscriptions.items():
-            if number not in self._taken and known.predicate == predicate:
+            if number not in self._open and known.predicate == predicate:
                 return number
         return None
 
     async def end(self, subscription: Subscription) -> None:
-        """End a subscription."""
+        """End a subscription, or leave it if it is kept."""
         number = subscription.number
-        if number is None or self._taken.pop(number, None) is None:
+        if number is None or self._open.pop(number, None) is None:
             return
         subscription.finish()
-        self.on_room()
-        await self._unsubscribe(number)
+        if not subscription.is_kept:
+            await self._unsubscribe(number)
+            return
+        self._engine.calls.forget("subscribe", number)
+        self._engine.calls.forget("recall", number)
+        queue = subscription.queue
+        if queue is not None and queue.has_history:
+            await self._engine.have_ended(lambda _now: stores(queue.end_history()))
+
+    async def take(self, subscription: Subscription, id: str) -> None:
+        """Remove an event, and all before it, from the queue of a subscription."""
+        if subscription.number is not None:
+            await self.take_from(subscription.number, id)
+
+    async def take_from(self, number: int, id: str) -> None:
+        """Remove an event, and all before it, from the queue of a subscription."""
+        queue = self._engine.queues.get(number)
+        if queue is not None and self._engine.is_running:
+            with suppress(HostStoppedError):
+                await self._engine.host.do(lambda _now: stores(queue.take(id)))
 
     async def unsubscribe(self, number: int) -> None:
-        """End a subscription by its number, also one that nobody takes events of."""
+        """End a subscription by its number, whether or not it has a reader."""
         must_be_open(self._engine.is_running)
         if number not in self._engine.core.subscriptions:
             numbers = ", ".join(map(str, self._engine.core.subscriptions)) or "none"
             raise NoSubscriptionError(f"there is no subscription {number}; there are {numbers}")
-        if number in self._taken:
-            await self.end(self._taken[number])
-        else:
-            await self._unsubscribe(number)
+        if number in self._open:
+            self._open.pop(number).finish()
+        await self._unsubscribe(number)
 
     async def _unsubscribe(self, number: int) -> None:
-        core = self._engine.core
+        engine = self._engine
 
         def unsubscribe(now: int) -> list[Effect]:
-            return core.unsubscribe(number, now) if number in core.subscriptions else []
+            is_there = number in engine.core.subscriptions
+            effects = engine.core.unsubscribe(number, now) if is_there else []
+            return [*effects, *stores(engine.queues.remove(number))]
 
-        self._engine.calls.forget("subscribe", number)
-        self._engine.calls.forget("recall", number)
-        await self._engine.have_ended(unsubscribe)
+        engine.calls.forget("subscribe", number)
+        engine.calls.forget("recall", number)
+        await engine.have_ended(unsubscribe)
         self._unclaimed.pop(number, None)
 
-    def leave(self, subscription: Subscription) -> None:
-        """Take no more events of a subscription without ending it.
-
-        They wait, the last ones of them, until a subscription to the same takes it up.
-        """
-        number = subscription.number
-        if number is not None and self._taken.pop(number, None) is not None:
-            self._unclaimed[number] = deque(subscription.leave(), maxlen=BUFFER_COUNT_MAX)
-            self.on_room()
-
-    def all(self) -> list[Wish]:
-        """The node's subscriptions, also those of before a restart that nobody has taken yet."""
+    def all(self) -> list[SubscriptionInfo]:
+        """List the node's subscriptions, also those without a reader."""
         core, now = self._engine.core, self._engine.host.clock.now()
         return [
-            Wish(
-                number,
-                wanted.predicate,
-                core.state_of(number, now),
-                number in self._taken,
-                len(self._unclaimed.get(number, ())),
-            )
+            self._info(number, wanted.predicate, core.state_of(number, now))
             for number, wanted in core.subscriptions.items()
         ]
 
+    def _info(
+        self, number: int, predicate: Predicate, state: SubscriptionState
+    ) -> SubscriptionInfo:
+        reader, queue = self._open.get(number), self._engine.queues.get(number)
+        waiting = len(self._unclaimed.get(number, ())) if reader is None else reader.waiting
+        dropped = 0 if reader is None else reader.dropped
+        if queue is not None:
+            waiting, dropped = len(queue), queue.dropped
+        is_kept = queue is not None and queue.is_kept
+        is_taken = reader is not None
+        return SubscriptionInfo(number, predicate, state, is_taken, waiting, is_kept, dropped)
+
     def state_of(self, subscription: Subscription) -> SubscriptionState:
-        """How far a subscription has come."""
+        """Report how far a subscription has come."""
         if subscription.number is None:
             return SubscriptionState.PENDING
         now = self._engine.host.clock.now()
         return self._engine.core.state_of(subscription.number, now)
 
-    def on_room(self) -> None:
-        """Let the node go on, or stop, as there is room for what comes."""
-        if self._engine.is_running:
-            self._engine.host.hold(not all(s.has_room for s in self._taken.values()))
-
     def finish(self) -> None:
-        """Nothing more will come for any of them."""
-        for subscription in self._taken.values():
+        """End all readers: the node stops."""
+        for subscription in self._open.values():
             subscription.finish()
+
+    # --- what the core delivers ---
+
+    def _journal(self, item: object, now: int) -> list[Change]:
+        """Queue a delivery on disk, in the transaction that the core's own changes are in."""
+        queues = self._engine.queues
+        if isinstance(item, CaughtUp):
+            queue = queues.get(item.number)
+            return [] if queue is None else queue.end_history()
+        if not isinstance(item, Delivery):
+            return []
+        changes: list[Change] = []
+        for number in item.subscriptions:
+            reader = self._open.get(number)
+            queue = queues.get(number) if reader is None else reader.queue
+            if queue is not None:
+                changes += queues.append(queue, item, now)
+        return changes
 
     def _on_deliver(self, item: object) -> None:
         match item:
-            case Delivery(_, numbers):
-                event = Event.of(item)
-                for number in numbers:
-                    if number in self._taken:
-                        self._taken[number].put(event)
-                    elif number in self._engine.core.subscriptions:
-                        waiting = self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX))
-                        waiting.append(event)
-                self.on_room()
+            case Delivery():
+                self._deliver(item)
             case CaughtUp(number, problem=problem):
-                if number in self._taken:
-                    self._taken[number].caught_up(item, self._unclaimed.pop(number, ()))
+                if number in self._open:
+                    self._open[number].caught_up(item, self._unclaimed.pop(number, ()))
                 if problem:
                     self._engine.calls.refuse("recall", number, problem)
                 self._engine.calls.acknowledge("recall", number)
@@ -199,3 +259,24 @@ class Subscribing:
                 self._engine.calls.acknowledge("subscribe", subscription.number)
             case Unsubscribed(subscription):
                 self._engine.calls.acknowledge("unsubscribe", subscription.number)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        id, event = str(delivery.event.id), Event.of(delivery)
+        for number in delivery.subscriptions:
+            reader = self._open.get(number)
+            queue = self._engine.queues.get(number) if reader is None else reader.queue
+            if queue is not None:
+                queue.show(id)
+                if reader is not None:
+                    reader.on_stored(id)
+            elif reader is not None:
+                before = reader.dropped
+                reader.put(event)
+                self._engine.dropped_in_memory += reader.dropped - before
+            elif number in self._engine.core.subscriptions:
+                self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX)).append(event)
+
+
+def stores(changes: Iterable[Change]) -> list[Effect]:
+    """Write changes as effects."""
+    return [Store(key, value) for key, value in changes]

@@ -13,7 +13,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from smartpubsub.node.api.arrivals import Wish
+from smartpubsub.node.api.arrivals import SubscriptionInfo
+from smartpubsub.node.api.event_records import EventInfo
 from smartpubsub.node.api.groups import FoundGroup, KnownGroup
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.sync_rooms import SyncGroup, SyncTopic
@@ -24,7 +25,7 @@ from smartpubsub.predicates import Predicate
 
 
 class SyncNode:
-    """A node whose methods wait until they are done."""
+    """A node with blocking methods."""
 
     def __init__(self, **options: Any) -> None:
         self._thread = NodeThread(**options)
@@ -43,55 +44,59 @@ class SyncNode:
 
     @property
     def peer_id(self) -> str:
-        """Who the node is, as libp2p writes it."""
+        """The node's peer id in libp2p's notation."""
         return self._thread.node.peer_id
 
     @property
     def addresses(self) -> list[str]:
-        """Where the node can be reached, each with its peer id."""
+        """The node's addresses, each with its peer id."""
         return self._thread.node.addresses
 
     def publish(self, predicate: Predicate | str, payload: bytes = b"", **options: Any) -> Receipt:
         """Publish an event, as `Node.publish` does."""
         return self._thread.call(partial(self._thread.node.publish, predicate, payload, **options))
 
+    def event(self, id: str) -> EventInfo:
+        """Tell what this node knows of an event, as `Node.event` does."""
+        return self._thread.look(self._thread.node.event, id)
+
     def subscribe(self, predicate: Predicate | str, **options: Any) -> SyncSubscription:
-        """A subscription, which begins when it is entered as a context manager."""
+        """Make a subscription, as `Node.subscribe` does."""
         return SyncSubscription(self._thread, self._thread.node.subscribe(predicate, **options))
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription by its number, also one that nobody takes events of."""
+        """End a subscription by its number, whether or not it has a reader."""
         self._thread.call(self._thread.node.unsubscribe, number)
 
-    def subscriptions(self) -> list[Wish]:
-        """The node's subscriptions, as `Node.subscriptions` lists them."""
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """List the node's subscriptions, as `Node.subscriptions` does."""
         return self._thread.look(self._thread.node.subscriptions)
 
     def group(self, predicate: Predicate | str, owner: str | None = None) -> SyncGroup:
-        """A group of this node's, or of another whose address or peer id is given."""
+        """A group of this node, or of the node with this address or peer id."""
         return SyncGroup(self._thread, self._thread.node.group(predicate, owner))
 
     def groups(self) -> list[KnownGroup]:
-        """The groups that the node owns, and those that it is in."""
+        """List the groups that the node owns or is a member of."""
         return self._thread.look(self._thread.node.groups)
 
     def search_groups(self, predicate: Predicate | str) -> list[FoundGroup]:
-        """The groups that are advertised and have every attribute that is searched for."""
+        """Find the advertised groups that have every attribute of a predicate."""
         return self._thread.call(self._thread.node.search_groups, predicate)
 
     def create_topic(self, name: str, **options: Any) -> SyncTopic:
-        """Make a topic of this node's, as `Node.create_topic` does."""
+        """Create a topic, as `Node.create_topic` does."""
         made = self._thread.call(partial(self._thread.node.create_topic, name, **options))
         return SyncTopic(self._thread, made)
 
     def topics(self) -> list[KnownTopic]:
-        """The topics that the node has to do with, as `Node.topics` lists them."""
+        """List the topics that the node knows, as `Node.topics` does."""
         return self._thread.look(self._thread.node.topics)
 
     def topic(self, id: str) -> SyncTopic:
-        """A topic by its content id, whoever has made it."""
+        """A topic by its content id."""
         return SyncTopic(self._thread, self._thread.node.topic(id))
 
     def import_blocks(self, blocks: Sequence[bytes]) -> int:
-        """Take topics and events from a CAR file, and keep them; how many blocks were good."""
+        """Store the blocks of a CAR file; return how many were valid."""
         return self._thread.call(self._thread.node.import_blocks, blocks)

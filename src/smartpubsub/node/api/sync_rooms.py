@@ -1,4 +1,4 @@
-"""Topics and groups for scripts: the same, without `async`."""
+"""Topics and groups with blocking methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Bridged:
 
 
 class SyncTopic(_Bridged):
-    """A topic whose methods wait until they are done."""
+    """A topic with blocking methods."""
 
     def __init__(self, thread: NodeThread, topic: Topic) -> None:
         super().__init__(thread)
@@ -37,19 +37,19 @@ class SyncTopic(_Bridged):
 
     @property
     def id(self) -> str:
-        """The topic's content id, which is what others need to find it."""
+        """The topic's content id."""
         return self._topic.id
 
     def stock(self) -> Stock:
-        """What this node has of it."""
+        """What this node keeps of it."""
         return self._thread.look(self._topic.stock)
 
     def subscribe(self, **options: Any) -> SyncSubscription:
-        """Its events while this is entered, as `Topic.subscribe` gives them."""
+        """Subscribe, as `Topic.subscribe` does."""
         return SyncSubscription(self._thread, self._topic.subscribe(**options))
 
     def keep(self, **options: Any) -> SyncSubscription:
-        """The same, for a subscription that goes on when it is left, and after a restart."""
+        """Make a kept subscription, as `Topic.keep` does."""
         return SyncSubscription(self._thread, self._topic.keep(**options))
 
     def show(self) -> descriptors.Topic:
@@ -61,15 +61,15 @@ class SyncTopic(_Bridged):
         return self._do(self._topic.versions)
 
     def update(self, **options: Any) -> descriptors.Topic:
-        """Make a new version of a topic of this node's, as `Topic.update` does."""
+        """Make a new version of it, as `Topic.update` does."""
         return self._do(partial(self._topic.update, **options))
 
     def pin(self) -> None:
-        """Have this node keep all of it, whatever is let go of others."""
+        """Keep all its events on this node, whatever the limits are."""
         self._do(self._topic.pin)
 
     def unpin(self) -> None:
-        """Have this node keep as much of it as of others."""
+        """Apply the limits of this node to it again."""
         self._do(self._topic.unpin)
 
     def publish(self, payload: bytes, **options: Any) -> TopicReceipt:
@@ -77,7 +77,7 @@ class SyncTopic(_Bridged):
         return self._do(partial(self._topic.publish, payload, **options))
 
     def history(self, **options: Any) -> History:
-        """Its events in its order, as `Topic.history` gives them."""
+        """Read its events, as `Topic.history` does."""
         return self._do(partial(self._topic.history, **options))
 
     def export(self, path: Path | str) -> Exported:
@@ -86,7 +86,7 @@ class SyncTopic(_Bridged):
 
 
 class SyncGroup(_Bridged):
-    """A group whose methods wait until they are done."""
+    """A group with blocking methods."""
 
     def __init__(self, thread: NodeThread, group: Group) -> None:
         super().__init__(thread)
@@ -94,16 +94,16 @@ class SyncGroup(_Bridged):
 
     @property
     def predicate(self) -> Predicate:
-        """What all its events match."""
+        """The predicate that all its events match."""
         return self._group.predicate
 
     def create(self, **options: Any) -> SyncGroup:
-        """Own it, as `Group.create` does; `accept` is called in the node's thread."""
+        """Create it, as `Group.create` does; `accept` is called in the node's thread."""
         self._do(partial(self._group.create, **options))
         return self
 
     def invite(self, peer_id: str) -> bytes:
-        """An invitation for a peer, with which it can join."""
+        """Make an invitation for a peer."""
         return self._thread.look(self._group.invite, peer_id)
 
     def join(
@@ -113,13 +113,13 @@ class SyncGroup(_Bridged):
         beside: SyncSubscription | None = None,
         **options: Any,
     ) -> SyncSubscription:
-        """Be in it while this is entered, as `Group.join` does."""
+        """Join it, as `Group.join` does."""
         other = None if beside is None else beside.subscription
         membership = self._group.join(wanted, beside=other, **options)
         return SyncSubscription(self._thread, membership)
 
     def advertise(self) -> None:
-        """Put it on the boards, if it is not there yet, or once more."""
+        """Advertise it, again if it is advertised already."""
         self._do(self._group.advertise)
 
     def publish(self, event: Predicate | str, payload: bytes = b"", **options: Any) -> Receipt:
@@ -127,5 +127,5 @@ class SyncGroup(_Bridged):
         return self._do(partial(self._group.publish, event, payload, **options))
 
     def leave(self) -> int:
-        """End all memberships in it that this node has; how many there were."""
+        """End all memberships of this node in it; return how many there were."""
         return self._do(self._group.leave)

@@ -1,4 +1,4 @@
-"""Subscriptions of a node that lives on trio, for scripts."""
+"""Subscriptions with blocking methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartpubsub.node.errors import NotInTimeError
 
 
 class SyncSubscription:
-    """A subscription that is read by iterating or by `get`."""
+    """A subscription that is read by iteration or by `get`."""
 
     def __init__(self, thread: NodeThread, subscription: Subscription) -> None:
         self._thread = thread
@@ -36,13 +36,17 @@ class SyncSubscription:
             yield event
 
     def get(self, timeout_s: float) -> Event:
-        """The next event; `NotInTimeError` if none comes in time."""
+        """Wait for the next event; raises `NotInTimeError` if none comes in time."""
         event = self._thread.call(self._next, timeout_s)
         if event is None:
             raise NotInTimeError(
                 f"no event for {self.subscription.predicate} within {timeout_s:g} seconds"
             )
         return event
+
+    def taken(self, id: str) -> None:
+        """Acknowledge an event, and all before it: they are not delivered again."""
+        self._thread.call(self.subscription.taken, id)
 
     async def _next(self, timeout_s: float = float("inf")) -> Event | None:
         with trio.move_on_after(timeout_s):

@@ -1,4 +1,4 @@
-"""A node in a thread of its own, for programs that do not run on trio."""
+"""A node in its own thread, for programs that do not run on trio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class NodeThread:
-    """Runs a node, and has it do what other threads want."""
+    """A node in its own thread, which other threads call."""
 
     def __init__(self, **options: Any) -> None:
         self.node = Node(**options)
@@ -29,7 +29,7 @@ class NodeThread:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the node, and wait until it has its place in the network."""
+        """Start the node, and wait until it has joined the network."""
         self._thread.start()
         self._is_ready.wait()
         if self._error is not None:
@@ -37,23 +37,23 @@ class NodeThread:
             raise self._error
 
     def stop(self) -> None:
-        """End the node, and wait until it has ended."""
+        """Stop the node, and wait until it has stopped."""
         token, self._token = self._token, None
         if token is not None:
-            with suppress(trio.RunFinishedError):  # It may have ended by itself.
+            with suppress(trio.RunFinishedError):  # It may have stopped already.
                 token.run_sync_soon(self._stopping.set)
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Have a function of the node run, and wait for what it gives."""
+        """Run an async function in the node's thread, and return its result."""
         if self._token is None:
             raise NodeClosedError("the node is not running; use it inside its 'with' block")
         return trio.from_thread.run(function, *arguments, trio_token=self._token)
 
     def look(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The same, for a function that only looks at the node and waits for nothing."""
+        """Run a plain function in the node's thread, and return its result."""
 
         async def looked() -> T:
             return function(*arguments)
@@ -63,7 +63,7 @@ class NodeThread:
     def _run(self) -> None:
         try:
             trio.run(self._live)
-        except BaseException as error:  # Whatever it is, whoever waits has to hear of it.
+        except BaseException as error:  # Any error has to reach the thread that waits.
             self._error = error
         finally:
             self._token = None

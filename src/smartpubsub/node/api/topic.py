@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from smartpubsub.node.api.arrivals import BUFFER_COUNT_MAX, Overflow
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import at_least_one, choice
 from smartpubsub.node.api.past import check_one, time_us
 from smartpubsub.node.api.publishing import as_payload
 from smartpubsub.node.api.topic_events import Exported, History, TopicReceipt
@@ -42,7 +43,7 @@ class Topic:
 
     @property
     def id(self) -> str:
-        """The topic's content id, which is what others need to find it."""
+        """The topic's content id."""
         return cid_text(self.cid)
 
     async def show(self) -> descriptors.Topic:
@@ -62,10 +63,10 @@ class Topic:
         linking: str | None = None,
         subtopics: Mapping[str, str | None] | None = None,
     ) -> descriptors.Topic:
-        """Make a new version of a topic of this node's, to which its subscribers follow.
+        """Make a new version of a topic of this node; its subscribers follow.
 
-        What nothing is said of stays as it is; the rest is as in `Node.create_topic`, and a
-        sub-topic without an id is taken away.
+        Parameters are as in `Node.create_topic`; None leaves a rule as it is, and a sub-topic
+        without an id is removed.
         """
         wanted = RulesWanted(
             ordered=ordered, publishers=publishers, requesters=requesters, linking=linking
@@ -73,15 +74,15 @@ class Topic:
         return await self._topics.update(self.cid, wanted, subtopics or {})
 
     async def pin(self) -> None:
-        """Have this node keep all of it, from its first event on, whatever is let go of others."""
+        """Keep all its events on this node, whatever the limits are."""
         await self._topics.pin(self.cid, True)
 
     async def unpin(self) -> None:
-        """Have this node keep as much of it as of others."""
+        """Apply the limits of this node to it again."""
         await self._topics.pin(self.cid, False)
 
     def stock(self) -> Stock:
-        """What this node has of it."""
+        """What this node keeps of it."""
         return self._topics.stock(self.cid)
 
     async def publish(
@@ -92,13 +93,13 @@ class Topic:
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
     ) -> TopicReceipt:
-        """Publish in it, or ask somebody to who may, and wait until the event is stored.
+        """Publish in it, or ask a publisher of the topic to do so; wait until it is stored.
 
-        Parents are named where the topic's events link to what the application says.
+        `parents` are the events to link to, in a topic with the linking `custom`.
         """
         linked = None if parents is None else tuple(map(cid_from_text, parents))
         return await self._topics.publish(
-            self.cid, as_payload(payload), linked, Wait(wait), deadline_s
+            self.cid, as_payload(payload), linked, choice(Wait, wait, "wait"), deadline_s
         )
 
     def subscribe(
@@ -107,19 +108,24 @@ class Topic:
         since: str | datetime | None = None,
         last: int | None = None,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow = Overflow.DROP_OLDEST,
+        overflow: Overflow | str = Overflow.DROP_OLDEST,
     ) -> TopicSubscription:
-        """Its events while this is entered as a context manager, after some of its history.
+        """Make a subscription, which begins when it is entered as a context manager.
 
-        History is since an event or a time, or the last so many; each event comes once. When it is
-        entered, `gaps` says what of that history could not be had.
+        With `since` (an event's id, or a time) or `last` (a number) it begins with history; each
+        event comes once. `gaps` of the subscription lists what is missing of the history.
+        `overflow` is as in `Node.subscribe`.
         """
+        policy = choice(Overflow, overflow, "overflow")
+        owner, history = self._topics.subscribing, _history(since, last)
+        if policy is Overflow.BLOCK:
+            return KeptSubscription(owner, self.cid, history, ends=True)
         return TopicSubscription(
-            self._topics.subscribing,
+            owner,
             self.cid,
-            _history(since, last),
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
+            history,
+            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
+            overflow=policy,
         )
 
     def keep(
@@ -129,11 +135,12 @@ class Topic:
         last: int | None = None,
         acknowledges: bool = True,
     ) -> KeptSubscription:
-        """The same, for a subscription that goes on when it is left, and after a restart.
+        """Make a subscription that outlives its block, and restarts of the node.
 
-        Whoever keeps the topic next goes on with it. Its events wait in the node's storage until
-        they are taken, as long as the topic has them; `Node.unsubscribe` ends it. If events are
-        not to count as taken when the next is asked for, say so, and say what is `taken`.
+        The next `keep` of the same topic continues it. Its events wait in the node's storage until
+        they are acknowledged, as long as the topic has them; `Node.unsubscribe` ends it. Asking
+        for the next event acknowledges the one before it; with `acknowledges=False` only
+        `Subscription.taken` does.
         """
         history = _history(since, last)
         desk = self._topics.subscribing
@@ -142,14 +149,14 @@ class Topic:
     async def history(
         self, *, since: str | datetime | None = None, last: int | None = None
     ) -> History:
-        """Its events in its order: all, or since an event or a time, or the last so many.
+        """Read its events in its order: all, or since an event or a time, or the last ones.
 
-        A list that says in `gaps` what of it could not be had.
+        `gaps` of the list has what is missing.
         """
         return await self._topics.history(self.cid, wanted_history(since, last))
 
     async def export(self, path: Path | str) -> Exported:
-        """Write all its blocks to a CAR file; how many there are, and what could not be had."""
+        """Write all its blocks to a CAR file; return their number, and what is missing."""
         roots, blocks, gaps = await self._topics.export(self.cid)
         with Path(path).open("wb") as file:
             return Exported(write_car(file, roots, blocks), gaps)
@@ -160,7 +167,7 @@ def _history(since: str | datetime | None, last: int | None) -> Wanted | None:
 
 
 def wanted_history(since: str | datetime | None, last: int | None) -> Wanted:
-    """Which part of history is meant."""
+    """Read which part of history is wanted."""
     check_one(since, last)
     if last is not None:
         return Wanted(last=last)

@@ -18,29 +18,29 @@ from smartpubsub.protocols.pulsarcast.events import TopicEvent
 
 @dataclass(frozen=True)
 class TopicReceipt(Receipt):
-    """What is known of an event that was published in a topic."""
+    """What the publisher knows of an event in a topic."""
 
     content_id: str | None = None
-    """By which readers see it; None if that was not waited for and is not known yet."""
+    """The id that readers see; None if it is not known yet."""
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What is not there of a topic's history although it belongs to it; nothing if it is whole."""
+    """What is missing of a topic's history; false if it is complete."""
 
     missing: tuple[str, ...] = ()
-    """The content ids of events that nobody has who was asked."""
+    """The content ids of events that no keeper has."""
     let_go: tuple[str, ...] = ()
-    """The same of events that are kept no more; below them there may be others."""
+    """The content ids of events that limits have dropped; their ancestors may be missing too."""
     silent_keepers: int = 0
-    """How many of those who keep the topic have not answered; they may know of newer events."""
+    """The number of keepers that have not answered; they may know newer events."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.let_go or self.silent_keepers)
 
 
 class History(list["Entry"]):
-    """Events of a topic in its order, and what of them is not there."""
+    """Events of a topic in its order, and what is missing."""
 
     def __init__(self, entries: Iterable[Entry] = (), gaps: Gaps | None = None) -> None:
         super().__init__(entries)
@@ -56,14 +56,14 @@ class Exported(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry(Event):
-    """An event of a topic; its id is its content id, and the publisher who has signed it last."""
+    """An event of a topic; its id is its content id, and `publisher` has signed it last."""
 
     author: str
     created: datetime = field(kw_only=True)
     parents: tuple[str, ...]
     height: int
     block: bytes
-    """All of it, with the signatures, as it can be verified by anyone."""
+    """The whole event with its signatures, which anyone can verify."""
 
     @property
     def cid(self) -> str:
@@ -76,7 +76,7 @@ class Entry(Event):
 
     @classmethod
     def of_event(cls, event: TopicEvent, hops: int = 0) -> Entry:
-        """An event that was checked."""
+        """Convert an event that the protocol has verified."""
         return cls(
             id=cid_text(event.cid),
             publisher=peer_text(event.publisher),
@@ -92,7 +92,7 @@ class Entry(Event):
 
 
 def must_be_topic(cid: Cid, directory: TopicDirectory) -> None:
-    """Complain if it is known here that something is an event, before a topic is looked for."""
+    """Raise an error if this node knows that a content id is an event's."""
     for replica in directory.replicas.values():
         event = replica.log.events.get(cid)
         if event is not None:

@@ -1,4 +1,4 @@
-"""The rules of a topic as people say them: by peer ids, and a few words."""
+"""The rules of a topic in the words of the API: peer ids, and a few names."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class RulesError(NodeError):
 
 @dataclass(frozen=True, kw_only=True)
 class RulesWanted:
-    """What is to be so of a topic's rules; what nothing is said of stays as it is."""
+    """Changes to the rules of a topic; None leaves a rule as it is."""
 
     ordered: bool = False
     publishers: Sequence[str] | str | None = None
-    """Who may publish: peer ids, `self` among them for this node, or `anyone`."""
+    """The peers that may publish: peer ids, `self` for this node, or `anyone`."""
     requesters: Sequence[str] | str | None = None
-    """Who may have others publish for them: peer ids, `anyone` or `nobody`."""
+    """The peers that may ask a publisher to publish: peer ids, `anyone` or `nobody`."""
     linking: str | None = None
 
     @property
@@ -44,7 +44,7 @@ class RulesWanted:
         return not self.ordered and self.publishers is self.requesters is self.linking is None
 
     def applied(self, before: Rules, own: Peer) -> Rules:
-        """The rules that a node's topic is to have, which had others before."""
+        """Apply the changes to the rules of a topic."""
         if self.ordered:
             if not replace(self, ordered=False).says_nothing:
                 raise RulesError(
@@ -69,7 +69,7 @@ class RulesWanted:
 
 
 def _named(names: Sequence[str] | str, own: Peer, words: tuple[str, ...]) -> str | list[Peer]:
-    """Peers, or a word that stands for all or none of them."""
+    """Read peer ids, or a word for all or none."""
     listed = [names] if isinstance(names, str) else [*names]
     said = [word for word in words if word in listed]
     if said and len(set(listed)) > 1:
@@ -97,7 +97,7 @@ def _linking(text: str) -> Linking:
 def subtopics_of(
     wanted: Mapping[str, str | None], before: Mapping[str, Cid] | None = None
 ) -> dict[str, Cid]:
-    """A topic's links to others by name, after some are set, and those without an id removed."""
+    """Apply changes to sub-topics; those without an id are removed."""
     links = {name: cid for name, cid in (before or {}).items() if name != META}
     for name, id in wanted.items():
         if name == META:

@@ -1,18 +1,18 @@
-"""The subscriptions to topics of a live node, also those that nobody takes events of for now."""
+"""The subscriptions to topics of a live node."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-from smartpubsub.node.api.arrivals import Subscription, Wish
+from smartpubsub.node.api.arrivals import Subscription, SubscriptionInfo
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
 from smartpubsub.node.api.subscribing import Subscribing
 from smartpubsub.node.api.topic_events import Entry, History, must_be_topic
 from smartpubsub.node.api.topic_subscription import TopicSubscription
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.transport.host import HostStoppedError
-from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
@@ -36,8 +36,8 @@ class TopicSubscribing:
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force and has its history.
 
-        One that is to be kept goes on with one of before that nobody takes events of: it has had
-        its history, and what waits for it comes first.
+        A kept one continues a kept subscription without a reader, if there is one; the events that
+        wait come first, and there is no history.
         """
         assert isinstance(subscription, TopicSubscription)
         core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
@@ -48,7 +48,7 @@ class TopicSubscribing:
             if call.is_over:
                 return None, []
             effects: list[Effect] = []
-            if subscription.is_kept:
+            if subscription.is_kept and not subscription.ends:
                 left_over.extend(self._left_over(subscription.topic)[:1])
             number = left_over[0] if left_over else core.new_number()
             if not left_over:
@@ -57,7 +57,7 @@ class TopicSubscribing:
             subscription.number = number
             self._open[number] = subscription
             self._subscribing.register(number, subscription)
-            if left_over:  # What waits for it is here, whether or not anybody else is.
+            if left_over:  # Its events wait here, whether or not peers are reachable.
                 call.done.set()
             else:
                 self._engine.calls.expect("subscribe", number, call)
@@ -72,8 +72,8 @@ class TopicSubscribing:
                 topic = subscription.topic
                 read = History() if left_over else await self._read_history(topic, history)
                 subscription.gaps = read.gaps
-                subscription.begin(read)
-        except BaseException:  # Nobody will leave what was never entered.
+                subscription.begin_with(read)
+        except BaseException:  # The application cannot end what it has not entered.
             if left_over:
                 self._leave(subscription)
             else:
@@ -81,15 +81,23 @@ class TopicSubscribing:
             raise
 
     async def end(self, subscription: Subscription) -> None:
-        """End a subscription, or leave it if it is to be kept."""
+        """End a subscription, or leave it if it is kept."""
         assert isinstance(subscription, TopicSubscription)
-        if subscription.is_kept:
-            self._leave(subscription)
-        else:
+        if subscription.ends:
             await self._end(subscription)
+        else:
+            self._leave(subscription)
+
+    async def take(self, subscription: Subscription, id: str) -> None:
+        """Acknowledge an event, and all before it."""
+        await self.take_told(subscription.number, cid_from_text(id))
+
+    def is_kept(self, number: int) -> bool:
+        """Tell whether a number is that of a kept subscription to a topic."""
+        return self._engine.is_running and number in self._engine.pulsar.subscriptions.kept
 
     def _leave(self, subscription: Subscription) -> bool:
-        """Take no more events of a subscription; whether somebody did."""
+        """Detach the reader of a subscription; return whether it had one."""
         number = subscription.number
         if number is None or self._open.pop(number, None) is None:
             return False
@@ -114,23 +122,25 @@ class TopicSubscribing:
 
     # --- what is kept ---
 
-    def kept(self) -> list[Wish]:
-        """The subscriptions that go on whether or not somebody takes their events."""
+    def kept(self) -> list[SubscriptionInfo]:
+        """List the kept subscriptions, with and without readers."""
         pulsar, now = self._engine.pulsar, self._engine.host.clock.now()
         desk = pulsar.subscriptions
         return [
-            Wish(
+            SubscriptionInfo(
                 number,
                 desk.wanted[number].predicate,
                 pulsar.state_of(number, now),
                 number in self._open,
                 waiting,
+                is_kept=number not in self._open or not self._open[number].ends,
+                dropped=desk.dropped[number],
             )
             for number, waiting in desk.kept.items()
         ]
 
     async def unsubscribe(self, number: int) -> bool:
-        """End a subscription that is kept, by its number; whether there is one."""
+        """End a kept subscription by its number; return whether there was one."""
         if number not in self._engine.pulsar.subscriptions.kept:
             return False
         if number in self._open:
@@ -145,7 +155,7 @@ class TopicSubscribing:
         for number in pulsar.subscriptions.kept:
             wanted = topic_named_by(pulsar.subscriptions.wanted[number].predicate)
             is_version = replica is not None and pulsar.directory.of_version(wanted) is replica
-            # The meta topic has the same replica, and is another wish.
+            # The meta topic has the same replica, and is another subscription.
             if is_version and replica is not None and replica.id in (wanted, topic):
                 is_version = False
             if number not in self._open and (is_version or wanted == topic):
@@ -155,37 +165,33 @@ class TopicSubscribing:
     def next_waiting(
         self, subscription: Subscription, given: Mapping[Cid, None]
     ) -> TopicEvent | None:
-        """The first event that waits for a subscription and was not given yet."""
+        """The next event that waits and that the reader does not have."""
         desk = self._engine.pulsar.subscriptions
         return None if subscription.number is None else desk.next(subscription.number, given)
 
     def waiting_ids(self, subscription: Subscription) -> set[str]:
-        """The content ids of what waits for a subscription."""
+        """The content ids of the events that wait."""
         desk = self._engine.pulsar.subscriptions
         number = subscription.number
         return set() if number is None else {cid_text(cid) for cid in desk.waiting_for(number)}
 
     def dropped_of(self, subscription: Subscription) -> int:
-        """How much was let go before anybody has taken it."""
+        """The number of events dropped before a reader took them."""
         number = subscription.number
         return 0 if number is None else self._engine.pulsar.subscriptions.dropped[number]
 
     async def take_told(self, number: int | None, event: Cid) -> None:
-        """Have what a subscription was told wait no more, up to an event."""
+        """Acknowledge an event, and all before it."""
         pulsar = self._engine.pulsar
         if number is not None and self._engine.is_running:
             with suppress(HostStoppedError):
                 await self._engine.host.do(lambda now: pulsar.take_told(number, event, now))
 
     def state_of(self, subscription: Subscription) -> SubscriptionState:
-        """How far a subscription has come."""
+        """Report how far a subscription has come."""
         if subscription.number is None:
             return SubscriptionState.PENDING
         return self._engine.pulsar.state_of(subscription.number, self._engine.host.clock.now())
-
-    def on_room(self) -> None:
-        """Let the node go on, or stop, as there is room for what comes."""
-        self._subscribing.on_room()
 
     def _on_deliver(self, item: object) -> None:
         if not isinstance(item, Delivery):

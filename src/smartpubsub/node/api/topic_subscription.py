@@ -1,8 +1,9 @@
-"""Subscriptions to topics: with some history before, and kept across restarts if that is wanted."""
+"""Subscriptions to topics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 
 class TopicSubscription(Subscription):
-    """A subscription to a topic, which may begin with some of its history."""
+    """A subscription to a topic, which may begin with history."""
 
-    is_kept = False
+    ends = True
+    """Whether the subscription ends when its block is left."""
 
     def __init__(
         self,
-        desk: TopicSubscribing,
+        owner: TopicSubscribing,
         topic: Cid,
         history: WantedHistory | None,
         *,
@@ -33,16 +35,16 @@ class TopicSubscription(Subscription):
         overflow: Overflow,
     ) -> None:
         predicate = Predicate.of({cid_text(topic): True})
-        super().__init__(desk, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
+        super().__init__(owner, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
         self.topic = topic
         self.history = history
         self.gaps = Gaps()
-        """What of the history that it begins with could not be had."""
+        """What is missing of the history that it begins with."""
         self._held: list[Entry] | None = None if history is None else []
-        """What has come while history is being read."""
+        """Events that came while history is read."""
 
     def put(self, event: Event) -> None:
-        """What has come by all protocols' way, and comes here as an entry too."""
+        """Ignore the event: it also comes as an `Entry`."""
 
     def take(self, entry: Entry, /) -> None:
         """An event has come."""
@@ -51,48 +53,49 @@ class TopicSubscription(Subscription):
         else:
             self._held.append(entry)
 
-    def begin(self, history: Sequence[Entry]) -> None:
-        """History has been read, and what came meanwhile follows, each once."""
+    def begin_with(self, history: Sequence[Entry]) -> None:
+        """Begin with history, then the events that came meanwhile, each once."""
         held, self._held = self._held or [], None
         self._past.extend({entry.id: entry for entry in (*history, *held)}.values())
 
 
 class KeptSubscription(TopicSubscription):
-    """A subscription that goes on when nobody takes its events, and after a restart.
+    """A subscription whose events wait in the node's storage until the reader acknowledges them.
 
-    They wait in the node's storage until they are taken: an event is when the next one is asked
-    for, or the block that it came in is left without an error.
+    Asking for the next event acknowledges the one before it, and so does leaving the block without
+    an error.
     """
-
-    is_kept = True
 
     def __init__(
         self,
-        desk: TopicSubscribing,
+        owner: TopicSubscribing,
         topic: Cid,
         history: WantedHistory | None,
         *,
         acknowledges: bool = True,
+        ends: bool = False,
     ) -> None:
-        super().__init__(desk, topic, history, buffer_count_max=1, overflow=Overflow.DROP_OLDEST)
-        self._desk = desk
-        self._acknowledges = acknowledges
+        super().__init__(owner, topic, history, buffer_count_max=1, overflow=Overflow.DROP_OLDEST)
+        self.is_kept = True
+        self.acknowledges = acknowledges
+        self.ends = ends
+        self._topics = owner
         self._given: dict[Cid, None] = {}
-        """What was given and is not said to be taken yet."""
+        """The events that the reader has and has not acknowledged."""
 
     async def __anext__(self) -> Event:
-        if self._acknowledges:
+        if self.acknowledges:
             await self._take_given()
         if self._past:
             return self._past.popleft()
-        while self._has_ended or (event := self._desk.next_waiting(self, self._given)) is None:
+        while self._has_ended or (event := self._topics.next_waiting(self, self._given)) is None:
             if self._has_ended:
                 raise StopAsyncIteration
             self._changed = trio.Event()
             await self._changed.wait()
-        self.dropped = self._desk.dropped_of(self)
+        dropped, self.dropped = self.dropped, self._topics.dropped_of(self)
         self._given[event.cid] = None
-        return Entry.of_event(event)
+        return replace(Entry.of_event(event), dropped_before=self.dropped - dropped)
 
     async def __aexit__(
         self,
@@ -100,26 +103,28 @@ class KeptSubscription(TopicSubscription):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None and self._acknowledges:
+        if kind is None and self.acknowledges:
             await self._take_given()
-        await super().__aexit__(kind, error, traceback)
+        await self._topics.end(self)
 
     async def _take_given(self) -> None:
         if self._given:
             await self.taken(cid_text([*self._given][-1]))
 
     async def taken(self, id: str) -> None:
-        """Have an event, and all that were given before it, wait no more."""
+        """Acknowledge an event, and all before it."""
         event = cid_from_text(id)
-        await self._desk.take_told(self.number, event)
-        while event in self._given:  # Only now, or what still waits would be given again.
+        await self._topics.take_told(self.number, event)
+        while (
+            event in self._given
+        ):  # Not before: an event that still waits would be delivered again.
             del self._given[next(iter(self._given))]
 
     def take(self, _entry: Entry, /) -> None:
-        """An event has come, which waits where it outlives the node."""
+        """Wake the reader: an event waits in the storage."""
         self._changed.set()
 
-    def begin(self, history: Sequence[Entry]) -> None:
-        """History has been read; what of it has been told as well comes with what is told."""
-        waiting = self._desk.waiting_ids(self)
+    def begin_with(self, history: Sequence[Entry]) -> None:
+        """Begin with history, except for events that also wait."""
+        waiting = self._topics.waiting_ids(self)
         self._past.extend(entry for entry in history if entry.id not in waiting)

@@ -1,4 +1,4 @@
-"""What a node does with topics: its own, and those that it reads and writes in."""
+"""The topics of a node: its own, and those that it reads or publishes in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPro
 from smartpubsub.node.identity import peer_text
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_text
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed, TopicStored
@@ -29,42 +29,42 @@ from smartpubsub.seam import Effect
 
 HISTORY_S_MAX = 120.0
 CONTENT_ID_S_MAX = 10.0
-"""How long to look for what somebody else has made of an event; it is published without that."""
+"""How long to look for the content id of an event that another node has published."""
 
 
 @dataclass(frozen=True)
 class Stock:
-    """What a node has of a topic."""
+    """What a node keeps of a topic."""
 
     event_count: int
     byte_count: int
     is_pinned: bool
     is_whole: bool
-    """Whether also what was published before the node's time is there, but for what was let go."""
+    """Whether it has all events from the first on, except those dropped by limits."""
 
 
 @dataclass(frozen=True)
 class KnownTopic:
-    """A topic that a node has to do with, and why."""
+    """A topic that a node knows."""
 
     topic: descriptors.Topic
-    """The newest version that it knows."""
+    """The newest version that the node knows."""
     stock: Stock
     is_own: bool
     subscription_count: int
     is_kept_for_others: bool
-    """Whether the node is one of those closest to it, who keep it for everybody."""
+    """Whether the node is one of the topic's keepers."""
 
 
 class Topics:
-    """The topics of a node, its own and others'."""
+    """The topics of a node."""
 
     def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
         self._engine = engine
         self._publishing = publishing
         self.subscribing = TopicSubscribing(engine, subscribing, self.history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
-        """What is asked for, by number; None until it has come."""
+        """The answers of the core, by number; None until they come."""
         engine.on_deliver.append(self._on_deliver)
 
     # --- making and writing ---
@@ -72,13 +72,13 @@ class Topics:
     async def create(
         self, name: str, wanted: RulesWanted, subtopics: Mapping[str, str | None]
     ) -> Topic:
-        """Make a topic, and wait until everybody can find it."""
+        """Create a topic, and wait until its keepers have stored it."""
         pulsar, own = self._engine.pulsar, self._engine.host.own.peer
         rules = wanted.applied(Rules(), own)
         linked = subtopics_of(subtopics)
         count_max = pulsar.settings.topic_count_max
         if pulsar.directory.is_full:
-            raise LimitError(f"the node has {count_max:,} topics, which is all that it keeps")
+            raise LimitError(f"the node has {count_max:,} topics, which is its limit")
         made = await self._stored(
             f"the topic {name!r}",
             lambda now: pulsar.create(name, now, rules=rules, subtopics=linked),
@@ -88,21 +88,21 @@ class Topics:
     async def update(
         self, topic: Cid, wanted: RulesWanted, subtopics: Mapping[str, str | None]
     ) -> descriptors.Topic:
-        """Make a new version of one of the node's topics, and wait until everybody can find it."""
+        """Make a new version of a topic, and wait until its keepers have stored it."""
         newest = (await self.versions(topic))[0]
         pulsar, own = self._engine.pulsar, self._engine.host.own.peer
         if newest.author != own:
             raise NotOwnerError(
-                f"only its author makes versions of a topic; {newest.name!r} is of"
+                f"only the author of a topic can update it; the author of {newest.name!r} is"
                 f" {peer_text(newest.author)}"
             )
         if newest.meta is None:
-            raise NodeError("a meta topic has no versions; update the topic whose it is")
+            raise NodeError("a meta topic has no versions; update the topic that it belongs to")
         rules = wanted.applied(newest.rules, own)
         linked = subtopics_of(subtopics, newest.subtopics)
         if rules == newest.rules and {**linked, META: newest.meta} == newest.subtopics:
             raise NodeError(
-                f"version {newest.version} of {newest.name!r} is like that; say what is to change"
+                f"version {newest.version} of {newest.name!r} has these rules; name what to change"
             )
         return await self._stored(
             f"a version of {newest.name!r}",
@@ -134,23 +134,26 @@ class Topics:
         wait: Wait,
         deadline_s: float,
     ) -> TopicReceipt:
-        """Publish in a topic, or have somebody publish who may."""
+        """Publish in a topic, or ask a publisher of the topic to do so."""
         if wait is Wait.ALL:
-            raise NotPromisedError("topics do not tell when everybody has an event; wait for less")
+            raise NotPromisedError(
+                "topics do not tell when all subscribers have an event; use wait='rendezvous' or"
+                " 'nothing'"
+            )
         must_be_topic(topic, self._engine.pulsar.directory)
         core, pulsar = self._engine.core, self._engine.pulsar
         predicate = Predicate.of({cid_text(topic): True})
 
-        def send(now: int, _: bool) -> tuple[EventId, list[Effect]]:
+        def send(now: int, _: bool) -> tuple[Publication, list[Effect]]:
             publication = core.new_event(predicate, payload, now)
-            return publication.id, pulsar.publish_in(topic, publication, now, parents)
+            return publication, pulsar.publish_in(topic, publication, now, parents)
 
         began_us = self._engine.host.clock.now()
         what = f"publishing in the topic {cid_text(topic)}"
         receipt = await self._publishing.send(predicate, payload, wait, deadline_s, send, what)
         id = receipt.event_id
         cid = self._known(topic, id)
-        if cid is None and wait is not Wait.NOTHING:  # Somebody else has published it.
+        if cid is None and wait is not Wait.NOTHING:  # Another node has published it.
             with trio.move_on_after(CONTENT_ID_S_MAX), suppress(NodeError):
                 read = await self._history(topic, WantedHistory(since_us=began_us))
                 cid = next((event.cid for event in read.events if event.id == id), None)
@@ -163,7 +166,7 @@ class Topics:
         return None if event is None else event.cid
 
     async def take(self, blocks: Sequence[bytes]) -> int:
-        """Take blocks from a file."""
+        """Store the blocks of a file."""
         pulsar = self._engine.pulsar
         size = sum(map(len, blocks))
         self._engine.must_have_room(size)
@@ -172,13 +175,13 @@ class Topics:
     # --- reading ---
 
     async def history(self, topic: Cid, wanted: WantedHistory) -> History:
-        """Events of a topic, in its order."""
+        """Read events of a topic, in its order."""
         read = await self._history(topic, wanted)
         entries = [Entry.of_event(e) for e in read.events if not e.draft.is_announcement]
         return History(entries, _gaps(read))
 
     async def export(self, topic: Cid) -> tuple[list[Cid], list[bytes], Gaps]:
-        """All blocks of a topic: the newest, from which all others can be reached, and all."""
+        """Read all blocks of a topic, and which of them are roots."""
         read = await self._history(topic, WantedHistory())
         replica = self._engine.pulsar.directory.of_version(topic)
         if replica is None:
@@ -202,21 +205,19 @@ class Topics:
         return told.versions
 
     async def pin(self, topic: Cid, is_pinned: bool) -> None:
-        """Keep a topic whole from now on, or not any more."""
+        """Pin or unpin a topic."""
         await self.versions(topic)
         pulsar = self._engine.pulsar
 
         def pin(now: int) -> list[Effect]:
-            if (
-                pulsar.directory.of_version(topic) is None
-            ):  # The node has left its tree in this moment.
+            if pulsar.directory.of_version(topic) is None:  # The node has just left the tree.
                 raise _not_found(topic)
             return pulsar.pin(topic, is_pinned, now)
 
         await self._engine.host.do(pin)
 
     def known(self) -> list[KnownTopic]:
-        """The topics that the node has to do with, by name."""
+        """List the topics that the node knows, by name."""
         found = [
             KnownTopic(
                 status.replica.topic,
@@ -230,7 +231,7 @@ class Topics:
         return sorted(found, key=lambda known: (known.topic.name, known.topic.cid))
 
     def stock(self, topic: Cid) -> Stock:
-        """What the node has of a topic that it knows."""
+        """What the node keeps of a topic."""
         replica = self._engine.pulsar.directory.of_version(topic)
         if replica is None:
             return Stock(0, 0, False, False)
@@ -249,15 +250,14 @@ class Topics:
         if wanted.since is not None and not told.is_since_known:
             raise NodeError(
                 f"no event {cid_text(wanted.since)} is known in the topic {cid_text(topic)}, or it"
-                " is kept no more; take one that topic history --json prints, or say since what"
-                " time"
+                " was dropped; use an id that topic history --json prints, or a time"
             )
         return told
 
     async def _told(
         self, what: str, ask: Callable[[int], tuple[int, list[Effect]]]
     ) -> HistoryRead | TopicDescribed | None:
-        """What the core tells under the number that it gives when it is asked."""
+        """Ask the core, and wait for its answer."""
         call = Call()
         numbers: list[int] = []
         told: HistoryRead | TopicDescribed | None = None
@@ -295,4 +295,6 @@ def _gaps(read: HistoryRead) -> Gaps:
 
 
 def _not_found(topic: Cid) -> NodeError:
-    return NodeError(f"the topic {cid_text(topic)} was not found; is anybody who keeps it there?")
+    return NodeError(
+        f"the topic {cid_text(topic)} was not found; check its id, and that its keepers run"
+    )

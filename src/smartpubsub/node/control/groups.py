@@ -1,4 +1,4 @@
-"""What the programs of its user can have a node do with groups, over its socket."""
+"""Requests about groups on the control socket."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import trio
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.arrivals import Overflow, Subscription
+from smartpubsub.node.api.arrivals import Subscription
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.control.requests import Request
 
 Say = Callable[..., Awaitable[None]]
-"""Says something to the client because of a request, by whose id it is called first."""
+"""Sends a line to the client; the first argument is the request's id."""
 SendEvents = Callable[[Request, Subscription, int | None], Awaitable[None]]
 
 
 class GroupRequests:
-    """The requests about groups of one client."""
+    """A client's requests about groups."""
 
     def __init__(self, node: Node, say: Say, send_events: SendEvents) -> None:
         self._node = node
@@ -29,7 +29,7 @@ class GroupRequests:
 
     @property
     def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
-        """What to do about each request."""
+        """The handler of each request."""
         return {
             "group-create": self._create,
             "group-list": self._list,
@@ -86,12 +86,12 @@ class GroupRequests:
         interest = wanted["wanted"] or group.predicate
         beside: Subscription | None = None
         if wanted["subscribe"]:
-            beside = self._node.subscribe(interest, overflow=Overflow.DROP_OLDEST)
+            beside = self._node.subscribe(interest, overflow=wanted["overflow"])
         membership = group.join(
             interest,
             invitation=wanted["invitation"],
             beside=beside,
-            overflow=Overflow.DROP_OLDEST,
+            overflow=wanted["overflow"],
         )
         async with AsyncExitStack() as stack:
             await _enter_at_once(stack, [membership] if beside is None else [membership, beside])
@@ -115,7 +115,7 @@ class GroupRequests:
 
 
 async def _enter_at_once(stack: AsyncExitStack, subscriptions: Sequence[Subscription]) -> None:
-    """Begin several subscriptions, which takes no longer than one; all or none."""
+    """Begin several subscriptions at once; all or none."""
     try:
         async with trio.open_nursery() as nursery:
             for subscription in subscriptions:

@@ -1,8 +1,8 @@
 """What a live node has counted, in the form that Prometheus reads.
 
 Names are those that other implementations of libp2p use, where they have one for the same thing;
-what is ours alone begins with `smartpubsub_`. Everything is read from counts that are kept anyway,
-at the moment somebody asks.
+others begin with `smartpubsub_`. All values are read from existing counters when the metrics are
+requested.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from smartpubsub.node.engine import Engine
-from smartpubsub.protocols.pubsub import SubscriptionState
+from smartpubsub.protocols.pubsub import Bound, SubscriptionState
 from smartpubsub.protocols.registry import codecs_of
 
 
 class NodeMetrics(Collector):
-    """The metrics of one node, in a registry of their own: a process may have several nodes."""
+    """The metrics of one node, in its own registry, because a process may have several nodes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -37,7 +37,7 @@ class NodeMetrics(Collector):
         self._event_kinds = sorted({kind for codec in codecs for kind in codec.event_kinds})
 
     def text(self) -> bytes:
-        """All metrics as they are now."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterable[Metric]:
@@ -165,6 +165,11 @@ class NodeMetrics(Collector):
             "Events of this node that the network has refused.",
             told["Refused"],
         )
+        yield CounterMetricFamily(
+            "smartpubsub_events_dropped",
+            "Events that subscriptions of this node have dropped because they were not read.",
+            self._engine.dropped_in_memory + self._engine.queues.totals.dropped,
+        )
         states = Counter(state.value for state in self._states())
         yield _labelled(
             "smartpubsub_subscriptions",
@@ -185,7 +190,9 @@ class NodeMetrics(Collector):
 
     def _kept(self) -> Iterator[Metric]:
         engine = self._engine
-        bounds = engine.tally.bounds
+        limits, totals = engine.queues.limits, engine.queues.totals
+        waiting = Bound("bytes for readers", totals.byte_count, limits.all_bytes_max)
+        bounds = [*engine.tally.bounds, waiting]
         yield _labelled(
             "smartpubsub_held",
             "How much is kept of what has limits.",

@@ -1,4 +1,4 @@
-"""Serves a node's metrics over HTTP, to whoever reaches the address."""
+"""Serves a node's metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smartpubsub.node.errors import NodeError
 
 PATH = "/metrics"
 CLIENT_COUNT_MAX = 8
-"""Further ones are turned away."""
+"""Connections at once; further ones are closed."""
 CLIENT_S_MAX = 10.0
 """How long one request may take."""
 
@@ -60,7 +60,7 @@ class MetricsServer:
                 async with stream:
                     await self._answer(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # Whoever asked has gone.
+            pass  # The client has gone.
         finally:
             self._client_count -= 1
 
@@ -69,7 +69,7 @@ class MetricsServer:
         try:
             request = await _request(stream, http)
         except h11.RemoteProtocolError:
-            return  # It speaks something else, and would not understand an answer.
+            return  # The client does not speak HTTP, and would not understand an answer.
         if request is None:
             return
         status = self._status_for(request)

@@ -1,4 +1,4 @@
-"""What the programs of its user can ask a running node for, and how a request is read."""
+"""Requests on the control socket, and how they are read."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.api.arrivals import Overflow
+from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
+from smartpubsub.node.api.choices import choice
+from smartpubsub.node.api.event_records import checked_key
 from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
-from smartpubsub.predicates import Predicate, PredicateError
-from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, event_id_from_text, too_long
 
 RequestId: TypeAlias = int | str | None
 
 _ID_CHARACTERS_MAX = 100
 _TEXT_CHARACTERS_MAX = 1_000
 _LIMIT_MAX = 1 << 53
+_S_MAX = 600.0
 
 
 class RequestError(Exception):
-    """A request that says nothing that can be done, and why."""
+    """A malformed request."""
 
     def __init__(self, problem: str, id: RequestId = None) -> None:
         super().__init__(problem)
@@ -31,7 +36,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A request, with everything in it checked and given."""
+    """A request with checked fields, and defaults for those left out."""
 
     id: RequestId
     do: str
@@ -39,7 +44,7 @@ class Request:
 
 
 def request_of(line: bytes) -> Request:
-    """The request that a line makes."""
+    """Read a request."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
@@ -54,7 +59,7 @@ def request_of(line: bytes) -> Request:
         raise RequestError(f'"do" is one of {", ".join(_FIELDS)}', id)
     try:
         return Request(id, do, _fields_of(content, _FIELDS[do]))
-    except (ValueError, PredicateError) as error:
+    except (ValueError, SmartPubSubError) as error:
         raise RequestError(f"{do}: {error}", id) from None
 
 
@@ -69,7 +74,7 @@ class _Field:
     read: Callable[[Any], object]
     """A ValueError says what is wrong."""
     default: object = ...
-    """What is meant if it is left out; if there is none, it cannot be."""
+    """The value if the field is left out; without one the field is required."""
 
 
 def _fields_of(content: dict[str, Any], allowed: dict[str, _Field]) -> dict[str, Any]:
@@ -108,10 +113,24 @@ def _payload(value: object) -> bytes:
 
 
 def _wait(value: object) -> Wait:
-    for wait in Wait:
-        if wait.value == value:
-            return wait
-    raise ValueError(f"what is waited for is one of {', '.join(wait.value for wait in Wait)}")
+    return choice(Wait, str(value), "wait")
+
+
+def _overflow(value: object) -> Overflow:
+    return choice(Overflow, str(value), "overflow")
+
+
+def _key(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a key is a text")
+    return checked_key(value)
+
+
+def _event_id(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("an event's id is a text")
+    event_id_from_text(value)
+    return value
 
 
 def _text(value: object) -> str:
@@ -131,7 +150,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _links(value: object) -> dict[str, str | None]:
-    """Topics by name, or nothing in the place of one that is to be removed."""
+    """Topic ids by name; null removes a sub-topic."""
     if not isinstance(value, dict):
         raise ValueError("sub-topics are an object, each a topic's content id by its name")
     return {_text(name): None if id is None else _text(id) for name, id in value.items()}
@@ -140,7 +159,7 @@ def _links(value: object) -> dict[str, str | None]:
 def _blocks(value: object) -> list[bytes]:
     if not isinstance(value, list):
         raise ValueError("blocks are a list, each written in base 64")
-    return [_bytes(each, "a block") for each in value]  # How long they are the core judges.
+    return [_bytes(each, "a block") for each in value]  # The core checks their size.
 
 
 def _switch(value: object) -> bool:
@@ -155,6 +174,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _S_MAX:
+        raise ValueError(f"a time is a number of seconds up to {_S_MAX:g}")
+    return float(value)
+
+
 _TOPIC_RULES = {
     "ordered": _Field(_switch, False),
     "publishers": _Field(_texts, None),
@@ -162,7 +187,7 @@ _TOPIC_RULES = {
     "linking": _Field(_text, None),
     "subtopics": _Field(_links, {}),
 }
-"""What can be said of a topic; what is left out is as usual, or as it was."""
+"""The rules of a topic; those left out have their default, or do not change."""
 
 _FIELDS: dict[str, dict[str, _Field]] = {
     "info": {},
@@ -173,14 +198,19 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "event": _Field(_predicate),
         "payload": _Field(_payload, b""),
         "wait": _Field(_wait, Wait.RENDEZVOUS),
+        "key": _Field(_key, None),
+        "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
+    "event": {"event": _Field(_event_id)},
     "subscribe": {
         "predicate": _Field(_predicate),
         "keep": _Field(_switch, False),
         "limit": _Field(_count, None),
         "since": _Field(_text, None),
         "last": _Field(_count, None),
+        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
     },
+    "take": {"subscription": _Field(_count), "event": _Field(_text)},
     "unsubscribe": {"subscription": _Field(_count)},
     "group-create": {
         "group": _Field(_predicate),
@@ -198,6 +228,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "invitation": _Field(_payload, b""),
         "limit": _Field(_count, None),
         "subscribe": _Field(_switch, False),
+        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
     },
     "group-publish": {
         "group": _Field(_predicate),
@@ -223,8 +254,8 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "last": _Field(_count, None),
         "keep": _Field(_switch, False),
         "limit": _Field(_count, None),
+        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
     },
-    "topic-take": {"subscription": _Field(_count), "event": _Field(_text)},
     "topic-history": {
         "topic": _Field(_text),
         "since": _Field(_text, None),

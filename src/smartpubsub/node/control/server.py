@@ -1,35 +1,40 @@
-"""How a running node serves the programs of its user, over a socket that only they can open.
+"""The control socket: how a running node serves the programs of its user.
 
-Both sides write lines of JSON. A request has an "id", which all that comes because of it has too,
-and a "do":
+Both sides write lines of JSON. A request has an "id", which every line of its answer repeats, and
+a "do":
 
     {"id": 1, "do": "info"}, "metrics", "peers" or "subscriptions"
     {"id": 2, "do": "publish", "event": "surf/price=15", "payload": "aGk=", "wait": "all"}
-    {"id": 3, "do": "subscribe", "predicate": "surf", "keep": false, "limit": 10}
-    {"id": 4, "do": "unsubscribe", "subscription": 7}
-
-    {"id": 5, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
+    {"id": 3, "do": "subscribe", "predicate": "surf", "keep": true, "limit": 10}
+    {"id": 4, "do": "take", "subscription": 7, "event": "9f86d081884c7d65-1767225600-3"}
+    {"id": 5, "do": "unsubscribe", "subscription": 7}
+    {"id": 6, "do": "event", "event": "9f86d081884c7d65-1767225600-3"}
+    {"id": 7, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
 
 and "group-create", "group-list", "group-advertise", "group-invite", "group-search", "group-publish"
 and "group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
-"topic-publish", "topic-subscribe", "topic-take", "topic-history", "topic-export" and
-"topic-import": their fields are in node/control/requests.py. A join, and what subscribes to a topic
-or reads its history, is answered as a subscribe is. Events of a subscription to a topic that is to
-be kept come again if the client has not said with "topic-take" which was the last that it has dealt
-with. What of a topic's history could not be had is in "gaps" of the answer; null if nothing is.
+"topic-publish", "topic-subscribe", "topic-history", "topic-export" and "topic-import". Their fields
+are in node/control/requests.py. "payload" is in base 64. Fields with a default may be left out.
 
-"payload" is in base 64; it, "wait", "keep" and "limit" may be left out. A subscribe may have
-"since", an event's id or a time, or "last", a number: then it begins with events of before, and the
-answer says in "history" how many there are, since when any are kept, and whether it is known that
-none is missing. The answer has "ok" or "error". After that of a subscribe come lines with "event",
-and one with "end" if no more will come. A subscription ends with its connection, unless it is to be
-kept: then its events wait, the last of them, for the next subscribe to the same predicate. Events
-that a client does not take in time are dropped, the oldest first, and "dropped" says how many: the
-node waits for no client.
+The answer has "ok" or "error". The error of a publish that timed out has the event's id in
+"event_id". After the answer to "subscribe", "group-join", "topic-subscribe" and "topic-history"
+come lines with "event", and one with "end" when no more will come. A subscribe with "since" (an
+event's id, or a time) or "last" (a number) begins with history: "history" in the answer tells how
+many events that is, since when any are kept, and whether none is known to be missing. "gaps" in the
+answer to a topic request lists the history that could not be had; null if nothing is missing.
+
+A subscription ends with its connection, unless it has "keep". The events of a kept subscription
+wait on disk for the next subscribe with the same predicate or topic. The client acknowledges them
+with "take", which also acknowledges all events before; events that it has not acknowledged come
+again. "is_kept" in the answer says whether that is needed.
+
+The node waits for no client. If a client does not read, its events wait on disk if the subscription
+has "keep" or the "overflow" policy "block". Otherwise the node drops the oldest: "dropped" in a
+line counts all, and "dropped_before" in the event those immediately before it.
 
 Limits: a line has at most `LINE_BYTES_MAX` bytes, and a longer one ends the connection; a payload
 has at most `PAYLOAD_BYTES_MAX`; there are at most `CLIENT_COUNT_MAX` connections, and on each at
-most `REQUEST_COUNT_MAX` requests that are not done yet, subscriptions among them.
+most `REQUEST_COUNT_MAX` open requests, subscriptions included.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ import trio
 from trio_typing import TaskStatus
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.arrivals import Event, Overflow, Subscription, Wish
+from smartpubsub.node.api.arrivals import Event, Subscription, SubscriptionInfo
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.api.past import event_or_time, time_us
 from smartpubsub.node.control import socket as control_socket
@@ -56,6 +61,7 @@ from smartpubsub.node.control.groups import GroupRequests
 from smartpubsub.node.control.requests import Request, RequestError, RequestId, request_of
 from smartpubsub.node.control.socket import LINE_BYTES_MAX
 from smartpubsub.node.control.topics import TopicRequests
+from smartpubsub.node.errors import NotInTimeError
 from smartpubsub.protocols.blocks import time_text
 from smartpubsub.protocols.registry import spec_of
 
@@ -170,12 +176,17 @@ class _Client:
             "subscriptions": self._subscriptions,
             "publish": self._publish,
             "subscribe": self._subscribe,
+            "take": self._take,
             "unsubscribe": self._unsubscribe,
+            "event": self._event_state,
             **GroupRequests(self.node, self._say, self._send_events).actions,
             **TopicRequests(self.node, self._say).actions,
         }
         try:
             await actions[request.do](request)
+        except NotInTimeError as error:
+            about = {} if error.event_id is None else {"event_id": error.event_id}
+            await self._say(request.id, error=str(error), **about)
         except SmartPubSubError as error:
             await self._say(request.id, error=str(error))
         except OSError as error:
@@ -195,7 +206,7 @@ class _Client:
             "process": os.getpid(),
             "version": metadata.version("smartpubsub"),
             "peers": len(node.peers()),
-            "subscriptions": [_wish(wish) for wish in node.subscriptions()],
+            "subscriptions": [_info_of(info) for info in node.subscriptions()],
         }
         await self._say(request.id, ok=info)
 
@@ -206,12 +217,27 @@ class _Client:
         await self._say(request.id, ok=self.node.peers())
 
     async def _subscriptions(self, request: Request) -> None:
-        await self._say(request.id, ok=[_wish(wish) for wish in self.node.subscriptions()])
+        await self._say(request.id, ok=[_info_of(info) for info in self.node.subscriptions()])
 
     async def _publish(self, request: Request) -> None:
         wanted = request.fields
-        receipt = await self.node.publish(wanted["event"], wanted["payload"], wait=wanted["wait"])
+        receipt = await self.node.publish(
+            wanted["event"],
+            wanted["payload"],
+            wait=wanted["wait"],
+            key=wanted["key"],
+            deadline_s=wanted["deadline_s"],
+        )
         await self._say(request.id, ok=receipt.document())
+
+    async def _event_state(self, request: Request) -> None:
+        known = self.node.event(request.fields["event"])
+        await self._say(request.id, ok=known.document())
+
+    async def _take(self, request: Request) -> None:
+        wanted = request.fields
+        await self.node.take(wanted["subscription"], wanted["event"])
+        await self._say(request.id, ok={"subscription": wanted["subscription"]})
 
     async def _unsubscribe(self, request: Request) -> None:
         number = request.fields["subscription"]
@@ -225,15 +251,13 @@ class _Client:
             request.fields["predicate"],
             since=None if since is None else event_or_time(since),
             last=request.fields["last"],
-            overflow=Overflow.DROP_OLDEST,
+            overflow=request.fields["overflow"],
+            keep=request.fields["keep"],
         )
         async with subscription as events:
-            try:
-                await self._say(request.id, ok=_begun(events))
-                await self._send_events(request, events, limit)
-            finally:
-                if request.fields["keep"] or subscription.was_there:
-                    self.node.leave(subscription)  # What was kept is for `unsubscribe` to end.
+            events.acknowledges = not events.is_kept  # The client acknowledges with "take".
+            await self._say(request.id, ok=_begun(events))
+            await self._send_events(request, events, limit)
         await self._say(request.id, end=True)
 
     async def _send_events(self, request: Request, events: Subscription, limit: int | None) -> None:
@@ -244,7 +268,11 @@ class _Client:
 
 
 def _begun(events: Subscription) -> dict[str, Any]:
-    begun: dict[str, Any] = {"subscription": events.number, "was_there": events.was_there}
+    begun: dict[str, Any] = {
+        "subscription": events.number,
+        "was_there": events.was_there,
+        "is_kept": events.is_kept,
+    }
     if events.past is not None:
         begun["history"] = {
             "events": events.recalled,
@@ -263,6 +291,7 @@ def _event(event: Event) -> dict[str, Any]:
         "event": str(event.predicate),
         "payload": base64.b64encode(event.payload).decode(),
         "hops": event.hops,
+        "dropped_before": event.dropped_before,
     }
 
 
@@ -270,11 +299,13 @@ def _time(at: datetime | None) -> str | None:
     return None if at is None else time_text(time_us(at))
 
 
-def _wish(wish: Wish) -> dict[str, Any]:
+def _info_of(info: SubscriptionInfo) -> dict[str, Any]:
     return {
-        "subscription": wish.number,
-        "predicate": str(wish.predicate),
-        "state": wish.state.value,
-        "is_taken": wish.is_taken,
-        "waiting": wish.waiting,
+        "subscription": info.number,
+        "predicate": str(info.predicate),
+        "state": info.state.value,
+        "is_taken": info.is_taken,
+        "waiting": info.waiting,
+        "is_kept": info.is_kept,
+        "dropped": info.dropped,
     }

@@ -1,8 +1,7 @@
-"""The socket over which the programs of its user talk to a running node.
+"""The control socket of a node, a Unix socket in the data folder that only its user can open.
 
-It lies in the node's data folder, and only its user can open it. The names of sockets have to be
-short, about a hundred bytes: if the folder's is too long, the socket lies in a folder of its own
-among temporary files, and a symbolic link in the data folder says where.
+Paths of Unix sockets are limited to about a hundred bytes. If the data folder's path is too long,
+the socket is in a temporary folder, and a symbolic link in the data folder points to it.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ _USER_ONLY = 0o600
 
 
 class ControlError(SmartPubSubError):
-    """A node that cannot be talked to, or that could not do what it was asked for."""
+    """A node that cannot be reached over its control socket, or a request that failed."""
 
 
 def socket_in(folder: Path) -> Path:
-    """Where the socket of the node with a data folder lies, if the node runs."""
+    """The path of the control socket of a data folder."""
     link = folder / SOCKET
     return link.readlink() if link.is_symlink() else link
 
 
 def listening(folder: Path) -> socket.socket:
-    """A socket that waits for clients. Nobody else may be using the folder."""
-    remove(folder)  # A node that was killed has left it behind.
+    """Make a listening socket. The caller holds the lock of the folder."""
+    remove(folder)  # A killed node leaves it behind.
     path = (folder / SOCKET).absolute()
     try:
         if len(os.fsencode(path)) > _NAME_BYTES_MAX:
@@ -48,7 +47,7 @@ def listening(folder: Path) -> socket.socket:
     except OSError as error:
         remove(folder)
         raise ControlError(
-            f"{path}: {error.strerror}; a node has to serve a socket there"
+            f"{path}: {error.strerror}; the node needs a control socket there"
         ) from None
 
 
@@ -69,7 +68,7 @@ def _bound(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.bind(str(path))
-        path.chmod(_USER_ONLY)  # Until it listens, nobody can connect to it.
+        path.chmod(_USER_ONLY)  # No client can connect before it listens.
         made.listen(_BACKLOG)
     except BaseException:
         made.close()

@@ -1,4 +1,4 @@
-"""What the programs of its user can have a node do with topics, over its socket."""
+"""Requests about topics on the control socket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from smartpubsub.node.api.arrivals import Overflow
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.api.past import event_or_time, time_us
 from smartpubsub.node.api.topic import Topic
@@ -21,11 +20,11 @@ from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 Say = Callable[..., Awaitable[None]]
-"""Says something to the client because of a request, by whose id it is called first."""
+"""Sends a line to the client; the first argument is the request's id."""
 
 
 class TopicRequests:
-    """The requests about topics of one client."""
+    """A client's requests about topics."""
 
     def __init__(self, node: Node, say: Say) -> None:
         self._node = node
@@ -33,14 +32,13 @@ class TopicRequests:
 
     @property
     def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
-        """What to do about each request."""
+        """The handler of each request."""
         return {
             "topic-create": self._create,
             "topic-list": self._list,
             "topic-update": self._update,
             "topic-show": self._show,
             "topic-pin": self._pin,
-            "topic-take": self._take,
             "topic-publish": self._publish,
             "topic-subscribe": self._subscribe,
             "topic-history": self._history,
@@ -99,11 +97,6 @@ class TopicRequests:
             await topic.unpin()
         await self._say(request.id, ok={"topic": topic.id, "is_pinned": request.fields["pinned"]})
 
-    async def _take(self, request: Request) -> None:
-        wanted = request.fields
-        await self._node.take_told(wanted["subscription"], wanted["event"])
-        await self._say(request.id, ok={"subscription": wanted["subscription"]})
-
     async def _publish(self, request: Request) -> None:
         wanted = request.fields
         topic = self._node.topic(wanted["topic"])
@@ -119,7 +112,7 @@ class TopicRequests:
         subscription = (
             topic.keep(since=since, last=last, acknowledges=False)
             if wanted["keep"]
-            else topic.subscribe(since=since, last=last, overflow=Overflow.DROP_OLDEST)
+            else topic.subscribe(since=since, last=last, overflow=wanted["overflow"])
         )
         async with subscription:
             gaps = _gaps(subscription.gaps)
@@ -179,6 +172,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "parents": list(entry.parents),
         "height": entry.height,
         "payload": base64.b64encode(entry.payload).decode(),
+        "dropped_before": entry.dropped_before,
     }
 
 

@@ -1,4 +1,4 @@
-"""The folder in which a node keeps what outlives it, and which no two nodes use at once."""
+"""The data folder of a node, which only one node uses at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FolderError(SmartPubSubError):
 
 
 class FolderInUseError(FolderError):
-    """A data folder that another node is using, and which process that is, if it is known."""
+    """A data folder that another node uses, with that node's process id if it is known."""
 
     def __init__(self, folder: Path, process: int | None) -> None:
         by = "another node" if process is None else f"the node with process id {process}"
@@ -28,7 +28,7 @@ class FolderInUseError(FolderError):
 
 
 def made_folder(folder: Path) -> Path:
-    """A folder that is there, and that only its user can open if it was not there before."""
+    """Make a folder that only its user can open, unless it exists."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -37,7 +37,7 @@ def made_folder(folder: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that files which were created or renamed in a folder have survived a power cut."""
+    """Make created and renamed files in a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -46,7 +46,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class FolderLock:
-    """Keeps others out of a folder until it is released or the process ends, however it ends."""
+    """A lock of a folder, held until it is released or the process ends."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK_FILE
@@ -55,7 +55,7 @@ class FolderLock:
         except OSError as error:
             raise _unusable(folder, error) from None
         try:
-            # The file stays when the lock goes: if it were removed, two could lock two of them.
+            # The file stays: if it were removed, two processes could lock two files.
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             process = self._process()
@@ -63,12 +63,14 @@ class FolderLock:
             if isinstance(error, BlockingIOError):
                 raise FolderInUseError(folder, process) from None
             raise _unusable(folder, error) from None
-        with suppress(OSError):  # The number helps people only, and a full disk has no room for it.
+        with suppress(
+            OSError
+        ):  # The process id only helps people, and a full disk has no room for it.
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         os.close(self._descriptor)
 
     def _process(self) -> int | None:

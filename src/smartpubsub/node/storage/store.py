@@ -1,4 +1,4 @@
-"""What a node keeps through crashes: values under keys, in a SQLite file in its data folder."""
+"""The storage of a node: keys and values in a SQLite file in the data folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZES = "SELECT length(key) + length(value) FROM entries"
 
 @dataclass(frozen=True, kw_only=True)
 class StorageLimits:
-    """The most that is kept. Bytes are those of keys and values."""
+    """Limits, in bytes of keys and values."""
 
     stored_bytes_max: int = 1 << 30
     entry_bytes_max: int = 16 << 20
@@ -26,13 +26,13 @@ class StorageLimits:
 
 
 class StorageLimitError(StorageError):
-    """A change that would go beyond the limits, and of which nothing was stored."""
+    """A change beyond the limits; nothing of it was stored."""
 
 
 class SqliteStorage:
-    """The storage of one node, which has the data folder to itself while this is open.
+    """The storage of one node, which locks the data folder while it is open.
 
-    Changes are on the disk when `apply` returns: all that it was given, or after an error none.
+    When `apply` returns, all its changes are on disk; after an error, none is.
     """
 
     def __init__(self, folder: Path, limits: StorageLimits | None = None) -> None:
@@ -50,11 +50,11 @@ class SqliteStorage:
 
     @property
     def stored_bytes(self) -> int:
-        """How much is kept, as the limits count it."""
+        """The bytes of all keys and values."""
         return self._stored_bytes
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Keep values under keys, or with None remove what is there, in this order and as one."""
+        """Store values, or remove keys whose value is None, in order and in one transaction."""
         for key, value in changes:
             self._limit("an entry", _bytes_of(key, value), self.limits.entry_bytes_max)
         if not changes:
@@ -66,7 +66,7 @@ class SqliteStorage:
                 raise explained(self.path, error) from error
 
     def load(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """The keys that begin with a prefix, in order, and what is kept under them."""
+        """Read the keys that begin with a prefix, in order, and their values."""
         query, bounds = _query_for(prefix)
         with self._one_at_a_time:
             try:
@@ -79,7 +79,7 @@ class SqliteStorage:
         return [(key, value) for key, value, _ in rows]
 
     def close(self) -> None:
-        """Let go of the file and the folder."""
+        """Close the file, and release the folder."""
         with self._one_at_a_time:
             if self._is_open:
                 self._is_open = False
@@ -98,23 +98,23 @@ class SqliteStorage:
         self.close()
 
     def _applied(self, changes: Sequence[tuple[bytes, bytes | None]]) -> int:
-        """Store changes in one transaction; what is kept after it, in bytes."""
+        """Store changes in one transaction; return the bytes stored after it."""
         stored = self._stored_bytes
         self._database.execute("BEGIN IMMEDIATE")
         try:
             for key, value in changes:
                 stored += _bytes_of(key, value) - self._put(key, value)
-            if stored > self._stored_bytes:  # What makes room is never refused.
+            if stored > self._stored_bytes:  # A change that frees bytes is never refused.
                 self._limit("a storage", stored, self.limits.stored_bytes_max)
             self._database.execute("COMMIT")
         except BaseException:
-            if self._database.in_transaction:  # Some errors of SQLite end it by themselves.
+            if self._database.in_transaction:  # Some errors of SQLite end the transaction.
                 self._database.execute("ROLLBACK")
             raise
         return stored
 
     def _put(self, key: bytes, value: bytes | None) -> int:
-        """Change what is under a key; how many bytes there were before."""
+        """Change the value of a key; return the bytes that the key had before."""
         there = self._database.execute(f"{_SIZES} WHERE key = ?", (key,)).fetchone()
         if value is None:
             self._database.execute("DELETE FROM entries WHERE key = ?", (key,))
@@ -141,7 +141,7 @@ def _query_for(prefix: bytes) -> tuple[str, tuple[bytes, ...]]:
     query = "SELECT key, value, checksum FROM entries WHERE key >= ?"
     below = prefix.rstrip(b"\xff")
     if not below:
-        # Nothing comes after all keys that begin so, and so all keys from here on do.
+        # No key sorts after this prefix, so all keys from here on have it.
         return f"{query} ORDER BY key", (prefix,)
     following = below[:-1] + bytes([below[-1] + 1])
     return f"{query} AND key < ? ORDER BY key", (prefix, following)
@@ -156,5 +156,5 @@ def _checksum(key: bytes, value: bytes) -> int:
 
 
 def _is_as_stored(key: object, value: object, checksum: object) -> bool:
-    """Whether nobody but the storage has written an entry, and no disk has changed it."""
+    """Verify the checksum of an entry."""
     return isinstance(key, bytes) and isinstance(value, bytes) and checksum == _checksum(key, value)

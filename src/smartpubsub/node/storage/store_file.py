@@ -1,6 +1,6 @@
-"""The SQLite file of a node's storage: made whole, checked before it is touched, migrated.
+"""The SQLite file of a node's storage: creation, checks and migration.
 
-A file that is damaged, of another program or of a newer version is left exactly as it is.
+A damaged file, or one of another program or a newer version, is not changed.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.storage.folder import sync_folder
+from smartpubsub.node.storage.kept import head_of
 
 FILE = "node.sqlite"
 APPLICATION_ID = int.from_bytes(b"SmPS", "big")
-"""What tells the file from those of other programs that use SQLite."""
+"""Distinguishes the file from SQLite files of other programs."""
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -24,19 +26,19 @@ _APPLICATION_ID_PLACE = slice(68, 72)
 
 
 class StorageError(SmartPubSubError):
-    """Storage that cannot be had, or that cannot do what is asked of it."""
+    """Storage that cannot be opened or changed."""
 
 
 class DamagedStorageError(StorageError):
-    """A file that is not what a node has written."""
+    """A file that is damaged."""
 
 
 class ForeignStorageError(StorageError):
-    """A file that another program has written, or a newer version of this one."""
+    """A file of another program, or of a newer version of this one."""
 
 
 class DiskFullError(StorageError):
-    """There was no room for a change; what had been stored before is still there."""
+    """The disk had no room for a change; what was stored before is intact."""
 
 
 def _create_entries(database: sqlite3.Connection) -> None:
@@ -47,12 +49,24 @@ def _create_entries(database: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_create_entries]
-"""Each takes a file from the version that is its place in the list to the next."""
+def _keep_subscriptions(database: sqlite3.Connection) -> None:
+    """Version 2 has queues on disk for kept subscriptions; version 1 kept all that it stored."""
+    prefix = b"node/subscription/"
+    keys = database.execute(
+        "SELECT key FROM entries WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
+    ).fetchall()
+    for [key] in keys:
+        new_key, value = head_of(int.from_bytes(key[len(prefix) :], "big"))
+        row = (new_key, value, crc32(value or b"", crc32(new_key)))
+        database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_create_entries, _keep_subscriptions]
+"""Each converts a file from the version that is its index in the list to the next version."""
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """The database of a file, made if there is none, in the current version and durable."""
+    """Open the database of a file, or create it, in the current version."""
     try:
         if path.exists():
             _check(path)
@@ -68,8 +82,8 @@ def opened(path: Path) -> sqlite3.Connection:
 
 
 def explained(path: Path, error: sqlite3.Error) -> StorageError:
-    """What an error of SQLite means for a node, and what to do."""
-    # The low byte says what kind of error it is; those that are not SQLite's own have no code.
+    """Convert an error of SQLite to one that names the remedy."""
+    # The low byte is the kind of error; errors of the Python module have no code.
     match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
         case sqlite3.SQLITE_FULL:
             return DiskFullError(f"{path}: the disk is full; make room on it")
@@ -88,7 +102,7 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
 
 
 def damaged(path: Path, what: str) -> DamagedStorageError:
-    """The error that says in which way a file is damaged."""
+    """Make the error that says how a file is damaged."""
     return DamagedStorageError(
         f"{path} is damaged ({what}); put a backup in its place, or move it away to start empty"
     )
@@ -98,7 +112,7 @@ def damaged(path: Path, what: str) -> DamagedStorageError:
 
 
 def _create(path: Path) -> None:
-    """Make a file under another name first, so that there is a whole one or none."""
+    """Create the file under another name first, so that it appears whole or not at all."""
     log = _log_of(path)
     if log.exists():
         raise DamagedStorageError(
@@ -108,7 +122,7 @@ def _create(path: Path) -> None:
     unfinished = path.with_suffix(".new")
     unfinished.unlink(missing_ok=True)
     try:
-        # SQLite gives the files that it makes beside this one the same permissions.
+        # SQLite gives its other files the same permissions.
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = FULL")
@@ -125,7 +139,7 @@ def _create(path: Path) -> None:
 
 
 def _check(path: Path) -> None:
-    """Look at a file without changing it or anything beside it."""
+    """Check a file without changing it or the files beside it."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
@@ -134,7 +148,7 @@ def _check(path: Path) -> None:
         raise ForeignStorageError(
             f"{path} was written by another program; choose another data folder"
         )
-    # A log that nobody has taken up yet is looked at too, and without one nothing but the file is.
+    # A log that was left behind is read too; without one, only the file is opened.
     mode = "mode=ro" if _log_of(path).exists() else "immutable=1"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
         version = _version(database)
@@ -149,7 +163,7 @@ def _check(path: Path) -> None:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    # Whoever does the I/O may do it in threads; the storage lets one at a time in.
+    # The host stores in worker threads; the storage's lock admits one at a time.
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         database.text_factory = bytes

@@ -1,4 +1,4 @@
-"""Where peers can be reached, as far as a host has heard."""
+"""The address book of a host."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
 
 
 class AddressBook:
-    """The addresses of the peers that were heard of last.
+    """The addresses of the latest peers.
 
-    What a peer says of itself comes before what others say of it, and nothing that others say
-    replaces it.
+    Addresses that a peer tells of itself come before those that other peers tell, which do not
+    replace them.
     """
 
     def __init__(self, peer_count_max: int, address_count_max: int, address_bytes_max: int) -> None:
@@ -36,7 +36,7 @@ class AddressBook:
         return len(self._own) + len(self._hearsay)
 
     def hear(self, peer: Peer, addresses: Sequence[bytes]) -> None:
-        """Somebody says where a peer is; the latest that was said comes first."""
+        """Record addresses that another peer has told; the latest come first."""
         if not addresses:
             return
         usable = self._usable(addresses)
@@ -46,19 +46,19 @@ class AddressBook:
             self._keep(self._hearsay, peer, usable)
 
     def learn(self, peer: Peer, addresses: Sequence[bytes]) -> tuple[bytes, ...]:
-        """A peer itself says where it is; what of that is usable."""
+        """Record addresses that a peer has told of itself; return the usable ones."""
         usable = self._usable(addresses)[: self._address_count_max]
         if usable:
             self._keep(self._own, peer, usable)
         return usable
 
     def of(self, peer: Peer) -> tuple[bytes, ...]:
-        """Where to try to reach a peer, the best first."""
+        """The addresses of a peer, the best first."""
         own, hearsay = self._own.get(peer, ()), self._hearsay.get(peer, ())
         return own + tuple(address for address in hearsay if address not in own)
 
     async def wait_for(self, peer: Peer) -> None:
-        """Until it is known where a peer is."""
+        """Wait until an address of a peer is known."""
         if not self.of(peer):
             await self._awaited.setdefault(peer, trio.Event()).wait()
 

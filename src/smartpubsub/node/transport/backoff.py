@@ -1,4 +1,4 @@
-"""Whom to leave alone for a while, because they could not be reached."""
+"""Backoff after failed dials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 
 class Backoff:
-    """How long each is left alone: longer with every failure, and a little by chance."""
+    """The backoff of each peer: it grows with every failure, and is jittered."""
 
     def __init__(self, s_first: float, s_max: float, count_max: int, rng: Random) -> None:
         self._s_first = s_first
@@ -18,12 +18,12 @@ class Backoff:
         self._failed: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
 
     def is_over(self, whom: Hashable, now: float) -> bool:
-        """Whether another try may be made."""
+        """Whether the peer may be dialled."""
         failed = self._failed.get(whom)
         return failed is None or now >= failed[1]
 
     def fail(self, whom: Hashable, now: float) -> None:
-        """A try has failed."""
+        """Record a failed dial."""
         times, _ = self._failed.pop(whom, (0, 0.0))
         wait_s = min(self._s_max, self._s_first * 2.0 ** min(times, 30))
         self._failed[whom] = times + 1, now + wait_s * self._rng.uniform(0.8, 1.2)
@@ -31,5 +31,5 @@ class Backoff:
             self._failed.popitem(last=False)
 
     def succeed(self, whom: Hashable) -> None:
-        """A try has succeeded, so all is forgotten."""
+        """Record a successful dial: the backoff ends."""
         self._failed.pop(whom, None)

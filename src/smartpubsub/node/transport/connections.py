@@ -1,4 +1,4 @@
-"""A peer's connections with libp2p: it listens and dials, opens streams and takes them."""
+"""The libp2p connections of a node: listening, dialling and streams."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _PING_BYTES = 32
 
 OnStream: TypeAlias = Callable[[Peer, Stream], Awaitable[None]]
 OnConnection: TypeAlias = Callable[[Peer, bool], None]
-"""Told when the first connection to a peer is there, and when the last one is gone."""
+"""Called when the first connection to a peer opens, and when the last one closes."""
 
 
 class ListenError(SmartPubSubError):
-    """An address that cannot be listened on."""
+    """An address on which the node cannot listen."""
 
 
 class Connections:
-    """All connections of one peer."""
+    """All connections of a node."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class Connections:
     ) -> None:
         self.peer = identity.peer
         self.addresses: tuple[bytes, ...] = ()
-        """Where this peer can be reached."""
+        """The node's addresses."""
         self._settings = settings
         self._counts = counts or Counts()
         self._on_connection = on_connection
         self._keys = create_new_key_pair(identity.seed)
         self._told: dict[Peer, None] = {}
-        """Those that are said to be connected."""
+        """The peers reported as connected."""
         self._swarm = make_swarm(ID(identity.peer), self._keys, settings, self._counts, make_tcp)
         self._swarm.register_notifee(_Notifee(self._on_made, self._on_gone))
         self._swarm.set_stream_handler(self._on_stream)
@@ -77,7 +77,7 @@ class Connections:
         self.serve(PING, _echo)
 
     def serve(self, protocol: str, on_stream: OnStream) -> None:
-        """Have streams for a protocol handled; each ends when its handler returns."""
+        """Set the handler for streams of a protocol; a stream ends when its handler returns."""
 
         async def handle(stream: INetStream) -> None:
             await on_stream(peer_of(stream), stream)
@@ -91,10 +91,10 @@ class Connections:
         *,
         task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Listen until cancelled, and announce these addresses or those that are listened on."""
+        """Listen until cancelled; announce these addresses, or those that the node listens on."""
         ending = trio.Event()
         async with trio.open_nursery() as nursery:
-            # Beside the start, for this may be cancelled during that too.
+            # In its own task, because the start may be cancelled too.
             nursery.start_soon(_set_at_end, ending)
             await nursery.start(self._serve, listen, announce, ending)
             task_status.started()
@@ -107,7 +107,7 @@ class Connections:
         *,
         task_status: TaskStatus[None],
     ) -> None:
-        # A swarm that is cancelled leaves its sockets open, so it is ended instead.
+        # A cancelled swarm leaves its sockets open, so close it instead.
         with trio.CancelScope(shield=True) as scope:
             try:
                 async with background_trio_service(self._swarm):
@@ -142,7 +142,7 @@ class Connections:
 
     @property
     def count(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return self._swarm.get_total_connections()
 
     def __contains__(self, peer: Peer) -> bool:
@@ -152,7 +152,7 @@ class Connections:
         return [c for c in self._swarm.get_connections(ID(peer)) if not c.is_closed]
 
     async def dial(self, peer: Peer, address: bytes) -> None:
-        """Connect to a peer that is said to be at an address."""
+        """Connect to a peer at an address."""
         try:
             with trio.fail_after(self._settings.dial_s):
                 await self._swarm.dial_addr(Multiaddr(address), ID(peer))
@@ -173,7 +173,7 @@ class Connections:
         return False
 
     async def open(self, peer: Peer, protocol: str) -> Stream:
-        """A new stream on a connection that is there."""
+        """Open a stream on an existing connection."""
         connections = self._open_to(peer)
         if not connections:
             raise UnreachableError(f"there is no connection to {ID(peer)}")
@@ -201,7 +201,7 @@ class Connections:
         await self._swarm.close_peer(ID(peer))
 
     async def ask_addresses(self, peer: Peer) -> list[bytes]:
-        """Where a connected peer says that it can be reached."""
+        """Ask a connected peer for its addresses."""
         stream = await self.open(peer, identify.PROTOCOL)
         try:
             return await identify.read_addresses(stream, self._settings.identify_bytes_max)
@@ -216,13 +216,13 @@ class Connections:
             self._on_connection(peer, True)
 
     def _on_gone(self, peer: Peer) -> None:
-        """It may be one of several, or one that was refused before anybody was told of it."""
+        """It may be one of several, or one that was refused before it was reported."""
         if peer in self._told and peer not in self:
             del self._told[peer]
             self._on_connection(peer, False)
 
     async def _on_stream(self, stream: INetStream) -> None:
-        """What is raised here would end the whole swarm, and others may have caused it."""
+        """An exception here would end the swarm, and a peer may have caused it."""
         connection: Any = stream
         if len(connection.swarm_conn.get_streams()) > self._settings.stream_count_max:
             self._counts.refused_streams += 1
@@ -239,7 +239,7 @@ class Connections:
             await end(stream, self._settings.close_s, politely=is_served)
 
     async def _agreed(self, stream: INetStream) -> StreamHandlerFn:
-        """What handles the protocol that the other end wants to speak."""
+        """Find the handler of the protocol that the peer asks for."""
         wanted = MultiselectCommunicator(stream)
         try:
             _, handle = await self._select.negotiate(wanted, int(self._settings.negotiate_s))
@@ -256,7 +256,7 @@ class Connections:
 
 
 class _Notifee(INotifee):
-    """Passes on that connections have come or gone."""
+    """Reports connections that open and close."""
 
     def __init__(self, on_made: Callable[[Peer], None], on_gone: Callable[[Peer], None]) -> None:
         self._on_made = on_made
@@ -297,7 +297,7 @@ def _is_refusal(error: BaseException | None) -> bool:
 
 
 def peer_of(stream: INetStream) -> Peer:
-    """Who is at the other end."""
+    """The peer at the other end."""
     return stream.muxed_conn.peer_id.to_bytes()
 
 
@@ -329,7 +329,7 @@ def _parsed(address: str) -> Multiaddr:
 
 
 def _spread(address: Multiaddr) -> list[Multiaddr]:
-    """An address that stands for all of the machine's as those."""
+    """Replace a wildcard address by the addresses of the machine."""
     name = next(iter(address.protocols())).name
     if address.value_for_protocol(name) not in ("0.0.0.0", "::"):
         return [address]

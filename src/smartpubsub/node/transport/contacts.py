@@ -1,4 +1,4 @@
-"""Peers and their addresses, as people write them."""
+"""Peers and their addresses as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smartpubsub.seam import Peer
 
 
 def contact_at(address: str) -> Contact:
-    """The peer at an address that ends in its peer id, as configurations have it."""
+    """Read an address that ends in a peer id."""
     parsed = Multiaddr(address)
     peer = base58.b58decode(parsed.value_for_protocol("p2p"))
     transport = parsed.decapsulate(f"/p2p/{parsed.value_for_protocol('p2p')}")
@@ -21,7 +21,7 @@ def contact_at(address: str) -> Contact:
 
 
 def contact_of(text: str) -> Contact:
-    """The peer at an address that ends in its peer id, or a peer id alone."""
+    """Read an address that ends in a peer id, or a peer id alone."""
     try:
         is_address = text.startswith("/")
         contact = contact_at(text) if is_address else Contact.of(base58.b58decode(text))

@@ -1,4 +1,4 @@
-"""What a host has counted since it started."""
+"""Counters of a host since its start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counts:
-    """Messages and bytes of the cores' own, without what libp2p adds."""
+    """Messages and bytes of the cores, without the overhead of libp2p."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -18,41 +18,41 @@ class Counts:
     commits: int = 0
 
     dropped_full: int = 0
-    """Messages for peers that take them too slowly, or questions to those that do not answer."""
+    """Messages for peers that read too slowly, and questions to peers that do not answer."""
     dropped_unreachable: int = 0
     """Messages for peers that could not be connected to or do not speak the protocol."""
     dropped_broken: int = 0
-    """Messages that were being written when a stream broke, and may have arrived or not."""
+    """Messages that were being written when a stream broke; they may have arrived."""
     dropped_large: int = 0
     """Messages that are longer than their protocol allows."""
 
     garbage: int = 0
-    """Bytes that came and were no message; each cost their sender a stream."""
+    """Received bytes that could not be decoded; the node reset the stream each time."""
     refused_large: int = 0
-    """Messages that were longer than is taken; each cost their sender a stream."""
+    """Received messages beyond the size limit; the node reset the stream each time."""
     refused_rate: int = 0
-    """Messages that came far too fast; each cost their sender a stream."""
+    """Received messages far beyond the rate limit; the node reset the stream each time."""
     delayed: int = 0
-    """Messages that came too fast and had to wait."""
+    """Received messages beyond the rate limit, which were delayed."""
     refused_streams: int = 0
-    """Streams beyond those that a peer may have."""
+    """Streams beyond the limit of a peer."""
     refused_connections: int = 0
-    """Connections beyond those that there may be."""
+    """Connections beyond the limit."""
     unanswered: int = 0
-    """Questions that streams were given up for, others' and ours."""
+    """Questions, sent or received, whose stream ended before the answer."""
     failed_dials: int = 0
     pruned: int = 0
-    """Connections that were closed to have room for others."""
+    """Connections closed to make room for others."""
 
     sent_kinds: Counter[str] = field(default_factory=Counter)
     received_kinds: Counter[str] = field(default_factory=Counter)
-    """What messages were about, by kind: in ScoutSubs one may be about much."""
+    """Messages by kind; a ScoutSubs bundle counts once for each entry."""
     refused_kinds: Counter[str] = field(default_factory=Counter)
-    """Of what came too fast, whether it had to wait or was refused."""
+    """Messages beyond the rate limit by kind, delayed or refused."""
 
     @property
     def dropped(self) -> int:
-        """Messages that were to be sent and were not, as far as is known."""
+        """Messages that were not sent."""
         return (
             self.dropped_full + self.dropped_unreachable + self.dropped_broken + self.dropped_large
         )

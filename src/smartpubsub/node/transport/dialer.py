@@ -1,4 +1,4 @@
-"""Makes sure that there is a connection to a peer before something is sent to it."""
+"""Dialling: connects to peers that the node has messages for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smartpubsub.seam import Peer
 
 
 class Dialer:
-    """Dials each peer once at a time, and leaves those alone that could not be reached."""
+    """Dials each peer once at a time, with backoff after failures."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Dialer:
         self._at_once = trio.CapacityLimiter(settings.dial_count_max)
 
     async def open(self, peer: Peer, protocol: str) -> Stream:
-        """A stream to a peer, connected to if need be."""
+        """Open a stream to a peer; connect first if necessary."""
         if not self._backoff.is_over((peer, protocol), trio.current_time()):
             raise UnreachableError("the peer did not speak the protocol a moment ago")
         await self.connect(peer)
@@ -50,7 +50,7 @@ class Dialer:
         except UnreachableError:
             if peer in self._connections:
                 raise
-        # The connection had gone without anybody noticing, so there may be another.
+        # The connection was dead without notice, so another one may work.
         await self.connect(peer)
         return await self._opened(peer, protocol)
 
@@ -65,7 +65,7 @@ class Dialer:
         return stream
 
     async def connect(self, peer: Peer) -> None:
-        """Have a connection; if there is none and none can be made, that is told once."""
+        """Connect to a peer; a failure is reported once."""
         try:
             await self._have_connection(peer)
         except ConnectionsRefusedError:
@@ -111,7 +111,7 @@ class Dialer:
             done.set()
 
     async def _have_address(self, peer: Peer) -> None:
-        """Give whoever can find peers the time to find this one."""
+        """Give the overlay time to find the peer's address."""
         if not self._book.of(peer):
             self._on_unknown(peer)
             with trio.move_on_after(self._settings.find_s):

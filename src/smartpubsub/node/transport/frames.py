@@ -1,4 +1,4 @@
-"""Messages in a stream of bytes: each comes after its length."""
+"""Frames: messages in a byte stream, each with a length prefix."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ READ_BYTES = 64 << 10
 
 
 class TooLongError(WireError):
-    """A message that is longer than is taken."""
+    """A message beyond the size limit."""
 
 
 class Readable(Protocol):
-    """Whatever bytes come from; at its end it raises an error or gives none."""
+    """A source of bytes; at its end it returns b"" or raises an error."""
 
     async def read(self, n: int | None = None) -> bytes:
-        """Some bytes, as soon as there are any."""
+        """Wait for bytes."""
         ...
 
 
 class FrameReader:
-    """Takes messages from a stream, several from one read if they came together."""
+    """Reads frames from a stream, several from one read if possible."""
 
     def __init__(self, stream: Readable, message_bytes_max: int) -> None:
         self._stream = stream
@@ -33,9 +33,9 @@ class FrameReader:
         self._start = 0
 
     async def next(self) -> bytes | None:
-        """The next message with its length before it, or None if the stream ends between two."""
+        """The next frame with its length prefix; None if the stream ends between two frames."""
         while (end := self._end()) is None:
-            # What has been given out is removed once for all messages of a read.
+            # Returned frames are removed from the buffer once for each read.
             del self._buffer[: self._start]
             self._start = 0
             if not (some := await self._read()):
@@ -54,7 +54,7 @@ class FrameReader:
             return b""
 
     def _end(self) -> int | None:
-        """Where the first message ends, if all of it is there."""
+        """The end of the first frame, if it is complete."""
         length = 0
         head = self._buffer[self._start : self._start + self._head_bytes_max]
         for place, byte in enumerate(head):

@@ -1,4 +1,4 @@
-"""Runs one core on libp2p: brings it what happens, in order, and does what it asks for."""
+"""Runs one core on libp2p: passes events to it in order, and carries out its effects."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ _DRAIN_POLL_S = 0.01
 
 
 class HostStoppedError(SmartPubSubError):
-    """A host that does nothing any more."""
+    """A host that has stopped."""
 
 
 class Storage(Protocol):
-    """What keeps values through crashes."""
+    """Durable storage of keys and values."""
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Keep values under keys, None for none; all of it is kept when this returns."""
+        """Store values, or remove keys whose value is None; durable when this returns."""
         ...
 
     def load(self, prefix: bytes) -> Sequence[tuple[bytes, bytes]]:
-        """What is kept under keys with a prefix, in the order of the keys."""
+        """Read the keys with a prefix, in order, and their values."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """Something that the application wants of the core."""
+    """A call of the application into the core."""
 
     action: Callable[[int], tuple[Any, list[Effect]]]
     result: Any = None
@@ -89,16 +89,22 @@ class _Request:
     done: trio.Event = field(default_factory=trio.Event)
 
     def effects(self, now: int) -> list[Effect]:
-        """What is to be done; none if what is wanted makes no sense, which its caller is told."""
+        """Call the core; an error goes to the caller, and has no effects."""
         try:
             self.result, effects = self.action(now)
-        except Exception as error:  # Whatever it is, it is the caller's and not the node's.
+        except Exception as error:  # Any error is the caller's, and must not stop the node.
             self.error = error
             return []
         return effects
 
 
 _Item: TypeAlias = Event | _Request
+
+Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
+"""What the application stores of an item that the core delivers, at a time.
+
+It is stored in the same transaction as the core's own changes, before any effect is carried out.
+"""
 
 
 class Host:
@@ -112,6 +118,7 @@ class Host:
         storage: Storage,
         *,
         on_deliver: Callable[[object], None],
+        journal: Journal = lambda _item, _now: (),
         settings: HostSettings | None = None,
         rng: Random | None = None,
         make_tcp: MakeTcp | None = None,
@@ -119,7 +126,7 @@ class Host:
         self.settings = settings = settings or HostSettings()
         self.counts = Counts()
         self.own = Contact.of(identity.peer)
-        """This peer, and once it runs where it can be reached."""
+        """This node, with its addresses once it runs."""
         self.clock = Clock(trio.current_time)
         self.book = AddressBook(
             settings.peer_count_max, settings.address_count_max, settings.address_bytes_max
@@ -129,6 +136,7 @@ class Host:
         self._codecs = {codec.message: codec for codec in codecs}
         self._storage = storage
         self._on_deliver = on_deliver
+        self._journal = journal
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
         self._turns = Turns(self._inbox, self._timers)
@@ -158,7 +166,7 @@ class Host:
         self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
         self._encoded: tuple[object, bytes] = (None, b"")
         self._requests: list[_Request] = []
-        """Those whose effects are not all done yet."""
+        """The calls whose effects are not carried out yet."""
         self._nursery: trio.Nursery | None = None
         self._may_go_on = trio.Event()
         self._may_go_on.set()
@@ -184,7 +192,7 @@ class Host:
         *,
         task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run until `stop` is called, or at once to an end if this is cancelled."""
+        """Run until `stop` is called; cancellation ends the host at once."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -204,21 +212,21 @@ class Host:
             self._refuse_requests()
 
     async def stop(self) -> None:
-        """Send what is still to be sent, within a time, and end."""
+        """Send what is queued, within a time limit, and stop."""
         self._stopping.set()
         await self._stopped.wait()
 
     def hold(self, is_held: bool) -> None:
-        """Stop handling anything, or go on; what comes meanwhile waits, and so do its senders."""
+        """Pause the core, or let it go on; tests use this to make a node slow."""
         if not is_held:
             self._may_go_on.set()
         elif self._may_go_on.is_set():
             self._may_go_on = trio.Event()
 
     async def call(self, action: Callable[[int], tuple[T, list[Effect]]]) -> T:
-        """Have a core's method called in its turn, with the time, and what it is to do done.
+        """Call a method of the core with the time, and carry out its effects.
 
-        When this returns, what was to be stored is kept.
+        When this returns, the changes are on disk.
         """
         request = _Request(action, is_refused=self._stopped.is_set())
         if not request.is_refused:
@@ -238,11 +246,11 @@ class Host:
 
     @property
     def garbage(self) -> dict[Peer, int]:
-        """How often peers have sent what was no message, the latest last."""
+        """The number of undecodable messages by peer, the latest peer last."""
         return dict(self._inbound.garbage)
 
     async def do(self, action: Callable[[int], list[Effect]]) -> None:
-        """The same, for a method that gives nothing but effects."""
+        """Call a method of the core that returns only effects."""
         await self.call(lambda now: (None, action(now)))
 
     def _refuse_requests(self) -> None:
@@ -286,7 +294,7 @@ class Host:
         effects: list[Effect],
         changes: dict[bytes, bytes | None],
     ) -> bool:
-        """Handle one thing, if there is any."""
+        """Handle one event, call or timer; return False if there is none."""
         now = self.clock.now()
         item = self._turns.next(now)
         if item is None:
@@ -298,7 +306,7 @@ class Host:
             wanted = core.handle(item, now)
         for effect in wanted:
             kind = type(effect)
-            # Timers are set at once, because the next thing that is handled may cancel them.
+            # Timers are set at once, because the next event may cancel them.
             if kind is SetTimer:
                 self._timers.set(effect.timer, effect.at)  # type: ignore[union-attr]
             elif kind is CancelTimer:
@@ -306,6 +314,8 @@ class Host:
             elif kind is Store:
                 changes[effect.key] = effect.value  # type: ignore[union-attr]
             else:
+                if kind is Deliver:
+                    changes.update(self._journal(effect.item, now))  # type: ignore[union-attr]
                 effects.append(effect)
         return True
 
@@ -335,7 +345,7 @@ class Host:
         self._usage.touch(peer, trio.current_time())
 
     def _frame(self, message: object) -> bytes:
-        # One message often goes to many, one after the other, and is the same for all.
+        # The same message often goes to many peers in a row.
         if message is not self._encoded[0]:
             self._encoded = message, self._codecs[type(message)].encode(message)
         return self._encoded[1]
@@ -404,7 +414,7 @@ class Host:
             self._nursery.start_soon(task, *arguments)
 
     async def _next_incarnation(self) -> int:
-        """More than ever before: by the clock if storage was lost, by storage if the clock was."""
+        """A higher number than before: from the clock if storage was lost, or from storage."""
         stored = [int.from_bytes(value, "big") for _, value in self._storage.load(_INCARNATION)]
         incarnation = max(int(time.time()), *[number + 1 for number in stored], 0)
         change = (_INCARNATION, incarnation.to_bytes(_INCARNATION_BYTES, "big"))

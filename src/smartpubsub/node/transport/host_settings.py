@@ -1,4 +1,4 @@
-"""How patient a host is, and limits on everything that others make it keep."""
+"""Timeouts and limits of a host."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class HostSettings:
-    """Times are in seconds. Counts of streams are of those that others have opened."""
+    """Times are in seconds. Streams are those that peers have opened."""
 
     connection_count_max: int = 300
-    """Beyond this no connection is made or taken."""
+    """The host neither opens nor accepts connections beyond this."""
     connection_count_high: int = 200
-    """Beyond this the connections that were idle for longest are closed."""
+    """Beyond this the host closes the connections that were idle for longest."""
     idle_s_min: float = 20.0
-    """A connection on which something has come or gone within this time is not closed for that."""
+    """A connection that was used within this time is not closed for that."""
     stream_count_max: int = 32
-    """On one connection, whatever they are for."""
+    """On one connection, for all protocols."""
     stream_count_per_protocol_max: int = 8
     """Of one peer."""
 
     find_s: float = 10.0
-    """How long it may take to find out where a peer is."""
+    """Time limit for finding the address of a peer."""
     dial_s: float = 10.0
-    """How long one address is tried."""
+    """Time limit for dialling one address."""
     dial_count_max: int = 16
-    """How many peers are dialled at once."""
+    """Peers dialled at once."""
     address_tries_max: int = 4
-    """How many of a peer's addresses are tried."""
+    """Addresses tried for one peer."""
     backoff_s_first: float = 0.5
     backoff_s_max: float = 60.0
-    """How long a peer that could not be reached is left alone: at first, and at most."""
+    """The first and the longest backoff after a failed dial."""
     silence_s: float = 30.0
-    """A connection whose other end acknowledges nothing for so long is given up."""
+    """A connection is closed if the peer acknowledges nothing for this time."""
     negotiate_s: float = 10.0
-    """How long it may take to agree on what a stream is for."""
+    """Time limit for negotiating the protocol of a stream."""
     identify_s: float = 3.0
-    """How long what a peer sends waits until the peer has said where it can be reached."""
+    """How long messages of a peer wait for its identify message."""
     answer_s: float = 10.0
-    """How long an answer may take, others' or ours."""
+    """Time limit for an answer, of a peer or of this node."""
     write_s: float = 30.0
-    """How long a peer may take nothing of what is written to it."""
+    """How long a peer may read nothing of what the host writes."""
     drain_s: float = 2.0
-    """How long what is still to be sent is waited for at the end."""
+    """How long a stopping host waits until queued messages are sent."""
     close_s: float = 2.0
 
     queue_count_max: int = 10_000
     queue_bytes_max: int = 8 << 20
-    """What may wait for one peer on one protocol."""
+    """Bytes queued for one peer and protocol."""
     messages_per_s_max: int = 5_000
-    """Of one kind from one peer; what comes faster waits, and so does its sender."""
+    """Of one kind from one peer; faster messages wait, and so does the sender."""
     delay_s_max: float = 5.0
-    """A message that would have to wait for longer is refused, and costs its sender the stream."""
+    """A message that would wait for longer is refused, and the stream is reset."""
     question_count_max: int = 128
     """Questions to one peer that are not answered yet."""
     batch_bytes: int = 64 << 10
-    """Messages are put together for one write until they are so long."""
+    """Messages are combined for one write up to this size."""
     event_count_max: int = 1_000
-    """What has come and is not handled yet; beyond this nothing is read."""
+    """Received events that are not handled yet; beyond this the host does not read."""
     gather_s_max: float = 0.1
-    """How long a host on a busy loop waits for more to come before it handles what has."""
+    """How long a host on a busy loop waits for more events, to handle them together."""
     commit_count_max: int = 256
-    """How many events are handled before what they store is kept."""
+    """Events handled in one transaction."""
 
     peer_count_max: int = 4_096
-    """How many peers' addresses, backoffs and misdeeds are remembered."""
+    """Peers whose addresses, backoffs and violations are remembered."""
     address_count_max: int = 8
     """Of one peer."""
     address_bytes_max: int = 512

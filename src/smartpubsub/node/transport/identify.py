@@ -1,4 +1,4 @@
-"""libp2p's identify: how a peer says where it can be reached and which protocols it speaks."""
+"""libp2p's identify protocol: a peer's addresses and protocols."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ADDRESSES_READ_MAX = 64
 
 @cache
 def _agent() -> str:
-    """What this program calls itself; finding out its version means reading a file."""
+    """The agent version of this program; cached, because it is read from a file."""
     return f"smartpubsub/{metadata.version('smartpubsub')}"
 
 
 def written(
     public_key: bytes, addresses: Sequence[bytes], protocols: Sequence[str], observed: bytes
 ) -> bytes:
-    """What a peer says of itself, and where from it sees the other."""
+    """Make this node's identify message, with the observed address of the peer."""
     said = Identify(
         protocol_version=_VERSION,
         agent_version=_agent(),
@@ -39,7 +39,7 @@ def written(
 
 
 async def read_addresses(stream: Readable, bytes_max: int) -> list[bytes]:
-    """Where a peer says that it can be reached."""
+    """The addresses in an identify message."""
     frame = await FrameReader(stream, bytes_max).next()
     if frame is None:
         return []

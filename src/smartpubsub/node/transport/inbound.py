@@ -1,4 +1,4 @@
-"""What peers send: read from their streams, brought to the core, and answered in order."""
+"""Inbound streams: messages are read, passed to the core, and answered in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from smartpubsub.seam import Asked, Peer, Received
 
 
 class _Question:
-    """One that a peer waits for the answer to."""
+    """A question of a peer that is not answered yet."""
 
     def __init__(self) -> None:
         self.answer: bytes | None = None
@@ -38,7 +38,7 @@ class _Question:
 
 
 class _Acquaintance:
-    """What a connected peer has said of itself."""
+    """What a connected peer has told by identify."""
 
     def __init__(self) -> None:
         self.addresses: tuple[bytes, ...] = ()
@@ -47,7 +47,7 @@ class _Acquaintance:
 
 
 class Inbound:
-    """All streams that peers have opened for the core's protocols."""
+    """All inbound streams of the core's protocols."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Inbound:
         counts: Counts,
     ) -> None:
         self.garbage: dict[Peer, int] = {}
-        """How often each peer has sent what was no message, the latest last."""
+        """The number of undecodable messages by peer, the latest peer last."""
         self._connections = connections
         self._book = book
         self._inbox = inbox
@@ -72,7 +72,7 @@ class Inbound:
         self._rates = Rates(settings.messages_per_s_max, settings.peer_count_max)
 
     def handler(self, codec: Codec) -> OnStream:
-        """What takes streams for messages of one type."""
+        """Make the handler of streams with messages of one type."""
 
         async def on_stream(peer: Peer, stream: Stream) -> None:
             await self._take(codec, peer, stream)
@@ -80,33 +80,33 @@ class Inbound:
         return on_stream
 
     def answer(self, number: int, frame: bytes) -> None:
-        """What the core answers to a question, if that is still waited for."""
+        """Answer a question, if the peer still waits."""
         question = self._questions.get(number)
         if question is not None and question.answer is None:
             question.answer = frame
             question.is_answered.set()
 
     def hear_of(self, contacts: Iterable[Contact]) -> None:
-        """Remember where peers are that a message has named."""
+        """Record the addresses of peers that a message has named."""
         for contact in contacts:
             self._book.hear(contact.peer, contact.addresses)
 
     # --- who they are ---
 
     async def identify(self, peer: Peer) -> None:
-        """Ask a peer that has just been connected where it can be reached."""
+        """Ask a newly connected peer for its addresses."""
         acquaintance = self._acquaintance(peer)
         try:
             with trio.move_on_after(self._settings.identify_s):
                 said = await self._connections.ask_addresses(peer)
                 acquaintance.addresses = self._book.learn(peer, said)
         except (*STREAM_ERRORS, UnreachableError, WireError):
-            pass  # It may speak all else, and others may know where it is.
+            pass  # It may speak the other protocols, and other peers may know its address.
         finally:
             acquaintance.is_identified.set()
 
     def forget(self, peer: Peer) -> None:
-        """A peer is not connected any more."""
+        """Forget a peer that has disconnected."""
         self._acquaintances.pop(peer, None)
 
     def _acquaintance(self, peer: Peer) -> _Acquaintance:
@@ -121,7 +121,7 @@ class Inbound:
             raise StreamRefusedError("the peer has too many streams")
         acquaintance.streams[codec.protocol] += 1
         try:
-            # Without its addresses nobody could be told how to reach whoever sends this.
+            # Without its addresses, the core could not tell other peers how to reach the sender.
             with trio.move_on_after(self._settings.identify_s):
                 await acquaintance.is_identified.wait()
             await self._take_all(codec, peer, stream, acquaintance)
@@ -159,7 +159,7 @@ class Inbound:
                 await self._inbox.put_when_there_is_room(event)
 
     async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int]) -> None:
-        """Go on when a message may be taken; meanwhile nothing more of its stream is read."""
+        """Wait as the rate limit says; meanwhile the stream is not read."""
         now = trio.current_time()
         delay_s = self._rates.delay_s(peer, kinds, now)
         if delay_s > 0:

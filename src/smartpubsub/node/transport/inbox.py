@@ -1,4 +1,4 @@
-"""What has happened and is not handled yet, in the order in which it happened."""
+"""The queue of events that the core has not handled yet."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import trio
 T = TypeVar("T")
 
 LATE_S_MIN = 0.002
-"""A loop that comes round within this time is not busy."""
+"""A loop with a round below this time is not busy."""
 GATHER_ROUNDS = 3
 
 
 class Inbox(Generic[T]):
-    """A queue for one reader. Those who bring what came from afar wait while it is full."""
+    """A queue with one reader. Tasks that add messages of peers wait while it is full."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self._items: deque[T] = deque()
         self._since = 0.0
-        """When the first of them came, on trio's clock."""
+        """When the first item came, on trio's clock."""
         self._has_items = trio.Event()
         self._has_room = trio.Event()
 
@@ -29,27 +29,28 @@ class Inbox(Generic[T]):
         return len(self._items)
 
     def put(self, item: T) -> None:
-        """Add what is bounded otherwise, and cannot wait."""
+        """Add an item that is bounded elsewhere, without waiting."""
         if not self._items:
             self._since = trio.current_time()
         self._items.append(item)
         self._has_items.set()
 
     async def put_when_there_is_room(self, item: T) -> None:
-        """Add what others may bring any amount of."""
+        """Add an item that peers can cause any number of; wait while the queue is full."""
         while len(self._items) >= self._count_max:
             await self._has_room.wait()
         self.put(item)
 
     async def wait(self, deadline: float, gather_s_max: float = 0.0) -> None:
-        """Until something is there, or it is a time on trio's clock.
+        """Wait for an item, or until a time on trio's clock.
 
-        If the loop is so busy that the reader's turn comes late, it is left some rounds more, so
-        that more is there then: what is handled together costs less, and all are late anyway.
+        On a busy loop, wait some rounds longer: handling more items together costs less.
         """
         began_at = trio.current_time()
         if self._items:
-            await trio.lowlevel.checkpoint()  # So that others get their turn however much there is.
+            await (
+                trio.lowlevel.checkpoint()
+            )  # Other tasks get their turn however long the queue is.
         else:
             self._has_items = trio.Event()
             with trio.CancelScope(deadline=deadline):
@@ -60,7 +61,7 @@ class Inbox(Generic[T]):
                 await trio.sleep(min(GATHER_ROUNDS * late_s, gather_s_max))
 
     def take(self) -> T | None:
-        """The first that is there, if any."""
+        """Remove the first item, if there is one."""
         if not self._items:
             return None
         item = self._items.popleft()

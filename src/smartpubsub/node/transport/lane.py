@@ -1,4 +1,4 @@
-"""What goes to one peer on one protocol: a queue, the stream it leaves by, and the answers."""
+"""A lane: the queue and the stream for one peer and protocol, and the answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError, end
 
 TRIES_MAX = 2
-"""A question that a stream has ended over is asked once more, since streams end when idle."""
+"""A question whose stream ended is asked once more, because idle streams end."""
 
 
 @dataclass(slots=True)
 class _Outgoing:
     frame: bytes
     number: int | None
-    """Of a question."""
+    """The number of a question."""
     tries: int = 0
 
 
 class Lane:
-    """Carries messages in order, as many at once as there are, and answers to questions back."""
+    """Sends messages in order, several in one write, and receives answers."""
 
     def __init__(
         self,
@@ -48,20 +48,20 @@ class Lane:
         self._is_writing = False
         self._wake = trio.Event()
         self._questions: dict[int, None] = {}
-        """The numbers of those that wait for an answer, or in the queue."""
+        """The numbers of questions that wait for an answer, or in the queue."""
         self._asked: deque[_Outgoing] = deque()
         self._patience = trio.CancelScope()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything has been written."""
+        """Whether all messages are written."""
         return not self._queue and not self._is_writing
 
     def put(self, frame: bytes, number: int | None = None) -> None:
-        """Have a message sent; with a number it is a question, and its answer is to come back."""
+        """Queue a message; with a number it is a question, and its answer is passed on."""
         if number is not None:
             if number in self._questions:
-                return  # Nothing gets lost on a stream, so to ask again would be of no use.
+                return  # A stream loses nothing, so asking again is useless.
             if len(self._questions) >= self._settings.question_count_max:
                 self._counts.dropped_full += 1
                 return
@@ -76,7 +76,7 @@ class Lane:
         self._wake.set()
 
     async def run(self) -> None:
-        """Carry until nothing is left and the stream has ended, or the peer cannot be reached."""
+        """Run until the queue is empty and the stream has ended, or the peer cannot be reached."""
         try:
             while self._queue:
                 stream = await self._open_stream()
@@ -140,7 +140,7 @@ class Lane:
         self._asked.append(question)
 
     async def _read(self, stream: Stream, carrying: trio.CancelScope) -> None:
-        """Take answers, in the order of the questions, and notice when the stream ends."""
+        """Read answers, in the order of the questions, until the stream ends."""
         frames = FrameReader(stream, self._message_bytes_max)
         with self._patience:
             try:
@@ -166,7 +166,7 @@ class Lane:
         self._on_answer(number, frame)
 
     def _ask_again(self) -> None:
-        """Put the questions that the stream has ended over before all else, once."""
+        """Put the questions whose stream ended at the head of the queue, once."""
         again = [question for question in self._asked if question.tries < TRIES_MAX]
         self._asked.clear()
         self._queue.extendleft(reversed(again))

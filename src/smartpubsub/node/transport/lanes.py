@@ -1,4 +1,4 @@
-"""All that is on its way to peers, so that a slow one holds up nobody but itself."""
+"""All outbound lanes; a slow peer delays only its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from smartpubsub.protocols.codecs import Codec
 from smartpubsub.seam import Peer
 
 Spawn: TypeAlias = Callable[..., None]
-"""Has an async function run beside all else."""
+"""Starts a task."""
 OnAnswer: TypeAlias = Callable[[Peer, Codec, int, bytes], None]
 
 
 class Lanes:
-    """A lane for each peer and protocol that something is sent to."""
+    """One lane for each peer and protocol."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Lanes:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything has been written."""
+        """Whether all messages are written."""
         return all(lane.is_idle for lane in self._lanes.values())
 
     def put(self, peer: Peer, codec: Codec, frame: bytes, number: int | None) -> None:
-        """Have a message sent; with a number it is a question."""
+        """Queue a message; with a number it is a question."""
         lane = self._lanes.get((peer, codec.protocol))
         if lane is None:
             lane = self._lanes[peer, codec.protocol] = self._lane(peer, codec)

@@ -1,4 +1,4 @@
-"""Peers in the local network, found by libp2p's mDNS: each says in a TXT record where it is."""
+"""libp2p's mDNS discovery: each peer in the local network has a TXT record with its addresses."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ATTRIBUTE = b"dnsaddr="
 ADDRESS_COUNT_MAX = 8
 STRING_BYTES_MAX = 255
 FOUND_COUNT_MAX = 64
-"""Who was found and is not met yet; who is found beyond that is found again later, by others."""
+"""Peers found and not met yet; those beyond the limit are found again later."""
 CLOSE_S_MAX = 5.0
 
 
 class MdnsError(SmartPubSubError):
-    """The local network cannot be looked through."""
+    """mDNS does not work here."""
 
 
 def record_of(addresses: Sequence[str]) -> bytes:
@@ -46,13 +46,13 @@ def record_of(addresses: Sequence[str]) -> bytes:
 
 
 def contact_in(record: bytes, own: Peer) -> Contact | None:
-    """The peer that a TXT record tells of, unless it is none of use or the one who reads it."""
+    """Read the peer in a TXT record; None if it is unusable or this node."""
     addresses: list[bytes] = []
     peer: Peer | None = None
     while record and len(addresses) < ADDRESS_COUNT_MAX:
         string, record = record[1 : 1 + record[0]], record[1 + record[0] :]
         contact = _contact(string)
-        # A record is of one peer, the first that it names.
+        # A record describes one peer, the first that it names.
         if contact is not None and peer in (None, contact.peer):
             peer = contact.peer
             addresses += contact.addresses
@@ -76,7 +76,7 @@ async def look_around(
     *,
     task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Say where this peer is, and meet those who say where they are, until cancelled."""
+    """Announce this node, and meet the peers that announce themselves, until cancelled."""
     found, finding = trio.open_memory_channel[Contact](FOUND_COUNT_MAX)
     zeroconf = await _open(_interfaces(own))
     try:
@@ -105,14 +105,14 @@ async def _open(interfaces: list[str]) -> Zeroconf:
 
 
 def _interfaces(own: Contact) -> list[str]:
-    """Only those networks in which this peer can be reached."""
+    """The networks in which this node has an address."""
     parsed = [Multiaddr(address) for address in own.addresses]
     hosts = [a.value_for_protocol("ip4") for a in parsed if a.protocols()[0].name == "ip4"]
     return list(dict.fromkeys(hosts))
 
 
 def _service(own: Contact) -> ServiceInfo:
-    # A name that says nothing, and is new each time, as libp2p wants it.
+    # A random name for each start, as the specification requires.
     name = secrets.token_hex(16)
     return ServiceInfo(
         SERVICE,
@@ -125,7 +125,7 @@ def _service(own: Contact) -> ServiceInfo:
 
 
 class _Listener(ServiceListener):
-    """Is told of services, in a thread of zeroconf's own."""
+    """Receives services, in zeroconf's thread."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class _Listener(ServiceListener):
         self._token = token
 
     def add_service(self, zc: Zeroconf, type_: str, name: str) -> None:
-        """Somebody is there."""
+        """Report a new peer."""
         service = zc.get_service_info(type_, name)
         contact = contact_in(service.text, self._own) if service and service.text else None
         if contact is not None:
@@ -150,8 +150,8 @@ class _Listener(ServiceListener):
             self._found.send_nowait(contact)
 
     def update_service(self, zc: Zeroconf, type_: str, name: str) -> None:
-        """Somebody is elsewhere now."""
+        """Report a peer with new addresses."""
         self.add_service(zc, type_, name)
 
     def remove_service(self, zc: Zeroconf, type_: str, name: str) -> None:
-        """Somebody says farewell, which its connections tell as well."""
+        """Ignore a peer that leaves: its connections close."""

@@ -81,14 +81,14 @@ def d1_listener_takes_connections_for_ever() -> None:
     async def upgrade_and_stay(self: Any, raw_conn: Any, maddr: Any) -> Any:
         connection: Any = await upgrade(self, raw_conn, maddr)
         await connection.event_closed.wait()
-        # Whoever called would wait for the node's end now; only an error makes it clean up.
+        # The caller would wait for the node's end; only an error makes it clean up.
         raise SwarmException("the connection has ended")
 
     _replace(swarm.Swarm, "upgrade_inbound_raw_conn", upgrade_and_stay)
 
 
 def d2_noise_only(keys: KeyPair) -> Mapping[TProtocol, ISecureTransport]:
-    """0.8.1 accepts plaintext too, in which anybody can claim any peer id. Noise proves it."""
+    """0.8.1 accepts plaintext too, in which a peer can claim any id. Noise proves the id."""
     return {NOISE: Noise(keys, noise_privkey=create_new_key_pair().private_key)}
 
 

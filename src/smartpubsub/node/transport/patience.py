@@ -1,9 +1,8 @@
-"""Time that passes only while a process gets round to what it has to do.
+"""A clock that advances by a limited time for each round of the event loop.
 
-On a busy machine a process may stand still for seconds, or have so much to do that each round of
-its loop takes as long. What it waits for has come meanwhile and lies unread, while by the clock it
-is overdue: nodes would give each other up because of the machine that they are on. By this clock no
-round takes longer than a limit, however long it took.
+On a busy machine a process may be suspended for seconds, or each round of its loop may take as
+long. Messages have arrived meanwhile and are not read yet, but timeouts have passed by the wall
+clock, and nodes would suspect each other. By this clock no round takes longer than a limit.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ ROUND_S_MAX = 0.05
 
 
 class PatientClock(trio.abc.Clock, trio.abc.Instrument):
-    """A clock for trio's loop, which is to be one of the loop's instruments too."""
+    """A clock for trio's loop; it is also one of the loop's instruments."""
 
     def __init__(
         self,
@@ -31,7 +30,7 @@ class PatientClock(trio.abc.Clock, trio.abc.Instrument):
         self._mark_s = self._passed_s
         """When the loop last began to wait or to do something."""
         self._limit_s = round_s_max
-        """How much may pass from the mark."""
+        """How far the clock may advance from the mark."""
 
     def start_clock(self) -> None:
         """The loop begins."""

@@ -1,7 +1,7 @@
-"""The frames of Yamux that nearly all are: some bytes for a stream that is open.
+"""A fast path for plain Yamux frames: bytes for an open stream.
 
-What py-libp2p does for each frame takes as long as all else that is done about a message. Here the
-plain ones are brought to their streams straight away, and py-libp2p gets all others as they are.
+py-libp2p takes as long for a frame as all other handling of a message. Plain frames go straight to
+their streams, and py-libp2p gets all others unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PlainFrames:
         self._came = b""
         self._start = 0
         self._body_bytes = 0
-        """What is left of the body of a frame whose head Yamux has been given."""
+        """The rest of the body of a frame whose head Yamux has."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -62,7 +62,7 @@ class PlainFrames:
         return bool(more)
 
     def _take(self, stream: int, length: int) -> bool:
-        """Bring a frame to its stream, if all of it is here and there is nothing special in it."""
+        """Pass a frame to its stream, if it is complete and plain."""
         start = self._start + _HEAD.size
         buffer = self._muxer.stream_buffers.get(stream)
         opened = self._muxer.streams.get(stream)

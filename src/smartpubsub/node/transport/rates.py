@@ -1,4 +1,4 @@
-"""How many messages of each kind every peer may send: token buckets."""
+"""Rate limits: token buckets for each peer and kind of message."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from smartpubsub.seam import Peer
 
 @dataclass(slots=True)
 class _Bucket:
-    """Fills with time up to what may come at once, and is emptied by what comes."""
+    """A token bucket."""
 
     tokens: float
     at: float
 
 
 class Rates:
-    """Buckets by peer and kind, so many a second each. Those of peers long unheard are forgotten.
+    """Buckets by peer and kind. Those of peers that were silent for long are forgotten.
 
-    What may come at once is what may come in a second. A message may overdraw a bucket, since it is
-    read already; then whatever comes next of that kind waits until the bucket has made it up.
+    A burst is the number of messages of one second. A message may overdraw a bucket, since it is
+    read already; the next one of that kind waits until the bucket is refilled.
     """
 
     def __init__(self, per_s: float, peer_count_max: int) -> None:
@@ -33,13 +33,13 @@ class Rates:
         return len(self._of)
 
     def delay_s(self, peer: Peer, kinds: Mapping[str, int], now: float) -> float:
-        """How long a message with so much of each kind has to wait."""
+        """The delay of a message with these counts by kind."""
         buckets = self._of.get(peer, {})
         tokens = [self._filled(buckets[kind], now) for kind in kinds if kind in buckets]
         return max(0.0, -min(tokens, default=0.0) / self._per_s)
 
     def take(self, peer: Peer, kinds: Mapping[str, int], now: float) -> None:
-        """Count a message that is taken, after its delay or before."""
+        """Count a message."""
         buckets = self._of.setdefault(peer, {})
         self._of.move_to_end(peer)
         for kind, count in kinds.items():

@@ -1,7 +1,7 @@
-"""Agreeing with the other end on what a connection or a stream is for, in one round trip.
+"""multistream-select in one round trip.
 
-multistream-select greets first and asks for a protocol after the answer. Whoever wants to speak one
-protocol and no other need not wait in between: the question can follow the greeting at once.
+multistream-select greets first and asks for a protocol after the answer. A dialler that wants one
+protocol need not wait in between: it sends the question right after the greeting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from libp2p.utils import encode_delim
 
 
 class QuickClient(MultiselectClient):
-    """Whoever asks, with the greeting and the question in one write."""
+    """The dialler's side, with greeting and question in one write."""
 
     async def select_one_of(
         self,
@@ -31,14 +31,14 @@ class QuickClient(MultiselectClient):
         communicator: IMultiselectCommunicator,
         negotiate_timeout: int = DEFAULT_NEGOTIATE_TIMEOUT,
     ) -> TProtocol:
-        """The first of these that the other end speaks."""
+        """The first of these protocols that the peer speaks."""
         if len(protocols) == 1 and isinstance(communicator, MultiselectCommunicator):
             communicator = _AtOnce(communicator.read_writer, str(protocols[0]))
         return await super().select_one_of(protocols, communicator, negotiate_timeout)
 
 
 class _AtOnce(MultiselectCommunicator):
-    """Asks when it is to greet, and says nothing when it is to ask for the first time."""
+    """Sends the question with the greeting, and nothing when the question is due."""
 
     def __init__(self, read_writer: ReadWriteCloser, protocol: str) -> None:
         super().__init__(read_writer)

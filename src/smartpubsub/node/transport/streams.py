@@ -1,4 +1,4 @@
-"""Streams as the rest of a host sees them, and what can go wrong with them."""
+"""Streams, and their errors."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ class ConnectionsRefusedError(UnreachableError):
 
 
 class StreamRefusedError(SmartPubSubError):
-    """A stream that is not worth being kept."""
+    """A stream that is to be reset."""
 
 
 class Stream(Readable, Protocol):
-    """Both ways of a stream."""
+    """A stream in both directions."""
 
     async def write(self, data: bytes) -> None:
         """Send bytes, as soon as the other end takes them."""
         ...
 
     async def close(self) -> None:
-        """Say that nothing more comes."""
+        """Close the sending direction."""
         ...
 
     async def reset(self) -> None:
-        """End it at once, both ways."""
+        """Reset both directions."""
         ...
 
 
 def shielded(within_s: float) -> trio.CancelScope:
-    """A scope for what has to be done in some time also while all is being cancelled."""
+    """A shielded scope with a deadline, for cleanup."""
     return trio.CancelScope(deadline=trio.current_time() + within_s, shield=True)
 
 
 async def end(stream: Stream, within_s: float, *, politely: bool) -> None:
-    """End a stream, also while all is being cancelled; politely, what was sent still arrives."""
-    # py-libp2p may run into anything here if the connection goes at the same time.
+    """Close a stream, also during cancellation; sent bytes still arrive."""
+    # py-libp2p may raise any exception here if the connection closes at the same time.
     with shielded(within_s), suppress(Exception):
         await (stream.close() if politely else stream.reset())

@@ -1,4 +1,4 @@
-"""libp2p's swarm as a host uses it: TCP, Noise and Yamux, and nothing that acts by itself."""
+"""The libp2p swarm of a host: TCP, Noise and Yamux, and nothing that acts on its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from smartpubsub.node.transport.select import QuickClient
 _KEEPALIVES = 3
 
 MakeTcp: TypeAlias = Callable[[float, int, Counts], "WatchedTcp"]
-"""What makes another TCP of the same arguments, for those who want more than to be connected."""
+"""Makes another TCP transport with the same arguments, for the testbed and tests."""
 
 
 def make_swarm(
@@ -39,7 +39,7 @@ def make_swarm(
     counts: Counts,
     make_tcp: MakeTcp | None = None,
 ) -> Swarm:
-    """A swarm that connects only when told to, and once for each time it is told."""
+    """A swarm that dials only on request, and once for each request."""
     patches.apply()
     store = PeerStore()
     store.add_key_pair(peer, keys)
@@ -71,7 +71,7 @@ def _upgrader(keys: KeyPair) -> TransportUpgrader:
 
 
 class _NoConnector(AutoConnector):
-    """Stands in for what would dial peers by itself, and remember all that have gone."""
+    """Replaces libp2p's automatic dialling, which also remembers all peers."""
 
     def __init__(self) -> None:
         pass
@@ -93,9 +93,9 @@ class _NoConnector(AutoConnector):
 
 
 class WatchedTcp(TCP):
-    """TCP that gives a connection up when the other end is silent for too long.
+    """TCP that closes a connection when the peer is silent for too long.
 
-    It refuses connections beyond a limit before anything is spent on them.
+    It refuses connections beyond a limit before the handshake.
     """
 
     def __init__(self, silence_s: float, connection_count_max: int, counts: Counts) -> None:
@@ -104,9 +104,9 @@ class WatchedTcp(TCP):
         self._connection_count_max = connection_count_max
         self._counts = counts
         self._inbound_count = 0
-        """Of connections that others have made, also those that are being set up."""
+        """Inbound connections, including those in the handshake."""
         self.connection_count: Callable[[], int] = lambda: 0
-        """How many connections are set up."""
+        """Inbound connections that are established."""
 
     async def dial(self, maddr: Multiaddr) -> IRawConnection:
         """Connect to an address."""
@@ -115,7 +115,7 @@ class WatchedTcp(TCP):
         return connection  # type: ignore[no-any-return]
 
     def create_listener(self, handler_function: THandler) -> TCPListener:
-        """Something that listens and has each connection handled."""
+        """Make a listener that passes each connection to a handler."""
 
         async def watch_and_handle(stream: Any) -> None:
             there = max(self.connection_count(), self._inbound_count)

@@ -1,4 +1,4 @@
-"""A node's clock, and the timers that are set by it."""
+"""The clock and the timers of a node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ MICROSECONDS = 1_000_000
 
 
 class Clock:
-    """Microseconds: the time of day when it is first asked, and from then on by another clock.
+    """A clock in microseconds that starts at the time of day and is monotonic from then on.
 
-    So it is never set back or ahead, and times that a node has stored mean something to it when it
-    is started again.
+    So stored times are comparable after a restart.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
@@ -24,7 +23,7 @@ class Clock:
         self._ahead_us: int | None = None
 
     def now(self) -> int:
-        """What time it is."""
+        """The time in microseconds."""
         passed_us = int(self._seconds() * MICROSECONDS)
         if self._ahead_us is None:
             self._ahead_us = time.time_ns() // 1_000 - passed_us
@@ -32,7 +31,7 @@ class Clock:
 
 
 class Timers:
-    """Timers that are set, in the order in which they are due."""
+    """The timers that are set, in order of time."""
 
     def __init__(self) -> None:
         self._due_at: dict[Timer, tuple[int, int]] = {}
@@ -43,7 +42,7 @@ class Timers:
         return len(self._due_at)
 
     def set(self, timer: Timer, at: int) -> None:
-        """Have a timer fire at a time, also if it was set to another."""
+        """Set a timer, also if it was set to another time."""
         entry = (at, next(self._numbers))
         self._due_at[timer] = entry
         heapq.heappush(self._heap, (*entry, timer))
@@ -62,12 +61,12 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def is_due(self, now: int) -> bool:
-        """Whether a timer's time has come."""
+        """Whether a timer is due."""
         next_at = self.next_at
         return next_at is not None and next_at <= now
 
     def take_due(self, now: int) -> Timer | None:
-        """The first timer whose time has come, which is not set any more then."""
+        """Remove the first timer that is due."""
         if not self.is_due(now):
             return None
         _, _, timer = heapq.heappop(self._heap)

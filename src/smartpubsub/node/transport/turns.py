@@ -1,4 +1,4 @@
-"""Whose turn it is: what has come, or a timer whose time has come."""
+"""The order of events and timers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """Lets a timer wait for what had come before its time: it may be just what the timer is for."""
+    """Handles the events that came before a timer was due first: the timer may wait for them."""
 
     def __init__(self, inbox: Inbox[T], timers: Timers) -> None:
         self._inbox = inbox
         self._timers = timers
         self._ahead: int | None = None
-        """How much has come before the timers that are due, if any is."""
+        """The number of events that came before the timers that are due; None if none is."""
 
     def next(self, now: int) -> T | TimerFired | None:
-        """What is to be handled next, if there is anything."""
+        """The next event or timer, if there is one."""
         if not self._timers.is_due(now):
             self._ahead = None
             return self._inbox.take()

@@ -1,4 +1,4 @@
-"""Which connections have been of use lately, and which can be done without."""
+"""The use of connections, for pruning."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from smartpubsub.seam import Peer
 
 
 class Usage:
-    """Connected peers, the one that was idle for longest first."""
+    """Connected peers, the one idle for longest first."""
 
     def __init__(self) -> None:
         self._used_at: OrderedDict[Peer, float] = OrderedDict()
 
     def connect(self, peer: Peer, now: float) -> None:
-        """There is a connection to a peer."""
+        """Add a peer that has connected."""
         self._used_at[peer] = now
 
     def touch(self, peer: Peer, now: float) -> None:
-        """Something comes from a peer or goes to it."""
+        """Record a message from or to a peer."""
         if peer in self._used_at:
             self._used_at[peer] = now
             self._used_at.move_to_end(peer)
 
     def disconnect(self, peer: Peer) -> None:
-        """There is no connection to a peer any more."""
+        """Remove a peer that has disconnected."""
         self._used_at.pop(peer, None)
 
     def peers(self) -> list[Peer]:
@@ -32,7 +32,7 @@ class Usage:
         return list(self._used_at)
 
     def idlest(self, count: int, idle_since: float) -> list[Peer]:
-        """At most so many that have not been of use since a time."""
+        """The peers idle since a time, up to a number."""
         idle: list[Peer] = []
         for peer, used_at in self._used_at.items():
             if len(idle) == count or used_at > idle_since:

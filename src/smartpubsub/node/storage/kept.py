@@ -1,0 +1,411 @@
+"""Queues on disk: the events that wait for the readers of subscriptions.
+
+A queue belongs to one subscription. The host stores an event in the same transaction as the other
+changes that the delivery causes, and before it sends any acknowledgement. So an event that the node
+has acknowledged is in the queue after `kill -9`. The queue also has its events in memory; its
+limits bound both.
+
+The reader takes events in order and acknowledges them. An event leaves the queue when the reader
+has acknowledged it or a later one, or when a limit drops it.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import decode, encode
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pubsub import Delivery
+
+_log = logging.getLogger(__name__)
+
+PREFIX = b"kept/"
+SEEN_COUNT_MAX = 100_000
+"""Event ids that a queue remembers if its events come by two protocols."""
+
+_NUMBER = struct.Struct(">Q")
+_ENTRY = struct.Struct(">QI")
+"""When the event was stored, in microseconds, and its hops."""
+_HEAD = struct.Struct(">?QQ")
+"""Whether the queue outlives its reader, all events dropped, and those not yet reported."""
+
+Change: TypeAlias = tuple[bytes, bytes | None]
+"""A key, and its new value; None removes the key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptLimits:
+    """Retention. The oldest events are dropped first."""
+
+    event_count_max: int
+    """Of one queue."""
+    byte_count_max: int
+    """Of one queue."""
+    all_bytes_max: int
+    """Of all queues of the node."""
+    age_us_max: int | None = None
+
+
+class Waiting(NamedTuple):
+    """An event that waits in a queue."""
+
+    sequence: int
+    id: str
+    stored_us: int
+    value: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return _NUMBER.size * 2 + len(PREFIX) + 1 + len(self.value)
+
+    @property
+    def delivery(self) -> Delivery:
+        """The event, as the protocol has delivered it."""
+        return _read(self.value)
+
+
+@dataclass
+class KeptTotals:
+    """Sums over all queues of a node."""
+
+    byte_count: int = 0
+    dropped: int = 0
+    """Since the node was started."""
+
+
+@dataclass(eq=False)
+class KeptQueue:
+    """The queue of one subscription."""
+
+    number: int
+    is_kept: bool
+    """Whether the queue outlives its reader."""
+    _totals: KeptTotals
+    dropped: int = 0
+    """Events that limits have dropped before the reader took them."""
+    _gap: int = 0
+    """Those of them that no acknowledged event has reported."""
+    _reported: int = 0
+    """Those of the gap that an event which is not acknowledged has reported."""
+    _entries: dict[int, Waiting] = field(default_factory=dict)
+    """By sequence number; the numbers have no gaps."""
+    _sequences: dict[str, int] = field(default_factory=dict)
+    _aside: list[Waiting] = field(default_factory=list)
+    """What waited when the reader asked for history; it follows the history."""
+    _next: int = 0
+    _shown: int = -1
+    """The last event that is on disk, and that the reader may have."""
+    _given: int = -1
+    """The last event that the reader has."""
+    _seen: OrderedDict[str, None] | None = None
+    _loaded: dict[str, None] = field(default_factory=dict)
+    """The events that waited when the node started; peers may send them again."""
+    _has_history: bool = False
+    """Whether the events that come are history, which may have been delivered before."""
+    byte_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._sequences
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.byte_count == sum(entry.size for entry in self._entries.values())
+        first = self._next - len(self._entries)
+        assert list(self._entries) == list(range(first, self._next))
+        assert 0 <= self._reported <= self._gap <= self.dropped
+        assert self._shown < self._next
+        assert self._given < self._next
+
+    # --- events that come ---
+
+    def share(self) -> None:
+        """Take each event once although it comes by two protocols."""
+        if self._seen is None:
+            self._seen = OrderedDict.fromkeys(self._sequences)
+
+    def append(self, delivery: Delivery, now: int, limits: KeptLimits) -> list[Change]:
+        """Queue an event, unless it is queued; the changes to store."""
+        id = str(delivery.event.id)
+        is_repeated = id in self._loaded and not self._has_history
+        if id in self._sequences or is_repeated or self._is_seen(id):
+            return []
+        entry = Waiting(self._next, id, now, _written(delivery, now))
+        changes = self._put(entry)
+        return [*changes, *self.expire(now, limits)]
+
+    def _put(self, entry: Waiting) -> list[Change]:
+        self._entries[entry.sequence] = entry
+        self._sequences[entry.id] = entry.sequence
+        self._next = entry.sequence + 1
+        self._count(entry.size)
+        return [(_key(self.number, entry.sequence), entry.value)]
+
+    def _count(self, size: int) -> None:
+        self.byte_count += size
+        self._totals.byte_count += size
+
+    def _is_seen(self, id: str) -> bool:
+        if self._seen is None:
+            return False
+        is_seen = id in self._seen
+        self._seen[id] = None
+        if len(self._seen) > SEEN_COUNT_MAX:
+            self._seen.popitem(last=False)
+        return is_seen
+
+    def show(self, id: str) -> None:
+        """Let the reader have events up to this one: they are on disk."""
+        self._shown = max(self._shown, self._sequences.get(id, -1))
+
+    def show_all(self) -> None:
+        """Let the reader have all events."""
+        self._shown = self._next - 1
+
+    @property
+    def has_history(self) -> bool:
+        """Whether history has begun and not ended."""
+        return self._has_history
+
+    def begin_history(self) -> None:
+        """Put what waits aside: history comes first."""
+        self._has_history = True
+        self._aside = list(self._entries.values())
+        for entry in self._aside:
+            del self._sequences[entry.id]
+
+    def end_history(self) -> list[Change]:
+        """Have what was put aside follow the history, each event once."""
+        aside, self._aside, self._has_history = self._aside, [], False
+        changes: list[Change] = []
+        for entry in aside:
+            if self._entries.pop(entry.sequence, None) is None:
+                continue
+            self._count(-entry.size)
+            changes.append((_key(self.number, entry.sequence), None))
+            if entry.id not in self._sequences:
+                changes += self._put(entry._replace(sequence=self._next))
+        self.show_all()
+        return changes
+
+    # --- limits ---
+
+    def expire(self, now: int, limits: KeptLimits) -> list[Change]:
+        """Drop the oldest events as long as the queue is beyond a limit."""
+        changes: list[Change] = []
+        oldest_us = None if limits.age_us_max is None else now - limits.age_us_max
+        while self._entries:
+            first = next(iter(self._entries.values()))
+            if not (
+                len(self._entries) > limits.event_count_max
+                or self.byte_count > limits.byte_count_max
+                or (oldest_us is not None and first.stored_us < oldest_us)
+            ):
+                break
+            changes += self.drop_oldest()
+        return changes
+
+    def drop_oldest(self) -> list[Change]:
+        """Drop the oldest event, and count it unless the reader has it."""
+        entry = self._first()
+        changes = self._remove(entry)
+        if entry.sequence > self._given:
+            if not self.dropped:
+                _log.warning(
+                    "a subscription's queue on disk is full, and drops the oldest events",
+                    extra={"fields": {"subscription": self.number, "waiting": len(self)}},
+                )
+            self.dropped += 1
+            self._totals.dropped += 1
+            self._gap += 1
+            changes.append(self.head)
+        return changes
+
+    def _first(self) -> Waiting:
+        return next(iter(self._entries.values()))
+
+    def _remove(self, entry: Waiting) -> list[Change]:
+        del self._entries[entry.sequence]
+        if self._sequences.get(entry.id) == entry.sequence:
+            del self._sequences[entry.id]
+        self._count(-entry.size)
+        return [(_key(self.number, entry.sequence), None)]
+
+    # --- the reader ---
+
+    def begin(self) -> None:
+        """Give a new reader everything that was not acknowledged."""
+        self._given = self._next - len(self._entries) - 1
+        self._reported = 0
+
+    def next(self) -> tuple[Delivery, int] | None:
+        """The next event, and how many were dropped immediately before it."""
+        sequence = max(self._given + 1, self._next - len(self._entries))
+        if sequence > self._shown or sequence not in self._entries:
+            return None
+        self._given = sequence
+        dropped_before = self._gap - self._reported
+        self._reported = self._gap
+        return self._entries[sequence].delivery, dropped_before
+
+    def take(self, id: str) -> list[Change]:
+        """Remove an event that the reader has dealt with, and all before it."""
+        last = self._sequences.get(id)
+        if last is None:  # A limit has dropped it.
+            return []
+        changes: list[Change] = []
+        while self._entries and (first := self._first()).sequence <= last:
+            changes += self._remove(first)
+        if self._reported:
+            self._gap -= self._reported
+            self._reported = 0
+            changes.append(self.head)
+        return changes
+
+    # --- storage ---
+
+    @property
+    def head(self) -> Change:
+        """What is stored of the queue itself."""
+        return _head_key(self.number), _HEAD.pack(self.is_kept, self.dropped, self._gap)
+
+    def clear(self) -> list[Change]:
+        """Remove the queue from disk."""
+        changes = [(_key(self.number, sequence), None) for sequence in self._entries]
+        self._entries.clear()
+        self._sequences.clear()
+        self._count(-self.byte_count)
+        return [*changes, (_head_key(self.number), None)]
+
+    def _load(self, sequence: int, value: bytes) -> None:
+        stored_us, _ = _ENTRY.unpack_from(value)
+        id = str(_read(value).event.id)
+        self._put(Waiting(sequence, id, stored_us, value))
+        self._loaded[id] = None
+        self._shown = sequence
+
+
+class KeptQueues:
+    """The queues of a node, by the numbers of their subscriptions."""
+
+    def __init__(self, limits: KeptLimits, stored: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self.limits = limits
+        self.totals = KeptTotals()
+        self._queues: dict[int, KeptQueue] = {}
+        for key, value in stored:
+            number, sequence = _numbers(key)
+            if sequence is None:
+                is_kept, dropped, gap = _HEAD.unpack(value)
+                self._queues[number] = KeptQueue(number, is_kept, self.totals, dropped, gap)
+            elif number in self._queues:
+                self._queues[number]._load(sequence, value)
+        for queue in self._queues.values():
+            queue.begin()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for queue in self:
+            queue.check()
+        assert self.totals.byte_count == sum(queue.byte_count for queue in self)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._queues
+
+    def __iter__(self) -> Iterator[KeptQueue]:
+        return iter(self._queues.values())
+
+    def get(self, number: int) -> KeptQueue | None:
+        """The queue of a subscription, if it has one."""
+        return self._queues.get(number)
+
+    def create(self, number: int, *, is_kept: bool) -> tuple[KeptQueue, list[Change]]:
+        """Give a subscription a queue, or keep the one that it has."""
+        queue = self._queues.get(number)
+        if queue is None:
+            queue = self._queues[number] = KeptQueue(number, is_kept, self.totals)
+            return queue, [queue.head]
+        if is_kept and not queue.is_kept:
+            queue.is_kept = True
+            return queue, [queue.head]
+        return queue, []
+
+    def append(self, queue: KeptQueue, delivery: Delivery, now: int) -> list[Change]:
+        """Queue an event; beyond the limit of all queues, the largest drops its oldest."""
+        changes = queue.append(delivery, now, self.limits)
+        while self.totals.byte_count > self.limits.all_bytes_max:
+            changes += max(self._queues.values(), key=lambda each: each.byte_count).drop_oldest()
+        return changes
+
+    def remove(self, number: int) -> list[Change]:
+        """End a queue, if there is one."""
+        queue = self._queues.pop(number, None)
+        return [] if queue is None else queue.clear()
+
+    def retain(self, numbers: Sequence[int]) -> list[Change]:
+        """Remove the queues of subscriptions that have ended."""
+        gone = [number for number in self._queues if number not in numbers]
+        return [change for number in gone for change in self.remove(number)]
+
+    def holding(self, id: str) -> list[int]:
+        """The subscriptions for whose readers an event waits."""
+        return [queue.number for queue in self if id in queue]
+
+
+def head_of(number: int) -> Change:
+    """What is stored of a new queue that outlives its reader."""
+    return KeptQueue(number, True, KeptTotals()).head
+
+
+def _head_key(number: int) -> bytes:
+    return PREFIX + _NUMBER.pack(number)
+
+
+def _key(number: int, sequence: int) -> bytes:
+    return _head_key(number) + b"/" + _NUMBER.pack(sequence)
+
+
+def _numbers(key: bytes) -> tuple[int, int | None]:
+    rest = key[len(PREFIX) :]
+    [number] = _NUMBER.unpack_from(rest)
+    if len(rest) == _NUMBER.size:
+        return number, None
+    [sequence] = _NUMBER.unpack_from(rest, _NUMBER.size + 1)
+    return number, sequence
+
+
+def _written(delivery: Delivery, now: int) -> bytes:
+    event = delivery.event
+    content = {
+        "publisher": event.id.publisher,
+        "start": event.id.incarnation,
+        "number": event.id.number,
+        "predicate": str(event.predicate),
+        "payload": event.payload,
+        "signature": event.signature,
+        "created": event.created_us,
+    }
+    return _ENTRY.pack(now, delivery.hops) + encode(content)
+
+
+def _read(value: bytes) -> Delivery:
+    _, hops = _ENTRY.unpack_from(value)
+    content = decode(value[_ENTRY.size :])
+    assert isinstance(content, dict)
+    text = content["predicate"]
+    event = Publication.of(
+        EventId(content["publisher"], content["start"], content["number"]),
+        Predicate.parse(text, attributes_max=len(text)),
+        content["payload"],
+        content["signature"],
+        content["created"],
+    )
+    return Delivery(event, (), hops)

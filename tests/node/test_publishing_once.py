@@ -1,0 +1,170 @@
+"""Publication by key, and what a node knows of its events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from smartpubsub import AsyncioNode, Node, SyncNode
+from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.event_records import EventRecords, EventState, digest_of
+from smartpubsub.node.errors import KeyConflictError, NotInTimeError
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, EventIdError
+from smartpubsub.protocols.pubsub import Published, Refused
+from smartpubsub.seam import Effect
+from tests.node.hosts import LOOPBACK, run
+from tests.node.test_node import node_in, taken
+
+
+def deaf(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Have a node's protocol publish nothing, as if no rendezvous could be reached."""
+    sent: list[object] = []
+
+    def publish(publication: object, _now: int, **_options: bool) -> list[Effect]:
+        sent.append(publication)
+        return []
+
+    monkeypatch.setattr(node._engine.core.pubsub, "publish", publish)
+    return sent
+
+
+def test_the_same_key_is_the_same_event_delivered_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("order") as events:
+            first = await node.publish("order", b"17", key="order-17")
+            again = await node.publish("order", b"17", key="order-17")
+            other = await node.publish("order", b"18", key="order-18", wait=Wait.ALL)
+            assert again == first
+            assert again.verify()
+            assert other.id != first.id
+            assert await taken(events, 2) == [b"17", b"18"]
+            assert events.waiting == 0
+            with pytest.raises(KeyConflictError, match=f"belongs to the event {first.id}"):
+                await node.publish("order", b"another content", key="order-17")
+
+    run(main)
+
+
+def test_a_key_is_known_after_a_restart(tmp_path: Path) -> None:
+    with SyncNode(data=tmp_path, listen=[LOOPBACK]) as node:
+        first = node.publish("order", b"17", key="order-17", wait="all")
+    with SyncNode(data=tmp_path, listen=[LOOPBACK]) as node:
+        with node.subscribe("order") as events:
+            assert node.publish("order", b"17", key="order-17", wait="all") == first
+            more = node.publish("order", b"18", wait="all")
+            assert events.get(timeout_s=60).id == more.id
+        known = node.event(first.id)
+        assert (known.state, known.key) == (EventState.CONFIRMED, "order-17")
+        assert known.held == first.held
+        with pytest.raises(KeyConflictError):
+            node.publish("order", b"another", key="order-17")
+
+
+def test_an_event_that_was_not_acknowledged_is_sent_again_as_the_same_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            with monkeypatch.context() as patched:
+                sent = deaf(node, patched)
+                with pytest.raises(NotInTimeError) as caught:
+                    await node.publish("order", b"17", key="order-17", deadline_s=0.05)
+                id = caught.value.event_id
+                assert id is not None
+                assert f"has the id {id} and was not acknowledged" in str(caught.value)
+                assert "the node goes on trying" in str(caught.value)
+                assert f"smartpubsub event {id}" in str(caught.value)
+                assert node.event(id).state is EventState.PENDING
+                # The attempt is still under way: the node does not send a second one.
+                with pytest.raises(NotInTimeError) as caught:
+                    await node.publish("order", b"17", key="order-17", deadline_s=0.05)
+                assert caught.value.event_id == id
+                assert len(sent) == 1
+        async with node_in(tmp_path) as node, node.subscribe("order") as events:
+            assert node.event(id).state is EventState.PENDING
+            receipt = await node.publish("order", b"17", key="order-17")
+            assert receipt.id == id
+            assert receipt.verify()
+            assert (await anext(events)).id == id
+            assert node.event(id).state is EventState.ACKNOWLEDGED
+
+    run(main)
+
+
+def test_two_publishers_by_one_key_at_once_get_one_event(tmp_path: Path) -> None:
+    async def main() -> None:
+        ids: list[str] = []
+
+        async def publish(wait: Wait) -> None:
+            ids.append((await node.publish("order", b"17", key="order-17", wait=wait)).id)
+
+        async with node_in(tmp_path) as node, node.subscribe("order") as events:
+            async with trio.open_nursery() as nursery:
+                for wait in (Wait.RENDEZVOUS, Wait.ALL, Wait.RENDEZVOUS, Wait.ALL, Wait.NOTHING):
+                    nursery.start_soon(publish, wait)
+            assert len(ids) == 5
+            assert len(set(ids)) == 1
+            await node.publish("order", b"18", wait=Wait.ALL)
+            assert await taken(events, 2) == [b"17", b"18"]
+
+    run(main)
+
+
+def test_a_node_tells_the_state_of_events(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node, node.subscribe("surf", keep=True) as events:
+            receipt = await node.publish("surf", wait=Wait.ALL)
+            known = node.event(receipt.id)
+            assert known.state is EventState.CONFIRMED
+            assert known.held == receipt.held
+            assert known.waiting_in == (events.number,)
+            assert known.document()["state"] == "confirmed"
+            await events.taken((await anext(events)).id)
+            assert node.event(receipt.id).waiting_in == ()
+            assert node.event("0102-3-4").state is EventState.UNKNOWN
+            with pytest.raises(EventIdError):
+                node.event("surf")
+
+    run(main)
+
+
+def test_asyncio_programs_publish_by_key(tmp_path: Path) -> None:
+    import asyncio
+
+    async def program() -> None:
+        async with AsyncioNode(data=tmp_path, listen=[LOOPBACK]) as node:
+            first = await node.publish("order", key="order-17")
+            assert await node.publish("order", key="order-17") == first
+            assert (await node.event(first.id)).state is EventState.ACKNOWLEDGED
+
+    asyncio.run(program())
+
+
+def test_keys_are_forgotten_beyond_their_limits() -> None:
+    records = EventRecords(key_count_max=3, key_age_us_max=100)
+    digest = digest_of(Predicate.parse("a"), b"")
+    stored: dict[bytes, bytes] = {}
+    for number in range(5):
+        id = EventId(b"me", 1, number)
+        changes = records.add(id, number, wants_all=False, key=f"key {number}", digest=digest)
+        changes += records.journal(Published(id), number)
+        for key, value in changes:
+            if value is None:
+                del stored[key]
+            else:
+                stored[key] = value
+    known = [number for number in range(5) if records.with_key(f"key {number}", digest, 5)]
+    assert known == [2, 3, 4]
+    assert len(stored) == 3
+    assert records.with_key("key 3", digest, 104) is None
+
+    again = EventRecords(key_count_max=3, key_age_us_max=100)
+    again.load(b"me", sorted(stored.items()))
+    record = again.with_key("key 4", digest, 5)
+    assert record is not None
+    assert (record.id, record.state) == (EventId(b"me", 1, 4), EventState.ACKNOWLEDGED)
+    again.journal(Refused(record.id, "no"), 6)
+    assert (record.state, record.reason) == (EventState.REFUSED, "no")
