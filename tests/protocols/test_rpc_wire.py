@@ -222,7 +222,7 @@ def test_messages_beyond_the_limits_are_refused(rpc: Rpc, complaint: str) -> Non
     [
         (bytes.fromhex("0a 00") * 3, "a list of subscriptions of 3"),
         (bytes.fromhex("1a 06") + bytes.fromhex("0a 00") * 3, "a list of offers of 3"),
-        (bytes.fromhex("1a 06") + bytes.fromhex("12 00") * 3, "a list of iwants of 3"),
+        (bytes.fromhex("1a 06") + bytes.fromhex("12 00") * 3, "a list of requests of 3"),
         (bytes.fromhex("1a 06") + bytes.fromhex("1a 00") * 3, "a list of grafts of 3"),
         (bytes.fromhex("1a 06") + bytes.fromhex("22 00") * 3, "a list of prunes of 3"),
     ],

@@ -218,7 +218,7 @@ def _copy(buffer: Any, limits: RpcLimits) -> Copy:
 def _control(buffer: Any, limits: RpcLimits) -> Control:
     for entries, name in (
         (buffer.ihave, "offers"),
-        (buffer.iwant, "wishes"),
+        (buffer.iwant, "requests"),
         (buffer.graft, "grafts"),
         (buffer.prune, "prunes"),
     ):
