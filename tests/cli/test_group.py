@@ -83,7 +83,7 @@ def test_what_cannot_be_is_refused(running: Commands, two: tuple[RunningNode, Ru
     assert running.output("group", "search", "pear", "--data", b.folder) == ""
     running.output("group", "advertise", "pear", "--data", a.folder)
     for arguments, problem in (
-        (("publish", "pear", "apple"), "no event of the group"),
+        (("publish", "pear", "apple"), "does not match the predicate of the group"),
         (("advertise", "plum"), "owns no group"),
         (("invite", "plum", b.peer_id), "owns no group"),
         (("create", "pear", "--private"), "not private"),
