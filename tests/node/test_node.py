@@ -462,18 +462,3 @@ def test_a_node_can_be_cancelled_at_any_time(after_s: float, tmp_path: Path) -> 
         assert scope.cancelled_caught
 
     run(main)
-
-
-# --- the README ---
-
-
-def test_the_readme_program_does_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    [program] = re.findall(r"```py\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-
-    exec(program, {})
-
-    [said] = re.findall(r"# prints: (.*)", program)
-    assert capsys.readouterr().out == f"{said}\n"
