@@ -24,7 +24,7 @@ from smartpubsub.protocols.codecs import FLOODSUB, kademlia_codec, rpc_codec, sc
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, PubSub, Subscribed
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 from smartpubsub.sim.kernel.signing import StandInSigning

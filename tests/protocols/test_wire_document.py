@@ -33,9 +33,9 @@ from smartpubsub.protocols.pulsarcast.schema import ParcelBuffer
 from smartpubsub.protocols.pulsarcast.wire import ParcelLimits
 from smartpubsub.protocols.scoutsubs import parts
 from smartpubsub.protocols.scoutsubs import wire as scout_wire
+from smartpubsub.protocols.scoutsubs.attestation import held_bytes, said_bytes
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle, Part
 from smartpubsub.protocols.scoutsubs.schema import BundleBuffer
-from smartpubsub.protocols.scoutsubs.vouching import held_bytes, said_bytes
 from smartpubsub.protocols.scoutsubs.wire import BundleLimits
 from smartpubsub.sim.experiments.stacks import STACKS
 

@@ -37,7 +37,7 @@ from smartpubsub.protocols.fastdelivery.core import FastDelivery
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.pubsub import Tally
 from smartpubsub.protocols.pulsarcast.core import Pulsarcast
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.seam import Effect
 from smartpubsub.sim.experiments.stacks import STACKS
 

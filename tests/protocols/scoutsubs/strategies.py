@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX
 from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle
+from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX
 from smartpubsub.protocols.scoutsubs.wire import HOPS_MAX
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
@@ -16,11 +16,11 @@ NUMBER_MAX = (1 << 63) - 1
 # Numbers and lengths around which a varint takes one byte more are worth trying.
 numbers = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, NUMBER_MAX]) | st.integers(0, NUMBER_MAX)
 hops = st.integers(0, HOPS_MAX)
-stages = st.sampled_from([0, 1, 2, STAGE_MAX]) | st.integers(0, STAGE_MAX)
+stages = st.sampled_from([0, 1, 2, EPOCH_MAX]) | st.integers(0, EPOCH_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
 attributes = names() | st.sampled_from([127, 128, 1024]).map(lambda length: "n" * length)
-peers_or_nobody = st.just(NOBODY) | peers
+peers_or_none = st.just(NOBODY) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)
@@ -70,12 +70,12 @@ some_parts = st.one_of(
     st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags),
     st.builds(parts.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
     st.builds(parts.Completed, ids, attributes, signatures),
-    st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_nobody),
-    st.builds(parts.Confirm, ids, attributes, peers_or_nobody, signatures),
+    st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_none),
+    st.builds(parts.Confirm, ids, attributes, peers_or_none, signatures),
     st.builds(parts.Elsewhere, attributes, some_predicates),
     st.builds(parts.Offer, ids, attributes, said().map(predicate)),
     st.builds(parts.Want, ids, attributes),
-    st.builds(parts.NoCopy, ids, attributes, peers_or_nobody),
+    st.builds(parts.NoCopy, ids, attributes, peers_or_none),
     st.builds(
         parts.CopyTree,
         attributes,
@@ -95,14 +95,14 @@ some_parts = st.one_of(
         parts.Pulled,
         attributes,
         flags,
-        peers_or_nobody,
+        peers_or_none,
         some_children,
         st.lists(records, max_size=2).map(tuple),
         stages,
     ),
     st.just(parts.PullOwn()),
     st.builds(parts.PulledOwn, st.lists(trees, max_size=2).map(tuple)),
-    st.builds(parts.Adopt, attributes, peers_or_nobody),
+    st.builds(parts.Adopt, attributes, peers_or_none),
     st.builds(
         parts.Recall,
         attributes,

@@ -21,7 +21,7 @@ from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.event_blocks import event_block, read_event_block
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
-from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
+from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 
 BUFFER_COUNT_MAX = 1_000
 SEEN_COUNT_MAX = 100_000

@@ -17,8 +17,8 @@ from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NoSubscriptionError, NotPromisedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
+from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.seam import Effect
 
 HISTORY_S_MAX = 60.0

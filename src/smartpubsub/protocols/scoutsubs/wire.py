@@ -16,9 +16,9 @@ from smartpubsub.protocols import wire_fields as fields
 from smartpubsub.protocols.baselines.rpc_wire import event_bytes
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, attribute_of
 from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, Holder, Part, Record, Span
 from smartpubsub.protocols.scoutsubs.schema import PART_NAMES, BundleBuffer, PartBuffer
+from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, attribute_of
 from smartpubsub.protocols.wire_fields import FieldLimits, Read, Taken, Write, each, if_any
 
 __all__ = ["BundleLimits", "WireError", "decode", "encode", "part_bytes"]
@@ -154,8 +154,8 @@ def _tree_name(name: str, taken: Taken) -> str:
 
 def _stage(stage: int, _: Taken) -> int:
     """A stage that others can come after."""
-    if stage > STAGE_MAX:
-        raise WireError(f"a stage of {stage}; at most {STAGE_MAX} is taken")
+    if stage > EPOCH_MAX:
+        raise WireError(f"a stage of {stage}; at most {EPOCH_MAX} is taken")
     return stage
 
 

@@ -26,8 +26,8 @@ from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.wire import wire_bytes as pulsarcast_bytes
 from smartpubsub.protocols.scoutsubs import settings as scout
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.sizes import wire_bytes as scoutsubs_bytes
 from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.topics import with_topics

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from smartpubsub.protocols.scoutsubs.branches import BRANCHES
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import SHARDS
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.inside import all_scoutsubs, filters_kept
 from smartpubsub.sim.experiments.running import RunOptions
@@ -86,7 +86,7 @@ def study(nodes: int, seed: int, watch: Watch = nobody) -> list[Load]:
         overrides = {"fan_out_max": fan_out_max, "hot_copies_per_s": hot}
         stack = StackOptions(mapping=mapping, overrides=overrides)
         options = RunOptions(protocol="scoutsubs", stack=stack, nodes=nodes, seed=seed)
-        keys = BRANCHES if hot else 1
+        keys = SHARDS if hot else 1
         with watch(f"{mapping.value}, fan-out {fan_out_max or 'any'}, keys {keys}, ") as progress:
             experiment = Experiment(options, workload, progress=progress)
             found.append(_load(experiment, keys))
