@@ -25,7 +25,7 @@ from smartpubsub.protocols.codecs import kademlia_codec
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, PubSub, Subscribed
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spec import scoutsubs_codec
 from smartpubsub.seam import Peer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from smartpubsub.node.api.calls import Wait
 from smartpubsub.node.identity import KEY_FILE, Identity
-from smartpubsub.protocols.scoutsubs.branches import branch_for
+from smartpubsub.protocols.scoutsubs.shard_names import shard_for
 from tests.node.hosts import run
 from tests.node.test_node import node_in
 
@@ -16,7 +16,7 @@ NAME = "surf"
 def publisher_of_a_branch() -> Identity:
     """Somebody whose events do not go down the attribute's own tree."""
     some = (Identity.of(bytes(31) + bytes([n])) for n in range(256))
-    return next(one for one in some if branch_for(NAME, one.peer) != NAME)
+    return next(one for one in some if shard_for(NAME, one.peer) != NAME)
 
 
 def test_a_hot_attribute_is_split_and_every_event_comes_once_and_in_order(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_hot_attribute_is_split_and_every_event_comes_once_and_in_order(tmp_pa
                 assert receipt.verify()
                 name = receipt.held[0].attribute
                 sent += 1
-            assert name == branch_for(NAME, identity.peer)
+            assert name == shard_for(NAME, identity.peer)
             for events in (at_a, at_b):
                 of_c: list[bytes] = []
                 while len(of_c) < sent:

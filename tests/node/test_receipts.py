@@ -19,10 +19,10 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.attestation import Attestation, held_bytes
 from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Bundle, encode
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
-from smartpubsub.protocols.scoutsubs.vouching import Vouching, held_bytes
 from tests.node.hosts import LOOPBACK, connections, eventually, run
 from tests.node.test_node import node_in, three_nodes
 
@@ -113,31 +113,37 @@ def test_between_real_nodes_what_is_forged_has_no_effect(tmp_path: Path) -> None
             scouts = node._engine.core.pubsub
             assert isinstance(scouts, ScoutSubs)
             name = next(n for n in map(str, range(100)) if is_closer(own.peer, stranger.peer, n))
+
+            def filters_of_children() -> dict[bytes, int]:
+                tree = scouts.tree(name)
+                children = tree.children if tree is not None else {}
+                return {peer: len(child.filters) for peer, child in children.items()}
+
             said = Announce(name, 1, 1, WHOLE, (Predicate.parse(name),), (), None, (), False)
-            stranger_signs = Vouching(stranger.peer, Ed25519Signing(BOB))
+            stranger_signs = Attestation(stranger.peer, Ed25519Signing(BOB))
             await stranger.dial(own.peer, own.addresses[0])
             stream = await stranger.open(own.peer, SCOUTSUBS)
             for forged in (
                 said,
-                Vouching(ALICE.peer, Ed25519Signing(ALICE)).signed(said, own.peer),
+                Attestation(ALICE.peer, Ed25519Signing(ALICE)).signed(said, own.peer),
                 stranger_signs.signed(said, ALICE.peer),
                 stranger_signs.signed(said, own.peer)._replace(version=2),
             ):
                 await stream.write(encode(Bundle((forged,))))
-            await eventually(lambda: scouts.office.refusals["signature"] == 4)
-            assert name not in scouts.office.trees
+            await eventually(lambda: scouts.tally().refused["signature"] == 4)
+            assert scouts.tree(name) is None
             assert 'reject_reason_total{reason="signature"} 4.0' in node.metrics().decode()
 
             await stream.write(encode(Bundle((stranger_signs.signed(said, own.peer),))))
-            await eventually(lambda: name in scouts.office.trees)
-            assert list(scouts.office.trees[name].children) == [stranger.peer]
+            await eventually(lambda: scouts.tree(name) is not None)
+            assert filters_of_children() == {stranger.peer: 1}
             # What was of a life before is refused, and what is known changes nothing.
             for again in (said._replace(incarnation=0, version=9), said):
                 signed = stranger_signs.signed(again._replace(added=()), own.peer)
                 await stream.write(encode(Bundle((signed,))))
-            await eventually(lambda: scouts.office.refusals["replay"] == 1)
+            await eventually(lambda: scouts.tally().refused["replay"] == 1)
             await eventually(lambda: host_received(node) == 7)
-            assert len(scouts.office.trees[name].children[stranger.peer].filters) == 1
+            assert filters_of_children() == {stranger.peer: 1}
 
     run(main)
 

@@ -32,7 +32,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     BundleLimits,
     Part,
 )
-from smartpubsub.protocols.scoutsubs.vouching import held_bytes, said_bytes
+from smartpubsub.protocols.scoutsubs.attestation import held_bytes, said_bytes
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 

@@ -4,8 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from smartpubsub.kademlia.lookup import TRANSITIONS
-from smartpubsub.protocols.scoutsubs import tree
+from smartpubsub.protocols.scoutsubs.dissemination import FLIGHT_TRANSITIONS
+from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS
 from smartpubsub.seam import drawing, effects, events
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.world import World
@@ -58,6 +61,7 @@ def test_drawing_of_the_lookup_is_that_of_the_code() -> None:
     assert f"```mermaid\n{drawing(TRANSITIONS)}\n```" in DOCUMENT
 
 
-def test_drawing_of_a_place_in_a_tree_is_that_of_the_code() -> None:
+@pytest.mark.parametrize("table", [ROLE_TRANSITIONS, FLIGHT_TRANSITIONS], ids=["role", "flight"])
+def test_drawings_of_scoutsubs_are_those_of_the_code(table: dict[Any, Any]) -> None:
     document = (DOCUMENTS / "scoutsubs.md").read_text(encoding="utf-8")
-    assert f"```mermaid\n{drawing(tree.TRANSITIONS)}\n```" in document
+    assert f"```mermaid\n{drawing(table)}\n```" in document

@@ -1,7 +1,7 @@
 """A simulated network of ScoutSubs nodes that are numbered from an attribute's key outwards."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.node import NodeCore
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import (
     Confirmed,
     Delivery,
@@ -23,11 +23,14 @@ from smartpubsub.protocols.pubsub import (
     Subscribed,
     Unsubscribed,
 )
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.messages import Announce, Bundle, Part, wire_bytes
+from smartpubsub.protocols.scoutsubs.attestation import Attestation
+from smartpubsub.protocols.scoutsubs.inspection import TreeView
+from smartpubsub.protocols.scoutsubs.membership import Role
+from smartpubsub.protocols.scoutsubs.parts import Announce, Bundle, Part
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.tree import Role, Tree
-from smartpubsub.seam import Effect, Event
+from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
+from smartpubsub.seam import Effect, Event, Received, Send
 from smartpubsub.sim.kernel.network import DROP, NetworkOptions
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
@@ -51,6 +54,15 @@ class FixedKademlia(Kademlia):
         known = self.closest_local(name, 1)
         key = key_of(name)
         return not known or self.own.key ^ key < known[0].key ^ key
+
+
+class CheckedScoutSubs(ScoutSubs):
+    """Checks all invariants after every input."""
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        effects = super().handle(event, now)
+        self.check()
+        return effects
 
 
 class Told(NamedTuple):
@@ -95,13 +107,15 @@ class Forest:
         knows: Knows | None = None,
         is_fixed: bool = False,
         absent: Sequence[int] = (),
+        settings_of: Mapping[int, ScoutSettings] | None = None,
     ) -> None:
-        """At first all know all, or those that they are said to know, and ever if that is fixed.
+        """Nodes that know all others at first, or those that `knows` names.
 
-        Who is absent is not there until it joins.
+        With `is_fixed` they learn of no others. Absent nodes are down until they join.
         """
         self.seed = seed
         self.settings = settings or ScoutSettings()
+        self._settings_of = settings_of or {}
         self.contacts = contacts_around(attribute, count, seed)
         self.told: list[Told] = []
         self.said: list[Said] = []
@@ -131,7 +145,8 @@ class Forest:
             kademlia = self._make_kademlia(own, self._kademlia, rng)
             signing = StandInSigning(own.peer)
             rng = stream(self.seed, "scoutsubs", own.peer.hex(), incarnation)
-            scouts = ScoutSubs(self.settings, kademlia, signing, rng)
+            settings = self._settings_of.get(self.number(own.peer), self.settings)
+            scouts = CheckedScoutSubs(settings, kademlia, signing, rng)
             return NodeCore(kademlia, scouts, signing)
 
         return make
@@ -173,6 +188,38 @@ class Forest:
 
     def do(self, number: int, effects: Iterable[object]) -> None:
         self.world.carry_out(self.host(number), effects)  # type: ignore[arg-type]
+
+    def send(self, sender: int, receiver: int, *parts: Part) -> None:
+        """Send messages of a node, signed by it, over the network."""
+        self.do(sender, [Send(self.contacts[receiver].peer, self._bundle(sender, receiver, parts))])
+
+    def receive(self, sender: int, receiver: int, *parts: Part) -> None:
+        """Hand messages to a node at once, signed by their sender."""
+        contact, bundle = self.contacts[sender], self._bundle(sender, receiver, parts)
+        received = Received(contact.peer, bundle, contact.addresses)
+        self.do(receiver, self.scouts(receiver).handle(received, self.clock(receiver)))
+
+    def poke(self, number: int, call: Callable[[ScoutSubs], object]) -> None:
+        """Call a component of a node directly, for what no message or timer can bring about."""
+        scouts = self.scouts(number)
+        scouts._outbox.now = self.clock(number)
+        call(scouts)
+        self.do(number, scouts._outbox.take())
+
+    def move(self, number: int, parent: int, *, is_retry: bool = False) -> None:
+        """Have a node change its parent."""
+        contact = self.contacts[parent]
+
+        def move(scouts: ScoutSubs) -> None:
+            membership = scouts._membership
+            membership._set_parent(membership.trees["surf"], contact, is_retry=is_retry)
+
+        self.poke(number, move)
+
+    def _bundle(self, sender: int, receiver: int, parts: Iterable[Part]) -> Bundle:
+        peer = self.contacts[sender].peer
+        attestation = Attestation(peer, StandInSigning(peer))
+        return Bundle(tuple(attestation.signed(p, self.contacts[receiver].peer) for p in parts))
 
     def crash(self, *numbers: int) -> None:
         for number in numbers:
@@ -243,6 +290,12 @@ class Forest:
         self.do(number, effects)
         return id
 
+    def event(self, publisher: int, number: int, text: str) -> Publication:
+        """A signed event of a node."""
+        id, predicate = EventId(self.contacts[publisher].peer, 0, number), Predicate.parse(text)
+        signature = StandInSigning(id.publisher).sign(id, predicate, b"")
+        return Publication.of(id, predicate, b"", signature)
+
     def published(self, number: int, text: str, *, wants_all: bool = False) -> EventId:
         """Publish, and wait until that is acknowledged."""
         id = self.publish(number, text, wants_all=wants_all)
@@ -287,10 +340,21 @@ class Forest:
             if isinstance(told.item, Delivery) and told.item.event.id == id
         )
 
-    # --- what an onlooker sees ---
+    # --- views of nodes ---
 
-    def tree(self, number: int, attribute: str = "surf") -> Tree:
-        return self.scouts(number).office.trees[attribute]
+    def tree(self, number: int, attribute: str = "surf") -> TreeView:
+        tree = self.scouts(number).tree(attribute)
+        assert tree is not None
+        return tree
+
+    def held(self, number: int, what: str) -> int:
+        """How much a node has of something with a limit."""
+        (held,) = [b.held for b in self.scouts(number).tally().bounds if b.what == what]
+        return held
+
+    def rejected(self, number: int) -> Mapping[str, int]:
+        """What a node has rejected, by reason."""
+        return self.scouts(number).tally().refused
 
     def parent(self, number: int, attribute: str = "surf") -> int | None:
         parent = self.tree(number, attribute).parent
@@ -300,7 +364,7 @@ class Forest:
         """The children of a node that want something, and what."""
         return {
             self.number(child.contact.peer): sorted(map(str, child.filters))
-            for child in self.tree(number, attribute).live_children()
+            for child in self.tree(number, attribute).live_children
         }
 
     def roots(self, attribute: str = "surf") -> list[int]:
@@ -309,42 +373,40 @@ class Forest:
             n
             for n in self.numbers
             if self.host(n).is_up
-            and attribute in self.scouts(n).office.trees
+            and attribute in self.scouts(n).view().trees
             and self.tree(n, attribute).role is Role.ROOT
         ]
 
     def shortcut(self, number: int, child: int, attribute: str = "surf") -> int | None:
         """Where a node sends what is for a child, if not to the child."""
-        direct = self.tree(number, attribute).children[self.contacts[child].peer].direct
+        direct = self.tree(number, attribute).children[self.contacts[child].peer].shortcut
         return None if direct is None else self.number(direct.peer)
 
     def keepers(self, owner: int, attribute: str = "surf") -> list[int]:
         """Who keeps a copy of a node's children."""
         key = (self.contacts[owner].peer, attribute)
         return [
-            n
-            for n in self.numbers
-            if self.host(n).is_up and key in self.scouts(n).office.copying.kept
+            n for n in self.numbers if self.host(n).is_up and key in self.scouts(n).view().replicas
         ]
 
     def copy(self, keeper: int, owner: int, attribute: str = "surf") -> dict[int, list[str]]:
         """A keeper's copy of a node's children, without the node's own filters."""
-        kept = self.scouts(keeper).office.copying.kept[self.contacts[owner].peer, attribute]
+        kept = self.scouts(keeper).view().replicas[self.contacts[owner].peer, attribute]
         return {
-            self.number(peer): sorted(map(str, child.filters))
-            for peer, child in kept.children.items()
-            if peer != self.contacts[owner].peer
+            self.number(child.contact.peer): sorted(map(str, child.filters))
+            for child in kept
+            if child.contact.peer != self.contacts[owner].peer
         }
 
     def holders(self, id: EventId, attribute: str = "surf") -> list[int]:
-        """Who could bring an event to an end that not everybody has."""
+        """The nodes that have an unconfirmed event in custody, or keep it as a replica."""
         return [
             n
             for n in self.numbers
             if self.host(n).is_up
             and any(
-                record.event.id == id
-                for record in self.scouts(n).office.admitting.records_of(attribute)
+                (record.event.id, record.attribute) == (id, attribute)
+                for record in self.scouts(n).view().records
             )
         ]
 
@@ -368,9 +430,9 @@ class Forest:
 
 
 def next_closer_only(count: int) -> Knows:
-    """Each knows of those closer to the key only the next one, and everybody farther away.
+    """Each node knows the next closer one, and all that are farther away.
 
-    So what is for the rendezvous passes everybody: 3, 2, 1, 0.
+    So a message for the rendezvous passes all nodes: 3, 2, 1, 0.
     """
     return lambda number: [n for n in range(count) if n >= number - 1]
 

@@ -3,9 +3,10 @@
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.scoutsubs import messages
-from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX
-from smartpubsub.protocols.scoutsubs.messages import HOPS_MAX, NOBODY, WHOLE, Bundle
+from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle
+from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX
+from smartpubsub.protocols.scoutsubs.wire import HOPS_MAX
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
 from tests.protocols.strategies import ids, peers, publications
@@ -15,19 +16,19 @@ NUMBER_MAX = (1 << 63) - 1
 # Numbers and lengths around which a varint takes one byte more are worth trying.
 numbers = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, NUMBER_MAX]) | st.integers(0, NUMBER_MAX)
 hops = st.integers(0, HOPS_MAX)
-stages = st.sampled_from([0, 1, 2, STAGE_MAX]) | st.integers(0, STAGE_MAX)
+stages = st.sampled_from([0, 1, 2, EPOCH_MAX]) | st.integers(0, EPOCH_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
 attributes = names() | st.sampled_from([127, 128, 1024]).map(lambda length: "n" * length)
-peers_or_nobody = st.just(NOBODY) | peers
+peers_or_none = st.just(NOBODY) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)
 signatures = st.sampled_from([0, 1, 64]).map(lambda length: b"s" * length)
-some_holders = st.lists(st.builds(messages.Holder, peers, signatures), max_size=3).map(tuple)
+some_holders = st.lists(st.builds(parts.Holder, peers, signatures), max_size=3).map(tuple)
 some_predicates = st.lists(said().map(predicate), max_size=3).map(tuple)
 children = st.builds(
-    messages.ChildCopy,
+    parts.ChildCopy,
     contacts,
     numbers,
     numbers,
@@ -36,12 +37,12 @@ children = st.builds(
     some_contacts,
 )
 some_children = st.lists(children, max_size=2).map(tuple)
-records = st.builds(messages.Record, publications, attributes, hops, flags, numbers)
+records = st.builds(parts.Record, publications, attributes, hops, flags, numbers)
 trees = st.tuples(attributes, some_children)
 
 some_parts = st.one_of(
     st.builds(
-        messages.Announce,
+        parts.Announce,
         attributes,
         numbers,
         numbers,
@@ -56,7 +57,7 @@ some_parts = st.one_of(
         stages,
     ),
     st.builds(
-        messages.Announced,
+        parts.Announced,
         attributes,
         numbers,
         numbers,
@@ -66,19 +67,17 @@ some_parts = st.one_of(
         signatures,
         stages,
     ),
+    st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags),
+    st.builds(parts.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
+    st.builds(parts.Completed, ids, attributes, signatures),
+    st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_none),
+    st.builds(parts.Confirm, ids, attributes, peers_or_none, signatures),
+    st.builds(parts.Elsewhere, attributes, some_predicates),
+    st.builds(parts.Offer, ids, attributes, said().map(predicate)),
+    st.builds(parts.Want, ids, attributes),
+    st.builds(parts.NoCopy, ids, attributes, peers_or_none),
     st.builds(
-        messages.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags
-    ),
-    st.builds(messages.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
-    st.builds(messages.Completed, ids, attributes, signatures),
-    st.builds(messages.Notify, publications, attributes, hops, flags, peers_or_nobody),
-    st.builds(messages.Confirm, ids, attributes, peers_or_nobody, signatures),
-    st.builds(messages.Elsewhere, attributes, some_predicates),
-    st.builds(messages.Offer, ids, attributes, said().map(predicate)),
-    st.builds(messages.Want, ids, attributes),
-    st.builds(messages.NoCopy, ids, attributes, peers_or_nobody),
-    st.builds(
-        messages.CopyTree,
+        parts.CopyTree,
         attributes,
         flags,
         numbers,
@@ -87,25 +86,25 @@ some_parts = st.one_of(
         st.lists(peers, max_size=3).map(tuple),
         stages,
     ),
-    st.builds(messages.TreeCopied, attributes, numbers, flags),
+    st.builds(parts.TreeCopied, attributes, numbers, flags),
     records,
-    st.builds(messages.Recorded, ids, attributes, flags, signatures),
-    st.builds(messages.Done, ids, attributes),
-    st.builds(messages.Pull, attributes),
+    st.builds(parts.Recorded, ids, attributes, flags, signatures),
+    st.builds(parts.Done, ids, attributes),
+    st.builds(parts.Pull, attributes),
     st.builds(
-        messages.Pulled,
+        parts.Pulled,
         attributes,
         flags,
-        peers_or_nobody,
+        peers_or_none,
         some_children,
         st.lists(records, max_size=2).map(tuple),
         stages,
     ),
-    st.just(messages.PullOwn()),
-    st.builds(messages.PulledOwn, st.lists(trees, max_size=2).map(tuple)),
-    st.builds(messages.Adopt, attributes, peers_or_nobody),
+    st.just(parts.PullOwn()),
+    st.builds(parts.PulledOwn, st.lists(trees, max_size=2).map(tuple)),
+    st.builds(parts.Adopt, attributes, peers_or_none),
     st.builds(
-        messages.Recall,
+        parts.Recall,
         attributes,
         numbers,
         said().map(predicate),
@@ -115,7 +114,7 @@ some_parts = st.one_of(
         st.none() | ids,
     ),
     st.builds(
-        messages.Recalled,
+        parts.Recalled,
         attributes,
         numbers,
         st.lists(publications, max_size=3).map(tuple),
@@ -124,14 +123,14 @@ some_parts = st.one_of(
         numbers,
     ),
     st.builds(
-        messages.Inherit,
+        parts.Inherit,
         attributes,
         numbers,
-        st.lists(st.builds(messages.Span, numbers, numbers, numbers), max_size=3).map(tuple),
+        st.lists(st.builds(parts.Span, numbers, numbers, numbers), max_size=3).map(tuple),
         flags,
     ),
-    st.builds(messages.Probe, numbers),
-    st.builds(messages.Alive, numbers, numbers),
+    st.builds(parts.Probe, numbers),
+    st.builds(parts.Alive, numbers, numbers),
 )
-pieces = st.builds(messages.Piece, numbers, numbers, numbers, some_parts)
+pieces = st.builds(parts.Piece, numbers, numbers, numbers, some_parts)
 bundles = st.builds(Bundle, st.lists(some_parts | pieces, max_size=4).map(tuple))

@@ -1,4 +1,4 @@
-"""How long an event is brought to an end, whoever does it, and who is believed about it."""
+"""How long an event is retransmitted, and which nodes may end that."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def with_one_that_is_away(settings: ScoutSettings = SHORT) -> tuple[Forest, int]
     return forest, 9
 
 
-def test_whoever_takes_an_event_over_does_not_begin_anew_to_count() -> None:
+def test_a_take_over_does_not_reset_the_age_of_an_event() -> None:
     """Or it would be sent for longer than those who have it remember it."""
     forest, _ = with_one_that_is_away()
     id = forest.published(5, "surf")
@@ -36,7 +36,7 @@ def test_whoever_takes_an_event_over_does_not_begin_anew_to_count() -> None:
     assert forest.receivers(id) == [8]
 
 
-def test_a_publisher_that_reaches_nobody_is_told_in_the_end() -> None:
+def test_a_publisher_without_a_reachable_rendezvous_is_told() -> None:
     forest = Forest(8, SHORT)
     forest.cut_off(3, 30 * MINUTE)
     id = forest.publish(3, "surf")
@@ -45,7 +45,7 @@ def test_a_publisher_that_reaches_nobody_is_told_in_the_end() -> None:
     (refusal,) = forest.refusals()
     assert refusal.id == id
     assert "surf" in refusal.reason
-    assert len(forest.scouts(3).office.raising) == 0
+    assert forest.held(3, "events that are not yet admitted") == 0
 
 
 def test_giving_up_is_no_receipt() -> None:
@@ -58,7 +58,7 @@ def test_giving_up_is_no_receipt() -> None:
 
 
 def test_all_who_keep_an_event_are_told_when_it_is_done() -> None:
-    """Also one that is not among the closest any more, since somebody has joined."""
+    """Also a replica that is not among the closest any more, as a node has joined."""
     forest = Forest(10, ScoutSettings(backups=1), absent=(1,))
     forest.subscribed(9, "surf")
     forest.cut_off(9, 4 * MINUTE)
@@ -80,12 +80,9 @@ def test_a_stranger_cannot_end_the_care_for_an_event() -> None:
     forest, away = with_one_that_is_away()
     id = forest.published(5, "surf", wants_all=True)
     peer = forest.contacts[away].peer
-    stranger = forest.scouts(7).office
     for number in (0, 1, 2):
-        stranger.say(forest.contacts[number].peer, Done(id, "surf"))
-        stranger.say(forest.contacts[number].peer, Confirm(id, "surf", peer))
-    stranger.say(forest.contacts[5].peer, Completed(id, "surf"))
-    forest.do(7, stranger.taken())
+        forest.send(7, number, Done(id, "surf"), Confirm(id, "surf", peer))
+    forest.send(7, 5, Completed(id, "surf"))
     forest.run(5 * SECOND)
 
     assert forest.holders(id) == [0, 1, 2]
@@ -93,18 +90,16 @@ def test_a_stranger_cannot_end_the_care_for_an_event() -> None:
 
 
 def test_a_shortcut_leads_downwards() -> None:
-    """Whoever a child names has to lie below it, or events would go round and round."""
+    """A shortcut has to lead to a node below the child, or events would go in cycles."""
     forest = Forest(8)
     forest.subscribed(5, "surf")
-    office = forest.scouts(5).office
     announced = forest.announced_to(0)[-1]
     wrong = announced._replace(version=announced.version + 1, direct=forest.contacts[2])
-    office.say(forest.contacts[0].peer, wrong)
-    forest.do(5, office.taken())
+    forest.send(5, 0, wrong)
     forest.run(SECOND)
 
     assert forest.shortcut(0, 5) is None
-    assert forest.scouts(0).office.refusals["shortcut"] == 1
+    assert forest.rejected(0)["shortcut"] == 1
     id = forest.published(1, "surf")
     forest.run(SECOND)
     assert forest.receivers(id) == [5]
@@ -123,9 +118,7 @@ def test_a_child_that_moves_while_an_event_is_lost_on_its_old_way_gets_it() -> N
     forest.cut(0, 3, SECOND)
     id = forest.publish(1, "surf")
     forest.run(SECOND // 10)
-    child = forest.tree(8)
-    forest.scouts(8).office.announcing.set_parent(child, forest.contacts[0], is_retry=True)
-    forest.do(8, forest.scouts(8).office.taken())
+    forest.move(8, 0, is_retry=True)
     forest.run(SECOND // 2)
     assert forest.children(3) == {}
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Unsubscribed
+from smartpubsub.protocols.scoutsubs.parts import ChildCopy, CopyTree
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import MS, Forest
 
@@ -33,7 +35,7 @@ def with_open_events() -> Forest:
     return forest
 
 
-def test_a_rendezvous_with_too_many_open_events_refuses_more_and_says_so() -> None:
+def test_a_rendezvous_with_too_many_event_in_flights_refuses_more_and_says_so() -> None:
     forest = with_open_events()
     id = forest.publish(4, "surf")
     forest.run(5 * SECOND)
@@ -67,7 +69,7 @@ def test_a_rendezvous_takes_events_again_when_others_are_done() -> None:
     assert forest.receivers(id) == [6, 7]
 
 
-def test_a_publisher_whose_events_are_not_admitted_is_told_to_wait() -> None:
+def test_a_publisher_whose_events_are_not_acknowledged_is_told_to_wait() -> None:
     forest = Forest(8, SMALL)
     forest.cut_off(3, MINUTE)
     ids = [forest.publish(3, "surf") for _ in range(7)]
@@ -77,14 +79,11 @@ def test_a_publisher_whose_events_are_not_admitted_is_told_to_wait() -> None:
     assert [id for id in ids if forest.is_published(id)] == ids[:5]
 
 
-def test_an_event_is_not_acknowledged_if_a_backup_has_no_room_for_it() -> None:
-    forest = Forest(8, SMALL)
+def test_an_event_is_not_acknowledged_if_a_replica_has_no_room_for_it() -> None:
+    small = replace(SMALL, record_count_max=2)
+    forest = Forest(8, ScoutSettings(record_count_max=1_000), settings_of={1: small, 2: small})
     forest.subscribed(7, "surf")
     forest.world.pause(forest.host(7), forest.world.now + 10 * MINUTE)
-    for number in forest.numbers:
-        office = forest.scouts(number).office
-        is_small = number in (1, 2)
-        office.settings = replace(SMALL, record_count_max=2 if is_small else 1_000)
     ids = [forest.publish(3, "surf") for _ in range(5)]
     forest.run(20 * SECOND)
 
@@ -108,8 +107,7 @@ def test_a_node_that_remembers_few_events_keeps_only_so_many(seen_count_max: int
     forest.run(SECOND)
 
     assert forest.received(7) == ids
-    spreading = forest.scouts(7).office.spreading
-    assert len(spreading._delivered) <= seen_count_max
+    assert len(forest.scouts(7)._dissemination._delivered) <= seen_count_max
 
 
 # --- filters ---
@@ -127,13 +125,13 @@ def test_a_node_with_too_many_children_takes_no_more_and_acknowledges_none_of_th
     forest.run(5 * MINUTE)
 
     assert len(forest.tree(0).children) <= 3
-    assert sum(forest.scouts(n).office.refused for n in forest.numbers) > 0
+    assert any(forest.rejected(n) for n in forest.numbers)
     id = forest.published(1, "surf")
     forest.run(5 * SECOND)
     assert set(acknowledged(forest)) <= set(forest.receivers(id))
 
 
-def test_being_refused_makes_nobody_a_second_rendezvous() -> None:
+def test_a_refused_child_does_not_become_a_second_rendezvous() -> None:
     forest = Forest(10, ScoutSettings(child_count_max=3))
     for number in range(3, 10):
         forest.subscribe(number, "surf")
@@ -201,17 +199,20 @@ def test_a_node_with_too_many_trees_acknowledges_no_subscription_in_others() -> 
                     assert forest.receivers(id) == [number]
 
 
-def test_a_backup_without_room_is_waited_for_and_not_suspected() -> None:
+def test_a_replica_without_room_is_waited_for_and_not_suspected() -> None:
     """What it has no room for is not acknowledged until it has."""
-    forest = Forest(8, ScoutSettings(backups=1, renew_us=2 * MINUTE))
-    forest.scouts(1).office.settings = replace(forest.settings, tree_count_max=0)
+    settings = ScoutSettings(backups=1, renew_us=2 * MINUTE)
+    forest = Forest(8, settings, settings_of={1: replace(settings, tree_count_max=1)})
+    forest.run(SECOND)
+    child = ChildCopy(forest.contacts[6], 0, 1, (Predicate.parse("ski"),), None, ())
+    forest.receive(5, 1, CopyTree("ski", False, 1, True, (child,), ()))
     number = forest.subscribe(7, "surf")
     forest.run(30 * SECOND)
     assert not forest.is_in_force(7, number)
-    assert not forest.scouts(0).office.is_suspect(forest.contacts[1].peer)
+    assert forest.contacts[1].peer not in forest.scouts(0).view().suspected
     assert forest.keepers(0) == []
 
-    forest.scouts(1).office.settings = forest.settings
+    forest.receive(5, 1, CopyTree("ski", False, 2, True, (), ()))
     forest.run(2 * MINUTE)
     assert forest.is_in_force(7, number)
     assert forest.keepers(0) == [1]
@@ -257,7 +258,7 @@ def test_a_subscription_that_was_refused_can_be_ended() -> None:
 # --- nothing piles up ---
 
 
-def test_trees_that_nobody_wants_anything_of_are_forgotten() -> None:
+def test_a_node_leaves_trees_without_filters() -> None:
     settings = ScoutSettings(renew_us=2 * MINUTE)
     forest = Forest(8, settings)
     for step in range(50):
@@ -267,8 +268,8 @@ def test_trees_that_nobody_wants_anything_of_are_forgotten() -> None:
     forest.run(HOUR)
 
     for number in forest.numbers:
-        assert len(forest.scouts(number).office.trees) == 0
-        assert forest.scouts(number).office.copying.kept == {}
+        assert forest.scouts(number).view().trees == ()
+        assert forest.scouts(number).view().replicas == {}
 
 
 def test_room_for_trees_comes_back_when_they_are_not_wanted_any_more() -> None:
@@ -290,8 +291,7 @@ def test_after_a_quiet_time_nothing_is_open() -> None:
     forest.run(MINUTE)
 
     for number in forest.numbers:
-        office = forest.scouts(number).office
-        assert office.spreading.open_count == 0
-        assert len(office.raising) == 0
-        assert office.admitting.records_of("surf") == ()
+        assert forest.held(number, "open events") == 0
+        assert forest.held(number, "events that are not yet admitted") == 0
+        assert forest.scouts(number).view().records == ()
     assert_within_bounds(forest)

@@ -8,18 +8,19 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.branches import WHOLE_STAGE
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
-from smartpubsub.protocols.scoutsubs.messages import (
+from smartpubsub.protocols.scoutsubs.parts import (
     WHOLE,
     Announce,
     Announced,
     Bundle,
+    CopyTree,
     Probe,
     PulledOwn,
     PullOwn,
 )
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
 from smartpubsub.seam import Loaded, Received, Send, Started, Told
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, contacts_around
@@ -68,7 +69,7 @@ def test_an_event_survives_the_crash_of_its_rendezvous_whenever_it_happens(
 def test_an_acknowledged_event_survives_the_publisher_and_f_of_those_who_hold_it(
     backups: int,
 ) -> None:
-    """Nobody has got it when they all crash."""
+    """No subscriber has it when all of them crash."""
     forest = forest_of(backups)
     for number in WANTING:
         forest.cut(0, number, MINUTE)
@@ -81,7 +82,7 @@ def test_an_acknowledged_event_survives_the_publisher_and_f_of_those_who_hold_it
 
 
 @pytest.mark.parametrize("reached", [1, 2, 3])
-def test_a_backup_brings_to_an_end_what_the_rendezvous_has_begun(reached: int) -> None:
+def test_a_replica_brings_to_an_end_what_the_rendezvous_has_begun(reached: int) -> None:
     forest = forest_of()
     for number in WANTING[reached:]:
         forest.cut(0, number, MINUTE)
@@ -123,7 +124,7 @@ def test_a_rendezvous_that_comes_back_takes_its_place_and_nothing_is_lost() -> N
 
 @pytest.mark.parametrize("length_us", [SECOND, 5 * SECOND, 30 * SECOND])
 def test_a_rendezvous_that_pauses_and_wakes_up_does_no_harm(length_us: int) -> None:
-    """It does not know that somebody else has taken its place."""
+    """It does not know that another node has taken its place."""
     forest = forest_of()
     ids = [forest.publish(13, "surf")]
     forest.run(HOP_US + 1)
@@ -201,7 +202,7 @@ def test_a_former_parent_forgets_a_child_that_has_moved_on() -> None:
     assert sorted(forest.children(0)) == sorted({p if p else n for n, p in below.items()})
 
 
-def test_whoever_returns_to_a_former_parent_is_known_there_again() -> None:
+def test_a_child_that_returns_to_a_former_parent_is_known_there_again() -> None:
     forest = chain(4, ScoutSettings(redirects=False))
     number = forest.subscribed(3, "surf/price[10,20]")
     for _ in range(3):
@@ -219,17 +220,14 @@ def test_the_answer_to_a_farewell_is_not_taken_for_the_answer_to_a_return() -> N
     """What is announced to a former parent gets lost, and its answer to the farewell comes late."""
     forest = Forest(6)
     forest.subscribed(5, "surf")
-    tree, announcing = forest.tree(5), forest.scouts(5).office.announcing
-    announcing.set_parent(tree, forest.contacts[1], is_retry=False)
-    forest.do(5, forest.scouts(5).office.taken())
+    forest.move(5, 1)
     forest.run(SECOND)
     assert 5 not in forest.children(0)
     answers = [s.part for s in forest.said if s.receiver == 5 and isinstance(s.part, Announced)]
 
     forest.cut(5, 0, 20 * MS)
-    announcing.set_parent(tree, forest.contacts[0], is_retry=False)
-    forest.do(5, forest.scouts(5).office.taken())
-    announcing.on_announced(forest.contacts[0].peer, answers[-1])
+    forest.move(5, 0)
+    forest.receive(0, 5, answers[-1])
     forest.run(5 * SECOND)
 
     assert forest.parent(5) == 0
@@ -281,7 +279,7 @@ def test_a_leaf_below_relays_that_comes_back_gets_what_it_has_missed() -> None:
     assert forest.received(5) == ids
 
 
-def test_whoever_has_no_place_yet_says_at_once_that_it_keeps_nothing() -> None:
+def test_a_node_that_has_not_joined_answers_at_once_that_it_keeps_nothing() -> None:
     own, other = contacts_around("surf", 2, 1)
     kademlia = Kademlia(own, Settings(), Random(1))
     core = ScoutSubs(ScoutSettings(), kademlia, StandInSigning(own.peer), Random(2))
@@ -305,7 +303,7 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
 
     effects = core.handle(Received(client.peer, Bundle((wanted,))), SECOND)
 
-    in_force = Announced("surf", 1, 1, 1, False, None, by_node, WHOLE_STAGE)
+    in_force = Announced("surf", 1, 1, 1, False, None, by_node, FIRST_EPOCH)
     assert Send(client.peer, Bundle((in_force,))) in effects
 
 
@@ -353,7 +351,7 @@ def test_neighbours_that_fail_together_are_noticed_together(dead: int) -> None:
     assert forest.receivers(id) == wanting
 
 
-def test_a_second_rendezvous_gets_what_the_first_one_has_admitted_meanwhile() -> None:
+def test_a_second_rendezvous_gets_what_the_first_one_has_acknowledged_meanwhile() -> None:
     acquaintances = {0: [19], 1: [12], 12: [1], 19: [0]}
     forest = Forest(20, knows=lambda number: acquaintances.get(number, ()), is_fixed=True)
     forest.subscribed(12, "surf")
@@ -361,9 +359,7 @@ def test_a_second_rendezvous_gets_what_the_first_one_has_admitted_meanwhile() ->
     assert forest.roots() == [0, 1]
     assert forest.receivers(missed) == []
 
-    office = forest.scouts(1).office
-    office.seeking.on_rival(forest.contacts[0], "surf")
-    forest.do(1, office.taken())
+    forest.receive(0, 1, CopyTree("surf", True, 1, True, (), ()))
     forest.run(5 * SECOND)
 
     assert forest.roots() == [0]

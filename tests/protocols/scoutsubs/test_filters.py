@@ -40,7 +40,7 @@ def test_a_subscription_is_acknowledged_only_when_the_rendezvous_has_it() -> Non
     assert [list(forest.children(n)) for n in range(5)] == [[1], [2], [3], [4], [5]]
 
 
-def test_a_subscription_is_acknowledged_only_when_its_backups_have_it() -> None:
+def test_a_subscription_is_acknowledged_only_when_its_replicas_have_it() -> None:
     forest = Forest(6)
     for backup in (1, 2):
         forest.cut(0, backup, SECOND // 2)
@@ -80,7 +80,7 @@ def test_a_covered_subscription_is_announced_no_further() -> None:
     assert forest.count(Announce) == {3: 1, 2: 1}
 
 
-def test_a_subscription_to_what_one_is_rendezvous_of_is_announced_to_nobody() -> None:
+def test_a_rendezvous_does_not_announce_its_own_subscription() -> None:
     forest = Forest(6)
     forest.subscribed(0, "surf")
     forest.run(SECOND)
@@ -91,15 +91,14 @@ def test_a_subscription_to_what_one_is_rendezvous_of_is_announced_to_nobody() ->
     assert forest.receivers(id) == [0]
 
 
-def test_somebody_closer_to_the_key_is_not_accepted_as_a_child() -> None:
+def test_a_node_closer_to_the_key_is_not_accepted_as_a_child() -> None:
     forest = Forest(6)
     forest.subscribed(5, "surf")
     (stolen,) = forest.announced_to(0)
-    contact = forest.contacts[0]
     forest.subscribed(3, "surf")
     assert forest.parent(3) == 0
 
-    forest.scouts(3).office.announcing.on_announce(contact, stolen)
+    forest.receive(0, 3, stolen)
     assert forest.children(3) == {}
 
 
@@ -109,9 +108,8 @@ def test_an_announcement_that_comes_late_changes_nothing() -> None:
     first = forest.subscribed(5, "surf/price[10,20]")
     forest.subscribed(5, "surf/bali")
     forest.unsubscribed(5, first)
-    announcing = forest.scouts(0).office.announcing
     for late in [*forest.announced_to(0), *reversed(forest.announced_to(0))]:
-        announcing.on_announce(forest.contacts[5], late)
+        forest.receive(5, 0, late)
 
     assert forest.children(0) == {5: ["surf/bali"]}
 
@@ -126,12 +124,12 @@ def test_an_announcement_of_an_earlier_incarnation_changes_nothing() -> None:
     forest.run(5 * SECOND)
     forest.unsubscribed(5, number)
     for late in before:
-        forest.scouts(0).office.announcing.on_announce(forest.contacts[5], late)
+        forest.receive(5, 0, late)
 
     assert forest.children(0) == {5: ["surf/bali"]}
 
 
-# --- everybody ---
+# --- all subscribers ---
 
 
 def test_all_neighbours_with_a_matching_filter_get_an_event_however_many_filters_there_are() -> (
@@ -225,10 +223,11 @@ def test_filters_with_several_ranges_survive_covering_merging_and_unsubscribing(
         wanting = {node for node, _, text in there if Predicate.parse(text).matches(carried)}
         assert forest.receivers(id) == sorted(wanting)
     for node in range(1, 6):
-        for attribute, tree in forest.scouts(node).office.trees.items():
-            if tree.parent is not None and not tree.is_empty:
+        for attribute in forest.scouts(node).view().trees:
+            tree = forest.tree(node, attribute)
+            if tree.parent is not None and tree.members:
                 above = forest.children(forest.number(tree.parent.peer), attribute)
-                assert above[node] == sorted(map(str, tree.summary()))
+                assert above[node] == sorted(map(str, tree.summary))
 
 
 def test_what_is_shown_above_is_what_is_there_merged() -> None:
@@ -239,7 +238,7 @@ def test_what_is_shown_above_is_what_is_there_merged() -> None:
 
     assert forest.children(1) == {2: ["surf/price[10,30]/wind[0,5]"]}
     assert forest.children(0) == {1: ["surf/price[10,30]/wind[0,5]", "surf/price[20,30]/wind[6,9]"]}
-    assert forest.children(2) == {3: ["surf/price[10,20]/wind[0,5]"]}  # Nobody's filter is changed.
+    assert forest.children(2) == {3: ["surf/price[10,20]/wind[0,5]"]}  # No filter is changed.
 
 
 # --- unsubscribing ---
@@ -312,12 +311,12 @@ def test_when_all_have_unsubscribed_nothing_is_left(redirects: bool) -> None:
 
     for n in forest.numbers:
         assert forest.children(n) == {}
-        assert forest.tree(n).is_empty
-        assert forest.tree(n).summary() == ()
+        assert forest.tree(n).members == ()
+        assert forest.tree(n).summary == ()
         assert forest.keepers(n) == []
 
 
-def test_an_event_that_nobody_wants_any_more_goes_to_the_rendezvous_and_no_further() -> None:
+def test_an_event_without_subscribers_stops_at_the_rendezvous() -> None:
     forest = chain(6)
     number = forest.subscribed(5, "surf")
     forest.unsubscribed(5, number)
@@ -340,7 +339,7 @@ def test_an_unsubscribe_is_acknowledged_when_the_rendezvous_knows() -> None:
     assert forest.children(0) == {}
 
 
-def test_whoever_unsubscribes_before_the_acknowledgement_is_told_once_and_only_that() -> None:
+def test_an_unsubscribe_before_the_acknowledgement_is_told_once_and_alone() -> None:
     forest = chain(6)
     number = forest.subscribe(5, "surf")
     forest.run(3 * HOP_US)

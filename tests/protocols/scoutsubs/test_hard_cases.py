@@ -1,4 +1,4 @@
-"""What a close reading of the code has found: each would have cost somebody an event, or a node."""
+"""Cases that reviews of the code have found; each would have cost an event or a node."""
 
 from dataclasses import replace
 
@@ -7,9 +7,11 @@ import pytest
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.scoutsubs.messages import Admitted, Bundle, Record, wire_bytes
+from smartpubsub.protocols.scoutsubs.fragments import bundles_of
+from smartpubsub.protocols.scoutsubs.parts import Admitted, Bundle, Part, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Received, Send
+from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
+from smartpubsub.seam import Received
 from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.scoutsubs.forest import (
     MS,
@@ -39,7 +41,7 @@ def test_a_long_chain_of_events_that_wait_for_a_lost_one_goes_on_when_it_comes()
     assert len(forest.received(2)) == 450
 
 
-def test_a_node_that_reaches_nobody_when_it_starts_acknowledges_nothing() -> None:
+def test_a_node_that_reaches_no_peer_when_it_starts_acknowledges_nothing() -> None:
     forest = Forest(6, knows=None)
     forest.subscribed(5, "surf")
     forest.run(30 * SECOND)
@@ -93,7 +95,7 @@ def test_a_record_of_a_forged_event_is_refused() -> None:
     assert forest.receivers(event) == [1]
 
 
-def test_a_backup_that_dies_before_it_has_recorded_is_replaced() -> None:
+def test_a_replica_that_dies_before_it_has_recorded_is_replaced() -> None:
     forest = Forest(10)
     forest.subscribed(9, "surf")
     forest.run(30 * SECOND)
@@ -116,8 +118,7 @@ def test_a_peer_that_falls_silent_does_not_have_everything_acknowledged_again() 
     forest.run(30 * SECOND)
     before = forest.count(Admitted)[8]
     forest.crash(7)
-    forest.scouts(0).office.probing.probe(forest.contacts[7].peer)
-    forest.do(0, forest.scouts(0).office.taken())
+    forest.poke(0, lambda scouts: scouts._detector.probe(forest.contacts[7].peer))
     forest.run(MINUTE)
 
     assert forest.count(Admitted)[8] == before
@@ -133,7 +134,7 @@ def test_relays_forget_events_of_children_that_are_gone() -> None:
         forest.run(SECOND)
     forest.run(20 * MINUTE)
 
-    assert [forest.scouts(n).office.spreading.open_count for n in (0, 1, 2)] == [0, 0, 0]
+    assert [forest.held(n, "open events") for n in (0, 1, 2)] == [0, 0, 0]
 
 
 def test_lost_acknowledgements_do_not_stop_a_publisher_of_unreliable_events() -> None:
@@ -148,21 +149,16 @@ def test_lost_acknowledgements_do_not_stop_a_publisher_of_unreliable_events() ->
 
 
 def test_many_large_events_go_in_several_bundles() -> None:
-    forest = Forest(4)
-    forest.subscribed(2, "surf")
-    largest = 0
+    queued: list[Part] = []
     payload = bytes(300_000)
     for number in range(20):
         event = Publication.of(
-            EventId(forest.contacts[3].peer, 0, number + 1),
+            EventId(b"publisher", 0, number + 1),
             Predicate.parse(f"surf/n={number}"),
             payload,
             b"",
         )
-        forest.scouts(3).office.say(forest.contacts[0].peer, Record(event, "surf", 1, False, 0))
-    forest.scouts(3).office.flush()
-    for effect in forest.scouts(3).office.taken():
-        if isinstance(effect, Send) and isinstance(effect.message, Bundle):
-            largest = max(largest, wire_bytes(effect.message))
+        queued.append(Record(event, "surf", 1, False, 0))
+    largest = max(map(wire_bytes, bundles_of(queued, ScoutSettings().piece_bytes_max)))
 
     assert 300_000 < largest < 2_000_000

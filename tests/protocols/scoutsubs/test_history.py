@@ -1,4 +1,4 @@
-"""Events stay with the rendezvous and its backups, and who subscribes later is given them first."""
+"""Completed events stay at the rendezvous and its replicas, and later subscribers get them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs.history import History
-from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
-from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
+from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
+from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest
@@ -28,11 +28,11 @@ def started(count: int, settings: ScoutSettings | None = None, **options: Any) -
 
 
 def history(forest: Forest, number: int) -> History:
-    return forest.scouts(number).office.history
+    return forest.scouts(number)._history
 
 
 def keepers(forest: Forest, id: EventId, attribute: str = "surf") -> list[int]:
-    """Who would give an event to somebody who asks."""
+    """The nodes that have an event in their history."""
     question = Recall(attribute, 1, Predicate.parse(attribute), 0, None, 0, id)
     return [n for n in forest.numbers if history(forest, n).answer(question).events]
 
@@ -71,7 +71,7 @@ def published(forest: Forest, publishers: Sequence[int], count: int) -> list[Eve
 # --- keeping ---
 
 
-def test_an_event_stays_with_the_rendezvous_and_its_backups_when_everybody_has_it() -> None:
+def test_a_completed_event_stays_at_the_rendezvous_and_its_replicas() -> None:
     forest = started(8, ON)
     id = forest.published(5, "surf/price=1", wants_all=True)
     forest.run_until(lambda: forest.is_confirmed(id))
@@ -122,9 +122,8 @@ def test_the_oldest_go_first(settings: ScoutSettings, kept: int) -> None:
     assert told.given == kept
     oldest = next(d.event for d in forest.deliveries(5))
     assert told.oldest_us == oldest.created_us
-    office = forest.scouts(0).office
     stored = [key for key in forest.host(0).storage if key.startswith(b"scout/record/")]
-    assert len(stored) == len(office.history) == kept
+    assert len(stored) == len(history(forest, 0)) == kept
     assert all(bound.held <= bound.held_max for bound in forest.scouts(0).tally().bounds)
 
 
@@ -142,7 +141,7 @@ def test_an_event_whose_time_cannot_be_right_is_delivered_but_does_not_stay(
     forest.run_until(lambda: forest.received(5) == [id])
 
     assert keepers(forest, id) == []
-    assert forest.scouts(0).office.refusals["history"] == 1
+    assert forest.rejected(0)["history"] == 1
 
 
 def test_what_was_kept_is_kept_after_a_restart() -> None:
@@ -237,14 +236,14 @@ def test_the_last_so_many(last: int) -> None:
     assert forest.received(6) == past[-last:]
 
 
-def test_nobody_knows_the_event_that_the_past_is_to_begin_after() -> None:
+def test_a_replay_after_an_unknown_event_fails() -> None:
     forest = started(8, ON)
     past = published(forest, (3, 4), 4)
     unknown = past[0]._replace(number=99)
 
     told = recalled(forest, 6, "surf", Past(since=unknown))
 
-    assert "nobody keeps the event" in told.problem
+    assert "no node keeps the event" in told.problem
     assert str(unknown) in told.problem
     id = forest.published(3, "surf")
     forest.run(SECOND)
@@ -271,8 +270,8 @@ def test_so_many_subscriptions_read_at_a_time() -> None:
 
     told = [caught_up(forest, 6, number) for number in numbers]
 
-    assert ["no room" in item.problem for item in told if item] == [False, False, True]
-    assert forest.scouts(6).office.refusals["recalls"] == 1
+    assert ["too many" in item.problem for item in told if item] == [False, False, True]
+    assert forest.rejected(6)["recalls"] == 1
 
 
 def test_two_subscriptions_of_a_node_get_each_their_own_past() -> None:
@@ -297,7 +296,7 @@ def test_who_unsubscribes_meanwhile_is_given_nothing() -> None:
     forest.run(10 * SECOND)
 
     assert forest.received(6) == []
-    assert len(forest.scouts(6).office.recalling) == 0
+    assert forest.held(6, "subscriptions that read history") == 0
 
 
 # --- what others say need not be so ---
@@ -319,7 +318,7 @@ def test_who_tells_what_is_not_so_is_asked_no_more_and_others_tell_the_rest(
     recalled(forest, 6, "surf")
 
     assert forest.received(6) == past
-    assert forest.scouts(6).office.refusals["recalled events"] == 1
+    assert forest.rejected(6)["recalled events"] == 1
     assert forest.count(Recall)[0] == 1
 
 
@@ -352,7 +351,7 @@ def test_what_does_not_match_or_was_not_asked_for_is_not_taken(
         history(forest, 0), "answer", lambda part: honest(part._replace(predicate=everything))
     )
     unasked = Recalled("surf", 1, tuple(history(forest, 1)._kept.values()), False, 1)
-    forest.scouts(6).office.recalling.on_recalled(forest.contacts[1].peer, unasked)
+    forest.receive(1, 6, unasked)
 
     recalled(forest, 6, "surf/price[8,]")
 

@@ -7,8 +7,8 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
-from smartpubsub.protocols.scoutsubs.recalling import Past
+from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
+from smartpubsub.protocols.scoutsubs.replay import Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.streams import stream
 from tests.protocols.scoutsubs.forest import Forest
@@ -29,7 +29,7 @@ def wait_for_the_past(forest: Forest, number: int, subscription: int) -> None:
     forest.run_until(lambda: caught_up(forest, number, subscription) is not None, 5 * MINUTE)
 
 
-def test_the_backups_tell_when_the_rendezvous_has_crashed() -> None:
+def test_the_replicas_tell_when_the_rendezvous_has_crashed() -> None:
     forest = started(8, SMALL_PAGES)
     past = published(forest, (5, 6), 10)
     forest.run(SECOND)
@@ -41,7 +41,7 @@ def test_the_backups_tell_when_the_rendezvous_has_crashed() -> None:
     assert told.oldest_us
 
 
-def test_as_many_may_crash_as_there_are_backups_while_somebody_reads() -> None:
+def test_as_many_keepers_as_replicas_may_crash_during_a_replay() -> None:
     forest = started(10, SMALL_PAGES)
     past = published(forest, (5, 6), 12)
     subscription = recall(forest, 7, "surf", Past())

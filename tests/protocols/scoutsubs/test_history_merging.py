@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.core import Kademlia
-from smartpubsub.kademlia.queries import Found
+from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
 from smartpubsub.protocols.scoutsubs.history import place_of
-from smartpubsub.protocols.scoutsubs.messages import Bundle, Recall
-from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
+from smartpubsub.protocols.scoutsubs.parts import Bundle, Recall
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
+from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Deliver, Effect, Loaded, Received, Send, Started, Told
 from smartpubsub.sim.kernel.signing import StandInSigning
@@ -57,7 +57,7 @@ pasts = (
 
 @st.composite
 def spread(draw: st.DrawFn) -> tuple[list[Publication], list[list[Publication]]]:
-    """Events, and which of them each keeper has: everyone is with somebody."""
+    """Events, and which of them each keeper has; each event has a keeper."""
     all_events = draw(events)
     kept: list[list[Publication]] = [[] for _ in KEEPERS]
     for each in all_events:
@@ -71,17 +71,18 @@ class Reading:
 
     def __init__(self, kept: list[list[Publication]], page_count_max: int) -> None:
         self.reader = scouts(0, page_count_max)
-        self.reader._has_joined = self.reader.office.is_ready = True
+        self.reader.handle(Told(Joined(0)), 0)
         self.keepers = {}
         for number, (contact, some) in enumerate(zip(KEEPERS, kept, strict=True)):
             node = scouts(number + 1, page_count_max)
-            node.office.now = 1
+            node._outbox.now = 1
             for each in some:
-                node.office.history.keep(each, "surf")
+                node._history.keep(each, "surf")
             self.keepers[contact.peer] = node
         self.asked: list[tuple[bytes, Recall]] = []
         self.told: list[object] = []
         self.questions = 0
+        self.now = 0
 
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -95,17 +96,18 @@ class Reading:
         """Have one of the questions that are open answered."""
         peer, part = self.asked.pop(place % len(self.asked))
         self.questions += 1
-        answer = self.keepers[peer].office.history.answer(part)
-        now = self.reader.office.now + 10_000  # Not within a moment, so that nothing waits.
-        self.take(self.reader.handle(Received(peer, Bundle((answer,)), ()), now))
+        answer = self.keepers[peer]._history.answer(part)
+        self.now += 10_000  # So late that no message waits for the next batch.
+        self.take(self.reader.handle(Received(peer, Bundle((answer,)), ()), self.now))
 
     def begin(self, wanted: str, past: Past) -> None:
-        office = self.reader.office
         self.reader.subscribe(Subscription(1, Predicate.parse(wanted)), 0)
-        office.kademlia.find_closest = lambda *_: (99, [])  # type: ignore[method-assign]
+        kademlia = self.reader._replay._kademlia
+        kademlia.find_closest = lambda *_: (99, [])  # type: ignore[method-assign]
         self.reader.recall(1, past, 0)
         found = Found(99, b"surf", (*KEEPERS, OWN), 1)
-        self.take(self.reader.handle(Told(found), 10_000))
+        self.now = 10_000
+        self.take(self.reader.handle(Told(found), self.now))
 
 
 @given(

@@ -75,7 +75,7 @@ def test_clocks_that_drift_do_not_let_filters_lapse(drift_ppm: int) -> None:
     assert forest.receivers(id) == [7]
 
 
-def test_what_is_open_for_somebody_who_has_lapsed_is_given_up() -> None:
+def test_events_in_flight_to_a_lapsed_child_are_given_up() -> None:
     forest = Forest(8, QUICK)
     forest.subscribed(7, "surf")
     forest.crash(7)

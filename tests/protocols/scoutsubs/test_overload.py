@@ -3,8 +3,9 @@
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.scoutsubs.messages import Alive, Bundle, Notify, Probe
-from smartpubsub.protocols.scoutsubs.waiting import Waiting
+from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify, Probe
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.timeouts import AdaptiveTimeout, ResponseTimes
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.running import QUIET_US_MAX, RunOptions
 from smartpubsub.sim.judging import result
@@ -44,7 +45,7 @@ def with_hardly_any_bandwidth(bandwidth: int, seed: int) -> tuple[Counting, Resu
 
 @pytest.mark.parametrize("bandwidth", [500, 2_000])
 def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth: int) -> None:
-    """Nobody takes others for dead whose answers only wait their turn."""
+    """Peers whose answers wait behind others are not suspected."""
     run, found = with_hardly_any_bandwidth(bandwidth, 1)
 
     assert found.verdict.expected > 200
@@ -64,44 +65,40 @@ def test_what_takes_many_minutes_is_waited_for(seed: int) -> None:
     assert run.journal.ended_us - last_us > QUIET_US_MAX
 
 
-def test_whoever_answers_late_is_waited_for_longer() -> None:
-    forest = Forest(4)
-    office = forest.scouts(0).office
-    peer = forest.contacts[1].peer
-    assert office.patience_us_with(peer) <= 2 * SECOND
-    forest.run(90 * SECOND)
-    office.probing.on_alive(peer, Alive(office.now - 40 * SECOND, 0))
+def test_a_slow_peer_has_a_longer_timeout() -> None:
+    settings = ScoutSettings()
+    times = ResponseTimes(settings)
+    assert times.timeout_us_for(b"slow") <= 2 * SECOND
+    times.sample_probe(b"slow", 40 * SECOND)
 
-    assert office.patience_us_with(peer) == 4 * 20 * SECOND
-    assert office.patience_us_with(forest.contacts[2].peer) <= office.settings.patience_us_max
+    assert times.timeout_us_for(b"slow") == 4 * 20 * SECOND
+    assert times.timeout_us_for(b"other") <= settings.patience_us_max
     for _ in range(40):
-        office.probing.on_alive(peer, Alive(office.now - 10 * MS, 0))
-    assert office.patience_us_with(peer) <= 2 * SECOND
+        times.sample_probe(b"slow", 10 * MS)
+    assert times.timeout_us_for(b"slow") <= 2 * SECOND
 
 
 def test_a_peer_that_is_heard_from_is_not_suspected_though_it_does_not_answer() -> None:
     forest = Forest(4)
     peer = forest.contacts[1].peer
+    forest.subscribed(0, "surf")
     forest.cut(0, 1, 60 * SECOND)
-    forest.scouts(0).office.probing.probe(peer)
-    forest.do(0, forest.scouts(0).office.taken())
-    for _ in range(20):
-        forest.scouts(1).office.say(forest.contacts[0].peer, Probe(0))
-        forest.do(1, forest.scouts(1).office.taken())
+    for _ in range(100):  # Node 0 probes its replicas, node 1 among them, every 20 s.
+        forest.send(1, 0, Probe(0))
         forest.run(SECOND // 2)
 
-    assert not forest.scouts(0).office.is_suspect(peer)
+    assert peer not in forest.scouts(0).view().suspected
 
 
 # --- waiting ---
 
 
-def wait(waiting: Waiting, tries: int = 0) -> int:
-    return waiting.wait_us(tries, least_us=1_000, most_us=60_000)
+def wait(waiting: AdaptiveTimeout, tries: int = 0) -> int:
+    return waiting.timeout_us(tries, least_us=1_000, most_us=60_000)
 
 
 def test_the_wait_follows_what_is_usual() -> None:
-    waiting = Waiting(100)
+    waiting = AdaptiveTimeout(100)
     assert wait(waiting) == 1_000
     for _ in range(20):
         waiting.on_answer(2_000, was_repeated=False)
@@ -112,16 +109,16 @@ def test_the_wait_follows_what_is_usual() -> None:
 
 
 def test_each_try_waits_longer_up_to_a_limit() -> None:
-    waiting = Waiting(0)
+    waiting = AdaptiveTimeout(0)
     assert [wait(waiting, tries) for tries in (0, 1, 2, 6, 7, 50)] == [
         1_000, 2_000, 4_000, 60_000, 60_000, 60_000,
     ]  # fmt: skip
 
 
 def test_where_nothing_is_answered_in_time_the_next_one_waits_longer_too() -> None:
-    waiting = Waiting(0)
+    waiting = AdaptiveTimeout(0)
     for begun_us in (0, 1_000, 3_000):
-        waiting.on_silence(begun_us, begun_us + wait(waiting))
+        waiting.on_timeout(begun_us, begun_us + wait(waiting))
     assert wait(waiting) == 8_000
     waiting.on_answer(9_000, was_repeated=True)  # Which says nothing: to which try?
     assert wait(waiting) == 8_000
@@ -130,14 +127,14 @@ def test_where_nothing_is_answered_in_time_the_next_one_waits_longer_too() -> No
 
 
 def test_many_that_wait_at_the_same_time_say_no_more_than_one() -> None:
-    waiting = Waiting(0)
+    waiting = AdaptiveTimeout(0)
     for begun_us in range(30):
-        waiting.on_silence(begun_us, begun_us + 1_000)
+        waiting.on_timeout(begun_us, begun_us + 1_000)
     assert wait(waiting) == wait(waiting, tries=1) == 2_000
 
 
 def test_what_takes_longer_than_the_limit_is_waited_for() -> None:
-    waiting = Waiting(0)
+    waiting = AdaptiveTimeout(0)
     for _ in range(30):
         waiting.on_answer(100_000, was_repeated=False)
     assert wait(waiting) > 390_000

@@ -54,7 +54,7 @@ def test_a_relay_with_two_children_or_a_wish_of_its_own_is_not_skipped() -> None
 
 @pytest.mark.parametrize("relay", [1, 2, 3, 4])
 def test_a_relay_that_subscribes_within_what_is_covered_is_skipped_no_more(relay: int) -> None:
-    """Nobody above learns of a new filter, but all of them have to learn of the shortcut."""
+    """No node above learns of a new filter, but all of them have to learn of the shortcut."""
     forest = with_shortcut()
     forest.subscribed(relay, "surf/price[10,20]")
     id = forest.publish(0, "surf/price=15")  # Not a moment later.
@@ -67,7 +67,9 @@ def test_a_relay_that_subscribes_within_what_is_covered_is_skipped_no_more(relay
 
 
 @pytest.mark.parametrize("delay_us", range(0, 12 * HOP_US, HOP_US // 2))
-def test_no_event_skips_a_relay_after_its_acknowledgement_nor_anybody_before(delay_us: int) -> None:
+def test_no_event_skips_a_relay_after_its_acknowledgement_nor_a_subscriber_before(
+    delay_us: int,
+) -> None:
     forest = with_shortcut()
     number = forest.subscribe(3, "surf/price[10,20]")
     forest.run(delay_us)
@@ -125,7 +127,7 @@ def test_a_withdrawal_that_gets_lost_holds_up_the_acknowledgement() -> None:
     assert forest.receivers(id) == [3, 5]
 
 
-def test_a_shortcut_to_somebody_who_does_not_answer_falls_back_to_the_relays() -> None:
+def test_a_shortcut_to_a_node_that_is_down_falls_back_to_the_relays() -> None:
     forest = with_shortcut()
     forest.cut(0, 5, MINUTE)
 
@@ -168,7 +170,7 @@ def test_events_keep_their_order_while_shortcuts_come_and_go(jitter_us: int) -> 
     assert forest.received(6) == sorted(forest.received(6))
 
 
-def test_without_redirects_nobody_offers_a_shortcut() -> None:
+def test_without_redirects_no_node_offers_a_shortcut() -> None:
     forest = chain(6, ROUNDABOUT)
     forest.subscribed(5, "surf")
     assert [forest.shortcut(n, n + 1) for n in range(5)] == [None] * 5

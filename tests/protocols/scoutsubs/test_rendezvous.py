@@ -8,9 +8,10 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.membership import Role
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
-from smartpubsub.protocols.scoutsubs.tree import Role, Tree
-from smartpubsub.sim.kernel.population import settled_tables
+from smartpubsub.sim.kernel.crowd import settled_tables
 from smartpubsub.sim.kernel.streams import stream
 from tests.protocols.scoutsubs.forest import Forest, Knows, contacts_around
 
@@ -48,12 +49,10 @@ def a_few_at_random(count: int) -> Knows:
     return lambda number: stream(number, "known").sample(range(count), 12)
 
 
-def test_whoever_knows_nobody_closer_looks_for_somebody_before_it_is_rendezvous() -> None:
+def test_a_node_that_knows_no_closer_peer_does_a_lookup_before_it_becomes_the_rendezvous() -> None:
     forest = Forest(250, knows=a_few_at_random(250))
     unaware = [
-        number
-        for number in forest.numbers[1:]
-        if forest.scouts(number).office.closer(Tree("surf")) is None
+        number for number in forest.numbers[1:] if forest.scouts(number).next_hop("surf") is None
     ]
     assert len(unaware) > 3
 
@@ -65,7 +64,7 @@ def test_whoever_knows_nobody_closer_looks_for_somebody_before_it_is_rendezvous(
     assert all(forest.tree(number).role is Role.CHILD for number in unaware)
 
 
-def test_with_thin_tables_everybody_gets_what_anybody_publishes() -> None:
+def test_with_thin_tables_all_subscribers_get_all_events() -> None:
     forest = Forest(250, k=2, knows=settled(250, 2))
     rng = stream(1, "subscribers")
     wanting = sorted(rng.sample(forest.numbers, 60))
@@ -80,7 +79,7 @@ def test_with_thin_tables_everybody_gets_what_anybody_publishes() -> None:
         assert forest.receivers(id) == wanting
 
 
-def test_a_node_that_publishes_before_anybody_subscribes_makes_no_second_rendezvous() -> None:
+def test_an_event_before_any_subscription_makes_no_second_rendezvous() -> None:
     forest = Forest(100, k=2, knows=settled(100, 2))
     for number in forest.numbers:
         forest.publish(number, "surf")
@@ -92,7 +91,7 @@ def test_a_node_that_publishes_before_anybody_subscribes_makes_no_second_rendezv
 @pytest.mark.parametrize("attribute", ["surf", "são paulo", "price", "x"])
 def test_the_key_of_an_attribute_is_the_sha_256_of_its_name(attribute: str) -> None:
     digest = hashlib.sha256(attribute.encode()).digest()
-    assert Tree(attribute).key == int.from_bytes(digest, "big")
+    assert key_of(attribute.encode()) == int.from_bytes(digest, "big")
 
 
 @pytest.mark.parametrize("mapping", list(Mapping))
@@ -120,13 +119,13 @@ def test_subscriber_and_publisher_agree_on_the_rendezvous_of_topics_and_ranges(
     assert forest.receivers(id) == [33]
 
 
-def test_equal_predicates_are_kept_in_one_tree_whoever_subscribes() -> None:
+def test_equal_predicates_of_all_nodes_are_kept_in_one_tree() -> None:
     forest = Forest(40)
     for number in forest.numbers:
         forest.subscribe(number, "surf/price[10,20]/portugal")
     forest.run(5 * SECOND)
 
-    attributes = {name for number in forest.numbers for name in forest.scouts(number).office.trees}
+    attributes = {name for number in forest.numbers for name in forest.scouts(number).view().trees}
     assert len(attributes) == 1
 
 
@@ -155,7 +154,7 @@ def newcomer(settings: ScoutSettings | None = None) -> Forest:
     return forest
 
 
-def test_whoever_comes_closer_to_the_key_becomes_the_rendezvous() -> None:
+def test_a_newcomer_closer_to_the_key_becomes_the_rendezvous() -> None:
     forest = newcomer()
     forest.join(0, by_way_of=7)
     forest.run(MINUTE)
@@ -209,7 +208,12 @@ def test_a_rendezvous_that_hands_over_does_not_keep_events_from_the_new_ones_chi
     forest.run_until(lambda: forest.roots() == [0])
     forest.subscribed(6, "surf")
     assert (forest.parent(6), forest.parent(1)) == (0, 0)
-    forest.tree(1).is_handing_over = True  # As if the word that it is done had been lost.
+
+    def hand_over(scouts: ScoutSubs) -> None:
+        """As if the acknowledgement that the new rendezvous has everything had been lost."""
+        scouts._filters.tables["surf"].is_handing_over = True
+
+    forest.poke(1, hand_over)
 
     id = forest.published(1, "surf")
     forest.run(10 * SECOND)

@@ -11,17 +11,17 @@ RELIABLE = (
     98, 102, 104, 108, 112, 114, 116, 120, 592, 1185, 2128, 2534, 4342, 4390, 5073,
     129, 410786, 514008, 540738,
 )  # fmt: skip
-"""98 once sent two million copies of 49 events to and fro; in 592 somebody comes back late;
-in 129 and 4390 a child moves while an event is lost on its old way; in 410786 somebody joins during
+"""98 once sent two million copies of 49 events to and fro; in 592 a node comes back late;
+in 129 and 4390 a child moves while an event is lost on its old way; in 410786 a node joins during
 a partition and takes itself for a rendezvous until long after; in 514008 a node suspects all
-others; in 540738 somebody wants to unsubscribe while its node is paused."""
+others; in 540738 an application unsubscribes while its node is paused."""
 LOSSY = (11, 77, 2306, 2909, 1121, 540173, 20077, 70039, 70216)
-"""Up to a fifth of all messages gets lost, also while nodes join; in most nobody fails. In the last
-two nodes took the time that retries take for the time that an answer takes; in 540173 a child had
-moved before an event came that was late."""
+"""Up to a fifth of all messages is lost, also while nodes join; in most no node fails. In the last
+two, nodes took the time of a retransmission for a response time; in 540173 a child had moved before
+a late event came."""
 UNRELIABLE = (3, 4, 9, 14, 38, 42, 55, 62, 73, 80, 95, 107, 3431, 4243, 5317, 513156)
 """In 9 a clock shows less than nothing, and messages are written; in 513156 copies in many pieces
-get lost, to somebody who was slow before."""
+get lost, to a node that was slow before."""
 QUIET = (511111,)
 """Nothing goes wrong, but a shortcut is faster than the way that events took before."""
 

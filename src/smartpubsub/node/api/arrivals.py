@@ -23,7 +23,7 @@ from smartpubsub.protocols.event_blocks import event_block, read_event_block
 from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
-from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
+from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 
 BUFFER_COUNT_MAX = 1_000
 """Events that wait in memory for one subscription, unless the application says otherwise."""

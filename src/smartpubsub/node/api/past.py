@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from smartpubsub.node.errors import NodeError
 from smartpubsub.protocols.publication import event_id_from_text
-from smartpubsub.protocols.scoutsubs.recalling import Past
+from smartpubsub.protocols.scoutsubs.replay import Past
 
 MICROSECONDS = 1_000_000
 

@@ -16,7 +16,7 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.signing import is_signature
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
-from smartpubsub.protocols.scoutsubs.vouching import held_bytes
+from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 
 
 class ReceiptError(NodeError):

@@ -21,7 +21,7 @@ from smartpubsub.node.storage.kept import Change
 from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
-from smartpubsub.protocols.scoutsubs.recalling import CaughtUp, Past
+from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.seam import Effect, Store
 
 HISTORY_S_MAX = 60.0

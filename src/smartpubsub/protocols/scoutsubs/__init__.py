@@ -1,8 +1,9 @@
-"""ScoutSubs: content-based routing over Kademlia rendezvous, with nobody in the middle.
+"""ScoutSubs: content-based routing over Kademlia rendezvous, without brokers.
 
-An event's journey: the publisher raises a copy of it to the rendezvous of each attribute
-(`raising`), which takes it into its care and has it recorded (`admitting`) and sends it down a tree
-of filters (`spreading`). The tree is what subscriptions have left on their way up (`announcing`),
-along hops that are agreed on by lookup (`seeking`); it is kept in copies (`copying`), and whoever
-matters is watched (`probing`).
+The path of an event: the publisher sends a copy to the rendezvous of each attribute (`publisher`),
+which admits it, has it recorded and acknowledges it (`rendezvous`) and sends it down a tree of
+filters (`dissemination`). Subscriptions build that tree: nodes announce filters to their parents
+(`filters`), which are the next hops towards the rendezvous (`membership`). Tables are replicated
+(`replication`), and the failure detector watches the peers that matter. `protocol` ties all
+components together; docs/scoutsubs.md has their map.
 """

@@ -1,110 +1,150 @@
-"""Events that stay where they were admitted and recorded, for those who subscribe later.
+"""Events that stay after they are completed, for subscribers of later.
 
-The rendezvous of an attribute and its backups have all its events in their hands once; they keep
-them on, each in the order of the times that publishers have signed, until there is no room or they
-are too old. Nobody is told of that: whoever wants to know asks (`recalling.py`).
+The rendezvous of an attribute and its replicas have had all its events. They keep them in the order
+of the times that publishers have signed, until there is no room or they are too old. A subscriber
+asks for them (`replay.py`).
+
+Anti-entropy keeps these histories equal. A node that keeps history of an attribute looks
+periodically which nodes are closest to its key. It sends the new ones, and from time to time all, a
+digest: for each hour the number of events and a hash over them. They answer with theirs, and each
+node fetches the hours that it lacks, page by page. While no node comes or goes, nothing is copied.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Recall, Recalled, Span
-from smartpubsub.protocols.scoutsubs.office import Office
-from smartpubsub.protocols.scoutsubs.opened import EventKey
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, Inherit, Recall, Recalled, Span
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
+from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 SPAN_US = 60 * MINUTE
-"""Of how long a time events are counted together."""
+"""The events of so long a time share a digest."""
 SKEW_US_MAX = 5 * MINUTE
-"""How far clocks may differ. What is dated later is not kept: it would be the newest for long."""
+"""How far clocks may differ. An event with a later time is not kept: it would stay the newest."""
 DIGEST_BYTES = 7
 MEMORY_BYTES = 1 << 10
-"""About what an event takes in memory beside what it says."""
+"""About what an event takes in memory beside its content."""
+ATTRIBUTES_PER_TICK = 500
+FETCHES_MAX = 4
+"""The number of attributes whose history is fetched at a time; the others wait."""
+FETCH_TRIES_MAX = 4
+DOWN_MAX = 8
+"""How many of the closest peers may be down before the overlay has noticed."""
+ON_THEIR_WAY = 50
+"""One in so many events of the present hour may not have reached all nodes yet."""
 
 
-class Place(NamedTuple):
-    """Where an event stands among others: by its time, and those of one time by their ids."""
+class HistoryPlace(NamedTuple):
+    """The place of an event in the history: by its time, then by its id."""
 
     created_us: int
     id: EventId
 
 
-def place_of(event: Publication) -> Place:
-    """Where an event stands."""
-    return Place(event.created_us, event.id)
+def place_of(event: Publication) -> HistoryPlace:
+    """The place of an event."""
+    return HistoryPlace(event.created_us, event.id)
 
 
-def place_before(since_us: int, after: EventId | None = None) -> Place:
-    """The place after which everything is of a time or later, or comes after an event."""
-    return Place(since_us, after or EventId(NOBODY, 0, 0))
+def place_before(since_us: int, after: EventId | None = None) -> HistoryPlace:
+    """The place before all events of a time, or at an event of that time."""
+    return HistoryPlace(since_us, after or EventId(NOBODY, 0, 0))
 
 
 class History:
-    """The events that one node keeps on."""
+    """The completed events that this node keeps.
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    `on_begun` is called with the attribute of the first kept event, `on_ended` after the last one.
+    """
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        persistence: Persistence,
+        on_begun: Callable[[str], None],
+        on_ended: Callable[[str], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._persistence = persistence
+        self._on_begun = on_begun
+        self._on_ended = on_ended
         self._kept: dict[EventKey, Publication] = {}
-        """As they came."""
-        self._places: dict[str, list[Place]] = {}
+        """In the order of arrival."""
+        self._places: dict[str, list[HistoryPlace]] = {}
         """By attribute, in order."""
         self._spans: dict[str, dict[int, Span]] = {}
-        """By attribute, and by when the span begins."""
+        """By attribute, and by the beginning of the span."""
         self._whole_us: dict[str, int] = {}
-        """By attribute: from when on everything is here, as far as it is kept."""
+        """By attribute: the time since which nothing is missing; 0 if that is not known."""
         self.bytes_held = 0
+        self._last_question = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
     @property
     def longest(self) -> int:
-        """How many events are kept of the attribute of which there are most."""
+        """The number of events of the attribute that has most of them."""
         return max(map(len, self._places.values()), default=0)
+
+    def new_question(self) -> int:
+        """A number for a question about the history of other nodes."""
+        self._last_question += 1
+        return self._last_question
 
     # --- keeping ---
 
     def keep(self, event: Publication, attribute: str) -> None:
-        """An event was admitted here, or recorded: it stays, unless its time cannot be right."""
-        office = self._office
+        """Keep an event that was admitted or recorded here, unless its time cannot be right."""
         key = (event.id, attribute)
-        if not office.settings.history_us_max or key in self._kept:
+        if not self._settings.history_us_max or key in self._kept:
             return
-        if not 0 < event.created_us <= office.now + SKEW_US_MAX:
-            office.refusals["history"] += 1
+        if not 0 < event.created_us <= self._outbox.now + SKEW_US_MAX:
+            self._outbox.reject("history")
             return
         if attribute not in self._places:
             self._whole_us[attribute] = event.created_us
-            office.inheriting.on_first(attribute)
+            self._on_begun(attribute)
         self._kept[key] = event
         insort(self._places.setdefault(attribute, []), place_of(event))
         self._count(event, attribute, 1)
         self.bytes_held += _size(event)
         self._make_room(attribute)
 
-    def inherit(self, event: Publication, attribute: str) -> None:
-        """Keep an event that others have kept before this node had to."""
-        office, settings = self._office, self._office.settings
+    def merge(self, event: Publication, attribute: str) -> None:
+        """Keep an event that another node has kept."""
+        settings = self._settings
         key, places = (event.id, attribute), self._places.get(attribute, [])
-        is_old = event.created_us < office.now - settings.history_us_max
+        is_old = event.created_us < self._outbox.now - settings.history_us_max
         is_oldest = len(places) >= settings.history_count_max and place_of(event) < places[0]
         if key in self._kept or is_old or is_oldest:
             return
-        if self.bytes_held + _size(event) > settings.history_bytes_max or office.storing.is_full:
-            office.refusals["history"] += 1
+        is_too_much = self.bytes_held + _size(event) > settings.history_bytes_max
+        if is_too_much or self._persistence.is_full:
+            self._outbox.reject("history")
             return
         self.keep(event, attribute)
         if key in self._kept:
-            office.storing.keep_done(event, attribute)
-            if not places:  # What else there is has not come yet.
+            self._persistence.keep_done(event, attribute)
+            if not places:  # The rest has not arrived yet.
                 self.doubt(attribute)
 
     def _count(self, event: Publication, attribute: str, by: int) -> None:
@@ -116,7 +156,7 @@ class History:
             del spans[since_us]
 
     def _make_room(self, attribute: str) -> None:
-        settings = self._office.settings
+        settings = self._settings
         places = self._places[attribute]
         if len(places) > settings.history_count_max:
             self._drop((places[0].id, attribute))
@@ -131,71 +171,75 @@ class History:
         self._count(event, key[1], -1)
         if not places:
             del self._places[key[1]], self._spans[key[1]], self._whole_us[key[1]]
-            self._office.inheriting.forget(key[1])
-        self._office.storing.drop_done(key)
+            self._on_ended(key[1])
+        self._persistence.drop_done(key)
 
     def on_done(self, key: EventKey) -> None:
-        """Everybody has an event: nobody has to bring it to an end any more."""
+        """An event is completed: no node has to retransmit it after a restart."""
         if key in self._kept:
-            self._office.storing.mark_done(key)
+            self._persistence.mark_done(key)
         else:
-            self._office.storing.drop_record(key)
+            self._persistence.drop_record(key)
 
     def restore(self, past: Iterable[tuple[Publication, str]]) -> None:
-        """Keep again what was kept before a restart."""
+        """Keep the stored history again after a restart."""
         for event, attribute in sorted(past, key=lambda entry: place_of(entry[0])):
             self.keep(event, attribute)
             if (event.id, attribute) not in self._kept:
-                self._office.storing.drop_record((event.id, attribute))
-        for attribute in self._places:  # Something may have been published meanwhile.
-            self._office.inheriting.forget(attribute)
+                self._persistence.drop_record((event.id, attribute))
+        for attribute in self._places:  # Events may have been published meanwhile.
+            self._on_ended(attribute)
             self.doubt(attribute)
 
     def tick(self) -> None:
-        """Once in a while: forget what is too old."""
-        oldest_us = self._office.now - self._office.settings.history_us_max
+        """Remove events that are too old."""
+        oldest_us = self._outbox.now - self._settings.history_us_max
         for attribute, places in list(self._places.items()):
             for place in places[: bisect_left(places, place_before(oldest_us))]:
                 self._drop((place.id, attribute))
 
-    # --- how much there is ---
+    # --- extent ---
 
     @property
     def attributes(self) -> list[str]:
-        """The attributes of which something is kept."""
+        """The attributes with history."""
         return [*self._places]
 
+    def counts(self) -> list[tuple[str, int]]:
+        """The attributes with history, and the number of their events."""
+        return [(attribute, len(places)) for attribute, places in self._places.items()]
+
     def spans(self, attribute: str) -> tuple[Span, ...]:
-        """What is kept of an attribute, hour by hour."""
+        """The digests of an attribute's history, hour by hour."""
         return tuple(sorted(self._spans.get(attribute, {}).values()))
 
     def oldest_us(self, attribute: str) -> int:
-        """Of when the oldest event is that is kept of an attribute; 0 if there is none."""
+        """The time of an attribute's oldest event; 0 if there is none."""
         places = self._places.get(attribute)
         return places[0].created_us if places else 0
 
     def whole_us(self, attribute: str) -> int:
-        """From when on everything is here that is kept of an attribute; 0 if that is not known."""
+        """The time since which nothing is missing of an attribute; 0 if that is not known."""
         return self._whole_us.get(attribute, 0)
 
     def trust(self, attribute: str, whole_us: int) -> None:
-        """Everything is here from a time on, if not from before that; 0 for nothing new."""
+        """Nothing is missing since a time, or since an earlier one; 0 changes nothing."""
         if attribute in self._places and whole_us:
             known_us = self._whole_us[attribute]
             self._whole_us[attribute] = min(known_us or whole_us, whole_us)
 
     def doubt(self, attribute: str) -> None:
-        """This node may have missed something of an attribute."""
+        """This node may have missed events of an attribute."""
         self._whole_us[attribute] = 0
 
-    # --- telling ---
+    # --- answers ---
 
     def on_recall(self, peer: Peer, part: Recall) -> None:
-        """Somebody asks for what is kept."""
-        self._office.say(peer, self.answer(part))
+        """A node asks for history."""
+        self._outbox.queue(peer, self.answer(part))
 
     def answer(self, part: Recall) -> Recalled:
-        """What is kept of what is asked for, as much as goes in one message."""
+        """The answer to a question, as much of it as goes in one message."""
         attribute = part.attribute
         places = self._places.get(attribute, [])
         oldest_us, whole_us = self.oldest_us(attribute), self.whole_us(attribute)
@@ -219,7 +263,7 @@ class History:
         return ()
 
     def _matching(
-        self, attribute: str, places: Iterable[Place], wanted: Predicate
+        self, attribute: str, places: Iterable[HistoryPlace], wanted: Predicate
     ) -> Iterator[Publication]:
         for _, id in places:
             event = self._kept[id, attribute]
@@ -227,7 +271,7 @@ class History:
                 yield event
 
     def _page(self, matching: Iterable[Publication]) -> tuple[tuple[Publication, ...], bool]:
-        settings = self._office.settings
+        settings = self._settings
         events: list[Publication] = []
         size = 0
         for event in matching:
@@ -237,6 +281,245 @@ class History:
                 return tuple(events), True
             events.append(event)
         return tuple(events), False
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Assert the invariants: places, spans and sizes agree with the events."""
+        assert sum(map(len, self._places.values())) == len(self._kept)
+        assert self.bytes_held == sum(map(_size, self._kept.values()))
+        for attribute, places in self._places.items():
+            assert sum(span.amount for span in self._spans[attribute].values()) == len(places)
+        assert self._places.keys() == self._spans.keys() == self._whole_us.keys()
+
+
+@dataclass(slots=True, eq=False)
+class _Fetch:
+    """The hours of an attribute that another node has more of."""
+
+    peer: Peer
+    whole_us: int
+    spans: list[int]
+    """The beginnings of these hours; the last one is being fetched."""
+    after: HistoryPlace
+    question: int = 0
+    tries: int = 0
+
+
+class HistoryAntiEntropy:
+    """Keeps the history of attributes at the nodes closest to their keys."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        signing: Signing,
+        detector: FailureDetector,
+        proximity: Proximity,
+        times: ResponseTimes,
+        history: History,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._signing = signing
+        self._detector = detector
+        self._proximity = proximity
+        self._times = times
+        self._history = history
+        self._told: dict[str, dict[Peer, None]] = {}
+        """By attribute: the closest peers that have this node's digests."""
+        self._agreed: dict[str, dict[Peer, None]] = {}
+        """By attribute: the peers with the same history."""
+        self._told_us: dict[str, int] = {}
+        self._fetches: dict[str, _Fetch] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._fetches)
+
+    # --- digests to others ---
+
+    def on_begun(self, attribute: str) -> None:
+        """This node keeps the first event of an attribute, as do all nodes closest to its key."""
+        self._told[attribute] = dict.fromkeys(self._closest(attribute))
+        self._told_us[attribute] = self._outbox.now
+
+    def on_ended(self, attribute: str) -> None:
+        """This node has no history of an attribute any more, or has to compare it anew."""
+        for about in (self._told, self._told_us, self._agreed):
+            about.pop(attribute, None)
+
+    def tick(self) -> None:
+        """Compare histories with the nodes that are closest to the attributes now."""
+        attributes = self._history.attributes
+        if not attributes:
+            return
+        first = self._next % len(attributes)
+        ahead = [*attributes[first:], *attributes[:first]][:ATTRIBUTES_PER_TICK]
+        self._next = first + len(ahead)
+        for attribute in ahead:
+            self._compare(attribute)
+
+    def _compare(self, attribute: str) -> None:
+        closest = self._closest(attribute)
+        told = self._told.get(attribute, {})
+        if self._outbox.now - self._told_us.get(attribute, 0) >= self._settings.renew_us:
+            for peer in told:
+                if not self._detector.was_heard_within(peer, self._times.timeout_us):
+                    self._detector.probe(peer)
+            told = {}
+            self._agreed.pop(attribute, None)
+            self._told_us[attribute] = self._outbox.now
+        for peer in closest:
+            if peer not in told:
+                self._tell(peer, attribute, is_answer=False)
+        self._told[attribute] = dict.fromkeys(closest)
+        if len(closest) > self._settings.backups:  # New events do not come to this node.
+            self._agreed.pop(attribute, None)
+            self._history.doubt(attribute)
+        else:
+            self._agree(attribute, closest)
+
+    def _tell(self, peer: Peer, attribute: str, *, is_answer: bool) -> None:
+        history = self._history
+        spans, whole_us = history.spans(attribute), history.whole_us(attribute)
+        self._outbox.queue(peer, Inherit(attribute, whole_us, spans, is_answer))
+
+    def _closest(self, attribute: str) -> list[Peer]:
+        """The other nodes that should have the same history."""
+        count = self._settings.backups
+        if not self._is_close(attribute, count + 1):
+            count += 1
+        return [contact.peer for contact in self._known(attribute, count)]
+
+    def _known(self, attribute: str, count: int) -> list[Contact]:
+        """The closest peers that are not down."""
+        known = self._proximity.closest(attribute.encode(), count + DOWN_MAX)
+        return [contact for contact in known if not self._detector.is_down(contact.peer)][:count]
+
+    def _is_close(self, attribute: str, count: int) -> bool:
+        """Whether this node is among a number of closest nodes, as far as it knows."""
+        name, own = attribute.encode(), self._proximity.own.key
+        known = self._known(attribute, count)
+        return len(known) < count or own ^ key_of(name) < known[-1].key ^ key_of(name)
+
+    # --- digests of others ---
+
+    def on_inherit(self, peer: Peer, part: Inherit) -> None:
+        """A node sends the digests of its history."""
+        attribute = part.attribute
+        if not self._settings.history_us_max:
+            return
+        if not part.is_answer:
+            self._tell(peer, attribute, is_answer=True)
+        if not self._is_close(attribute, 2 * (self._settings.backups + 1)):
+            return
+        own = {span.since_us: span for span in self._history.spans(attribute)}
+        wanted = [span.since_us for span in part.spans if self._is_wanted(span, own)]
+        if wanted:
+            self._want(peer, part, sorted(wanted, reverse=True))
+            return
+        if own and len(part.spans) == len(own):
+            self._agreed.setdefault(attribute, {})[peer] = None
+        self._history.trust(attribute, part.whole_us)
+        self._agree(attribute, self._closest(attribute))
+
+    def _want(self, peer: Peer, part: Inherit, spans: list[int]) -> None:
+        if part.attribute in self._fetches:
+            return  # The next exchange of digests shows what is missing then.
+        if len(self._fetches) >= self._settings.tree_count_max:
+            self._outbox.reject("inherited history")
+            return
+        after = place_before(spans[-1])
+        self._fetches[part.attribute] = _Fetch(peer, part.whole_us, spans, after)
+        self._begin()
+
+    def _is_wanted(self, span: Span, own: Mapping[int, Span]) -> bool:
+        """Whether another node may have events of an hour that this one lacks."""
+        mine = own.get(span.since_us, Span(span.since_us, 0, 0))
+        end_us = span.since_us + SPAN_US
+        if span == mine or end_us < self._outbox.now - self._settings.history_us_max:
+            return False
+        # In the present hour some events are still on their way.
+        return end_us < self._outbox.now or span.amount > mine.amount + mine.amount // ON_THEIR_WAY
+
+    def _agree(self, attribute: str, closest: list[Peer]) -> None:
+        """If all histories are equal nothing is missing: one of the nodes had each event."""
+        agreed = self._agreed.get(attribute, {})
+        is_alone = not closest and self._proximity.is_isolated
+        if not is_alone and all(peer in agreed for peer in closest):
+            self._history.trust(attribute, self._history.oldest_us(attribute))
+
+    # --- fetching ---
+
+    def _begin(self) -> None:
+        active = sum(bool(fetch.question) for fetch in self._fetches.values())
+        for attribute, fetch in self._fetches.items():
+            if not fetch.question and active < FETCHES_MAX:
+                active += 1
+                self._ask(attribute, fetch)
+
+    def _ask(self, attribute: str, fetch: _Fetch) -> None:
+        fetch.question = self._history.new_question()
+        after = fetch.after
+        everything = Predicate.of({attribute: True})
+        id = after.id if after.id.publisher else None
+        part = Recall(attribute, fetch.question, everything, after.created_us, id, 0, None)
+        self._outbox.queue(fetch.peer, part)
+        self._outbox.set_timer(("history", attribute), self._times.timeout_us << fetch.tries)
+
+    def on_timer(self, attribute: str) -> None:
+        """A node has not answered."""
+        fetch = self._fetches.get(attribute)
+        if fetch is None:
+            return
+        fetch.tries += 1
+        if fetch.tries > FETCH_TRIES_MAX:
+            self._end(attribute)
+        else:
+            self._ask(attribute, fetch)
+
+    def on_recalled(self, peer: Peer, part: Recalled) -> None:
+        """A node answers a question about its history."""
+        fetch = self._fetches.get(part.attribute)
+        if fetch is None or (fetch.peer, fetch.question) != (peer, part.number):
+            return
+        fetch.tries = 0
+        if not self._take(part.attribute, fetch, part.events):
+            self._outbox.reject("recalled events")
+            self._end(part.attribute)
+            return
+        end_us = fetch.spans[-1] + SPAN_US
+        if not (part.has_more and part.events) or fetch.after.created_us >= end_us:
+            del fetch.spans[-1]
+            if not fetch.spans:
+                self._history.trust(part.attribute, fetch.whole_us)
+                self._end(part.attribute)
+                return
+            fetch.after = max(fetch.after, place_before(fetch.spans[-1]))
+        self._ask(part.attribute, fetch)
+
+    def _take(self, attribute: str, fetch: _Fetch, events: Iterable[Publication]) -> bool:
+        """Keep fetched events; whether they are what was asked for."""
+        for event in events:
+            is_asked_for = place_of(event) > fetch.after and attribute in event.predicate.attributes
+            if not is_asked_for or not self._signing.is_signed(event):
+                return False
+            fetch.after = place_of(event)
+            self._history.merge(event, attribute)
+        return True
+
+    def _end(self, attribute: str) -> None:
+        del self._fetches[attribute]
+        self._outbox.cancel_timer(("history", attribute))
+        self._begin()
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Assert the invariants: few fetches are active, and each has hours left."""
+        assert sum(bool(fetch.question) for fetch in self._fetches.values()) <= FETCHES_MAX
+        assert all(fetch.spans for fetch in self._fetches.values())
 
 
 def _digest(id: EventId) -> int:

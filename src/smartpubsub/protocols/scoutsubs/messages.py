@@ -26,7 +26,7 @@ from smartpubsub.protocols.runtime.messages import (
     number,
     number_size,
 )
-from smartpubsub.protocols.scoutsubs.branches import STAGE_MAX, attribute_of
+from smartpubsub.protocols.scoutsubs.shard_names import STAGE_MAX, attribute_of
 
 NOBODY = b""
 """No peer."""

@@ -13,7 +13,7 @@ from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs import messages
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.messages import (
     PART_NAMES,
     Bundle,

@@ -6,7 +6,7 @@ from typing import cast
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.registry import PROTOCOLS
-from smartpubsub.protocols.scoutsubs.core import ScoutSubs
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.messages import Bundle, PulledOwn, wire_bytes
 from smartpubsub.sim.experiments.experiment import Experiment
 
@@ -32,23 +32,17 @@ def all_scoutsubs(experiment: Experiment) -> list[ScoutSubs]:
 
 
 def filters_kept(scout: ScoutSubs) -> int:
-    """How many filters a node keeps in its trees, its own and those of its children."""
-    return sum(len(tree.members()) for tree in scout.office.trees.values())
+    """The number of filters in a node's tables, its own and those of its children."""
+    return sum(len(summary.members) for summary in scout.inspect().summaries)
 
 
 def copies_kept(scout: ScoutSubs) -> int:
-    """How many children of others a node keeps a copy of."""
-    return sum(len(kept.children) for kept in scout.office.copying.kept.values())
+    """The number of children in the tables that a node keeps for others."""
+    return sum(map(len, scout.view().replicas.values()))
 
 
 def table_bytes(scout: ScoutSubs) -> int:
-    """What a node's tables and copies would take on the wire, as a measure of their size."""
-    own = [
-        (name, tuple(child.copy() for child in tree.children.values()))
-        for name, tree in scout.office.trees.items()
-    ]
-    copies = [
-        (name, tuple(kept.children.values()))
-        for (_, name), kept in scout.office.copying.kept.items()
-    ]
-    return wire_bytes(Bundle((PulledOwn((*own, *copies)),)))
+    """The size of a node's tables, and of those that it keeps for others, on the wire."""
+    view = scout.view()
+    copies = [(name, children) for (_, name), children in view.replicas.items()]
+    return wire_bytes(Bundle((PulledOwn((*scout.tables(), *copies)),)))

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.branches import name_of
-from smartpubsub.protocols.scoutsubs.child import Child
-from smartpubsub.protocols.scoutsubs.tree import Role, Tree
+from smartpubsub.protocols.scoutsubs.inspection import ChildView
+from smartpubsub.protocols.scoutsubs.membership import Role
+from smartpubsub.protocols.scoutsubs.shard_names import tree_name
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.inside import scoutsubs_of
 from smartpubsub.workloads.actions import Subscribe, Unsubscribe, Workload
@@ -139,7 +139,7 @@ class _NetworkView:
         self._names = _names(experiment.workload.names, len(hosts))
         self._numbers = {host.peer: host.number for host in hosts}
         self._keys = [key_of(host.peer) for host in hosts]
-        self._offices = [scoutsubs_of(experiment, host.number).office for host in hosts]
+        self._nodes = [scoutsubs_of(experiment, host.number) for host in hosts]
 
     def route(self, predicate: Predicate, start: int | None) -> Route:
         attribute = self._kept_under(predicate, start or 0)
@@ -174,7 +174,7 @@ class _NetworkView:
     # --- where it is kept ---
 
     def _kept_under(self, predicate: Predicate, node: int) -> str:
-        return name_of(self._offices[node].subscribing.attribute_for(predicate))
+        return tree_name(self._nodes[node].attribute_for(predicate))
 
     def _some_subscriber(self, attribute: str) -> int:
         """The node in the tree with the longest way to the rendezvous."""
@@ -182,7 +182,7 @@ class _NetworkView:
         return max(subscribers, key=lambda node: len(self._way_up(node, attribute)), default=0)
 
     def _subscribers(self, attribute: str) -> list[int]:
-        trees = [(node, office.trees.get(attribute)) for node, office in enumerate(self._offices)]
+        trees = [(node, scouts.tree(attribute)) for node, scouts in enumerate(self._nodes)]
         return [node for node, tree in trees if tree is not None and tree.own]
 
     def _rendezvous(self, attribute: str) -> int:
@@ -191,13 +191,13 @@ class _NetworkView:
 
     def _attribute(self, name: str) -> Attribute:
         rendezvous = self._rendezvous(name)
-        tree = self._offices[rendezvous].trees.get(name)
+        tree = self._nodes[rendezvous].tree(name)
         return Attribute(
             name=name,
             key=f"{key_of(name.encode()):064x}",
             rendezvous=self.name(rendezvous),
-            children=len(tree.live_children()) if tree else 0,
-            filters=len(tree.members()) if tree else 0,
+            children=len(tree.live_children) if tree else 0,
+            filters=len(tree.members) if tree else 0,
         )
 
     # --- up ---
@@ -212,17 +212,11 @@ class _NetworkView:
         return way
 
     def _above(self, node: int, attribute: str) -> int | None:
-        office = self._offices[node]
-        tree = office.trees.get(attribute)
-        if tree is None:
-            hop = office.closer(Tree(attribute))
-        else:
-            hop = tree.parent if tree.role is Role.CHILD else None
+        hop = self._nodes[node].next_hop(attribute)
         return self._number(hop) if hop else None
 
     def _stop(self, node: int, attribute: str) -> Stop:
-        office = self._offices[node]
-        tree = office.trees.get(attribute)
+        tree = self._nodes[node].tree(attribute)
         if tree is None:
             return Stop(
                 node=self.name(node),
@@ -236,18 +230,18 @@ class _NetworkView:
         return Stop(
             node=self.name(node),
             role=tree.role.value,
-            own=_texts(predicate for predicate, _ in tree.own.values()),
-            children=tuple(map(self._below, tree.live_children())),
-            shows=_texts(tree.summary()),
-            backups=self._names_of(office.copying.backups_to_tell(tree)),
-            offers=self._name_of(tree.direct),
+            own=_texts(tree.own.values()),
+            children=tuple(map(self._below, tree.live_children)),
+            shows=_texts(tree.summary),
+            backups=self._names_of(tree.replicas),
+            offers=self._name_of(tree.shortcut),
         )
 
-    def _below(self, child: Child) -> Below:
+    def _below(self, child: ChildView) -> Below:
         return Below(
             node=self.name(self._number(child.contact)),
             filters=_texts(child.filters),
-            shortcut=self._name_of(child.direct),
+            shortcut=self._name_of(child.shortcut),
             backups=self._names_of(child.backups),
         )
 
@@ -259,15 +253,15 @@ class _NetworkView:
         sent_to = [up[-1]]
         shortcuts = 0
         for node in sent_to:  # Which grows meanwhile.
-            tree = self._offices[node].trees.get(attribute)
+            tree = self._nodes[node].tree(attribute)
             if tree is None:
                 continue
-            own, children = tree.interested(event)
+            own, children = self._nodes[node].interested(attribute, event)
             if own:
                 receivers.append(node)
             for child in (tree.children[peer] for peer in children):
-                shortcuts += child.direct is not None
-                sent_to.append(self._number(child.direct or child.contact))
+                shortcuts += child.shortcut is not None
+                sent_to.append(self._number(child.shortcut or child.contact))
         return Journey(
             attribute=attribute,
             up=self._named(up),
@@ -294,17 +288,17 @@ class _NetworkView:
     # --- all of it ---
 
     def _tree(self, attribute: str) -> AttributeTree:
-        trees = [(node, office.trees.get(attribute)) for node, office in enumerate(self._offices)]
+        trees = [(node, scouts.tree(attribute)) for node, scouts in enumerate(self._nodes)]
         shortcuts = [
-            (self.name(node), self.name(self._number(child.direct)))
+            (self.name(node), self.name(self._number(child.shortcut)))
             for node, tree in trees
-            for child in (tree.live_children() if tree else ())
-            if child.direct
+            for child in (tree.live_children if tree else ())
+            if child.shortcut
         ]
         parents = {
             self.name(node): self.name(self._number(tree.parent))
             for node, tree in trees
-            if tree and tree.parent and tree.role is Role.CHILD and not tree.is_empty
+            if tree and tree.parent and tree.role is Role.CHILD and tree.members
         }
         return AttributeTree(
             attribute=attribute,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from smartpubsub.protocols.scoutsubs.branches import BRANCHES
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.experiment import Experiment

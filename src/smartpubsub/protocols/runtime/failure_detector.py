@@ -1,0 +1,207 @@
+"""A failure detector: probes peers and tells the protocol which of them are down, up or restarted.
+
+Every message from a peer proves that the peer is alive. A peer that answers none of several probes
+is down: the protocol avoids it for a while (it is suspected), and sends it nothing until the peer
+is heard from again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.seam import Peer
+
+PROBE_TIMER = "probe"
+
+
+class PeerDown(NamedTuple):
+    """A peer has not answered its probes."""
+
+    peer: Peer
+    was_down: bool
+    """Whether it was down before and has not been heard from since."""
+
+
+class PeerTrusted(NamedTuple):
+    """A suspected peer was heard from."""
+
+    peer: Peer
+
+
+class PeerUp(NamedTuple):
+    """A peer that was down was heard from."""
+
+    peer: Peer
+
+
+class PeerRestarted(NamedTuple):
+    """A peer answers in another incarnation than before."""
+
+    peer: Peer
+
+
+PeerNews: TypeAlias = PeerDown | PeerTrusted | PeerUp | PeerRestarted
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorSettings:
+    """The timing of failure detection."""
+
+    probe_us: int
+    """A watched peer is probed after so long a silence."""
+    probes_max: int
+    """A peer that answers none of so many probes is down."""
+    suspect_us: int
+    """A peer that was found down is suspected for this long."""
+    forget_us: int
+    """Silent peers are forgotten after this time."""
+
+
+@dataclass(slots=True)
+class _Probing:
+    sent_us: int
+    probes: int = 1
+
+
+class FailureDetector:
+    """Which peers are alive, as far as this node can tell.
+
+    `make_probe` makes the probe message and `timeout_us` says how long to wait for an answer. The
+    timer named `PROBE_TIMER` with the peer calls `on_timer`.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox[Any],
+        settings: DetectorSettings,
+        make_probe: Callable[[], object],
+        timeout_us: Callable[[Peer], int],
+        report: Callable[[PeerNews], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._make_probe = make_probe
+        self._timeout_us = timeout_us
+        self._report = report
+        self._probing: dict[Peer, _Probing] = {}
+        self._heard_us: dict[Peer, int] = {}
+        self._suspected_until_us: dict[Peer, int] = {}
+        self._down_since_us: dict[Peer, int] = {}
+        self._incarnations: dict[Peer, int] = {}
+        """The last known incarnations of watched peers."""
+
+    # --- queries ---
+
+    def heard_us(self, peer: Peer) -> int:
+        """When a peer was last heard from; -1 if it was not."""
+        return self._heard_us.get(peer, -1)
+
+    def has_heard(self, peer: Peer) -> bool:
+        """Whether it is known when a peer was last heard from."""
+        return peer in self._heard_us
+
+    def was_heard_within(self, peer: Peer, us: int) -> bool:
+        """Whether a peer was heard from less than a time ago."""
+        return self._outbox.now - self._heard_us.get(peer, -us) < us
+
+    def is_suspected(self, peer: Peer) -> bool:
+        """Whether a peer was found down a short while ago and has not been heard from since."""
+        until_us = self._suspected_until_us.get(peer)
+        return until_us is not None and self._outbox.now < until_us
+
+    def is_down(self, peer: Peer) -> bool:
+        """Whether a peer was found down and has not been heard from since."""
+        return peer in self._down_since_us
+
+    def suspected(self) -> tuple[Peer, ...]:
+        """The peers that are suspected now."""
+        return tuple(peer for peer in self._suspected_until_us if self.is_suspected(peer))
+
+    @property
+    def suspected_count(self) -> int:
+        """At least as many peers as are suspected."""
+        return len(self._suspected_until_us)
+
+    # --- probes ---
+
+    def probe(self, peer: Peer) -> None:
+        """Find out whether a peer is alive, unless that is under way."""
+        if peer not in self._probing:
+            self._probing[peer] = _Probing(self._outbox.now)
+            self._send_probe(peer)
+
+    def _send_probe(self, peer: Peer) -> None:
+        self._outbox.queue(peer, self._make_probe())
+        self._outbox.set_timer((PROBE_TIMER, peer), self._timeout_us(peer))
+
+    def on_timer(self, peer: Peer) -> None:
+        """A probe was not answered in time."""
+        probing = self._probing.get(peer)
+        if probing is None:
+            return
+        if self.heard_us(peer) >= probing.sent_us:
+            del self._probing[peer]
+            return
+        probing.probes += 1
+        if probing.probes <= self._settings.probes_max:
+            self._send_probe(peer)
+            return
+        del self._probing[peer]
+        was_down = self.is_down(peer)
+        self.suspect(peer)
+        self._report(PeerDown(peer, was_down))
+
+    def suspect(self, peer: Peer) -> None:
+        """Avoid a peer for a while, without news of it."""
+        self._suspected_until_us[peer] = self._outbox.now + self._settings.suspect_us
+        self._down_since_us.setdefault(peer, self._outbox.now)
+
+    def hear(self, peer: Peer) -> None:
+        """A message from a peer has arrived."""
+        self._heard_us[peer] = self._outbox.now
+        if self._suspected_until_us.pop(peer, None) is not None:
+            self._report(PeerTrusted(peer))
+        if self._down_since_us.pop(peer, None) is not None:
+            self._report(PeerUp(peer))
+
+    def on_answer(self, peer: Peer, incarnation: int) -> None:
+        """A peer has answered a probe."""
+        if self._probing.pop(peer, None) is not None:
+            self._outbox.cancel_timer((PROBE_TIMER, peer))
+        before = self._incarnations.get(peer)
+        self._incarnations[peer] = incarnation
+        if before is not None and before != incarnation:
+            self._report(PeerRestarted(peer))
+
+    # --- periodically ---
+
+    def watch(self, peers: Iterable[Peer], always: Container[Peer]) -> None:
+        """Probe the peers that were silent lately, and some in any case.
+
+        A peer that is probed in any case shows when it has restarted, however much it sends.
+        """
+        watched = dict.fromkeys(peers)
+        for peer in watched:
+            is_silent = self.heard_us(peer) <= self._outbox.now - self._settings.probe_us
+            if is_silent or peer in always:
+                self.probe(peer)
+        for peer in [peer for peer in self._incarnations if peer not in watched]:
+            del self._incarnations[peer]
+
+    def forget(self) -> None:
+        """Forget what is too old to matter."""
+        now = self._outbox.now
+        horizon_us = now - self._settings.forget_us
+        self._heard_us = {p: at for p, at in self._heard_us.items() if at > horizon_us}
+        self._suspected_until_us = {
+            p: until for p, until in self._suspected_until_us.items() if until > now
+        }
+        self._down_since_us = {p: at for p, at in self._down_since_us.items() if at > horizon_us}
+
+    def check(self) -> None:
+        """Assert the invariants: a peer under probe has probes left to be sent."""
+        for probing in self._probing.values():
+            assert 1 <= probing.probes <= self._settings.probes_max

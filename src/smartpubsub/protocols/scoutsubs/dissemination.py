@@ -1,0 +1,528 @@
+"""Events in flight: from the rendezvous down the tree, and their confirmations back up.
+
+Each node sends an event to the children with a matching filter, and confirms it to its parent when
+all of them have confirmed it. Only the rendezvous retransmits an event, to the children that have
+not confirmed it. A node that gets a retransmission does the same, and also sends the event to the
+replicas of children that do not answer; a replica forwards it to the children of the node that it
+is a replica of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.pubsub import Delivery
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow, EventKey
+from smartpubsub.protocols.scoutsubs.filter_table import FormerChild, ScoutChild
+from smartpubsub.protocols.scoutsubs.filters import Filters
+from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
+from smartpubsub.protocols.scoutsubs.recovery import Recovery
+from smartpubsub.protocols.scoutsubs.replay import Replay
+from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import sibling_names
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.seam import Peer
+
+
+class FlightState(Enum):
+    """The state of an event in flight at one node."""
+
+    SENT = "sent"
+    RETRANSMITTED = "retransmitted"
+    CONFIRMED = "confirmed"
+    ABANDONED = "abandoned"
+
+
+FLIGHT_TRANSITIONS: dict[tuple[FlightState, str], FlightState] = {
+    (FlightState.SENT, "retransmit"): FlightState.RETRANSMITTED,
+    (FlightState.SENT, "all confirmed"): FlightState.CONFIRMED,
+    (FlightState.SENT, "child added"): FlightState.SENT,
+    (FlightState.SENT, "lapse"): FlightState.ABANDONED,
+    (FlightState.RETRANSMITTED, "retransmit"): FlightState.RETRANSMITTED,
+    (FlightState.RETRANSMITTED, "all confirmed"): FlightState.CONFIRMED,
+    (FlightState.RETRANSMITTED, "child added"): FlightState.RETRANSMITTED,
+    (FlightState.RETRANSMITTED, "lapse"): FlightState.ABANDONED,
+    (FlightState.CONFIRMED, "retransmit"): FlightState.CONFIRMED,
+    (FlightState.CONFIRMED, "child added"): FlightState.SENT,
+    (FlightState.CONFIRMED, "lapse"): FlightState.ABANDONED,
+}
+
+
+@dataclass(slots=True)
+class FlightTarget:
+    """A child that has not confirmed an event."""
+
+    backups: tuple[Contact, ...]
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Flight:
+    """An event in flight to this node's children, or to those of a node that it stands in for."""
+
+    event: Publication
+    attribute: str
+    hops: int
+    upstream: Peer | None
+    """The node to confirm to; None at the rendezvous."""
+    on_behalf: Peer
+    targets: dict[Peer, FlightTarget]
+    sent_us: int
+    retransmitted_us: int = 0
+    state: FlightState = FlightState.SENT
+
+    @property
+    def key(self) -> EventKey:
+        """The event and its attribute."""
+        return self.event.id, self.attribute
+
+    def move(self, happening: str) -> None:
+        """Change the state along the table of transitions."""
+        self.state = FLIGHT_TRANSITIONS[self.state, happening]
+
+
+@dataclass(slots=True)
+class _ChildLink:
+    """The events under way to a child."""
+
+    child: ScoutChild
+    path: Peer = NOBODY
+    """Where the last event was sent: to the child, or to its shortcut."""
+    sent_us: int = -1 << 62
+    outstanding: int = 0
+    """The number of events that were sent and are not confirmed."""
+    held: list[EventKey] = field(default_factory=list)
+    """Events that wait for those, as they must not overtake them."""
+
+
+class EventSpread(NamedTuple):
+    """This node has an event and has sent it on."""
+
+    event: Publication
+    hops: int
+
+
+class RootFlightConfirmed(NamedTuple):
+    """A child has confirmed an event to this node as the rendezvous."""
+
+    flight: Flight
+
+
+DisseminationNews: TypeAlias = EventSpread | RootFlightConfirmed
+
+
+class Dissemination:
+    """The events in flight at this node."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        own: Contact,
+        signing: Signing,
+        detector: FailureDetector,
+        times: ResponseTimes,
+        recovery: Recovery,
+        replicas: TableReplicas,
+        filters: Filters,
+        replay: Replay,
+        report: Callable[[DisseminationNews], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._own = own
+        self._signing = signing
+        self._detector = detector
+        self._times = times
+        self._recovery = recovery
+        self._replicas = replicas
+        self._filters = filters
+        self._replay = replay
+        self._report = report
+        self._flights: dict[EventKey, dict[Peer, Flight]] = {}
+        """By event and attribute, and by the node on whose behalf they are sent."""
+        self._links: dict[tuple[str, Peer], _ChildLink] = {}
+        self._delivered = DuplicateWindow(settings.seen_us, settings.seen_count_max)
+
+    # --- flights ---
+
+    @property
+    def flight_count(self) -> int:
+        """The number of events in flight."""
+        return len(self._flights)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events can be taken until some are confirmed."""
+        return self.flight_count >= self._settings.record_count_max
+
+    def root_flight(self, key: EventKey) -> Flight | None:
+        """An event in flight from this node as the rendezvous."""
+        flight = self._flights.get(key, {}).get(NOBODY)
+        return flight if flight is not None and flight.upstream is None else None
+
+    def root_flights(self, attribute: str | None = None) -> list[Flight]:
+        """All events in flight from this node as the rendezvous, or those of one attribute."""
+        found = [self.root_flight(key) for key in self._flights if attribute in (None, key[1])]
+        return [flight for flight in found if flight is not None]
+
+    def keep_at_root(self, flight: Flight) -> None:
+        """Keep an event in flight, even if no child has to confirm it, until it is recorded."""
+        self._flights.setdefault(flight.key, {})[NOBODY] = flight
+
+    # --- down the tree ---
+
+    def on_notify(self, peer: Peer, part: Notify) -> None:
+        """An event comes down the tree."""
+        if not self._recovery.is_ready:
+            return  # The children may not be known yet; the event will be retransmitted.
+        now, key = self._outbox.now, (part.event.id, part.attribute)
+        flight = self._flights.get(key, {}).get(part.on_behalf)
+        if flight is not None:
+            if flight.upstream is None:
+                self._confirm(peer, key, NOBODY)  # This node has custody of it.
+                return
+            flight.upstream = peer
+            is_due = now - flight.retransmitted_us >= self._times.timeout_us
+            if part.is_resend and is_due:
+                self.retransmit(flight)
+        elif part.on_behalf == NOBODY and (
+            part.attribute not in self._filters.tables or key in self._delivered
+        ):
+            self._confirm(peer, key, NOBODY)
+        elif self._delivered.is_replay(key):
+            self._outbox.reject("replay")
+        elif self.is_full:
+            self._outbox.reject("events")  # An unconfirmed event is retransmitted.
+        elif not self._signing.is_signed(part.event):
+            self._outbox.reject("signature")
+        elif part.on_behalf != NOBODY:
+            self._stand_in(peer, part)
+        else:
+            # The event may have been lost for long on its way here.
+            is_late = part.is_resend or now - part.event.created_us > self._times.timeout_us
+            late_us = 2 * (self._settings.renew_us if is_late else self._times.timeout_us)
+            table = self._filters.tables[part.attribute]
+            former = table.former_interested(part.event.predicate, now - late_us)
+            self.spread(part.attribute, part.event, part.hops, peer, former=former)
+
+    def spread(
+        self,
+        attribute: str,
+        event: Publication,
+        hops: int,
+        upstream: Peer | None,
+        *,
+        excluded: Peer = NOBODY,
+        is_resend: bool = False,
+        former: Mapping[Peer, FormerChild] = MappingProxyType({}),
+    ) -> Flight:
+        """Deliver an event here and send it to all interested children, present and former."""
+        table, now = self._filters.tables[attribute], self._outbox.now
+        own, children = table.interested(event.predicate)
+        is_first = self._delivered.add((event.id, attribute), now)
+        # A publisher without an acknowledgement may send it again by another shard.
+        others = [(event.id, name) for name in sibling_names(attribute)]
+        if is_first and own and not any(key in self._delivered for key in others):
+            self._replay.deliver(Delivery(event, own, hops))
+        targets = {
+            peer: FlightTarget(table.children[peer].backups)
+            for peer in children
+            if peer != excluded
+        }
+        targets |= {peer: FlightTarget(child.backups) for peer, child in former.items()}
+        flight = self._begin(event, attribute, hops, upstream, NOBODY, targets)
+        for peer in list(targets):
+            if is_resend or self._detector.is_down(peer) or peer in former:
+                self.retransmit_to(flight, peer)
+            else:
+                self._send_first(flight, table.children[peer])
+        self._keep(flight)
+        self._report(EventSpread(event, hops))
+        return flight
+
+    def _begin(
+        self,
+        event: Publication,
+        attribute: str,
+        hops: int,
+        upstream: Peer | None,
+        on_behalf: Peer,
+        targets: dict[Peer, FlightTarget],
+    ) -> Flight:
+        flight = Flight(event, attribute, hops, upstream, on_behalf, targets, self._outbox.now)
+        if not targets:
+            flight.move("all confirmed")
+        return flight
+
+    def begin_late(self, attribute: str, event: Publication, hops: int) -> Flight:
+        """A flight without children, of an event that was in flight from this root before."""
+        return self._begin(event, attribute, hops, None, NOBODY, {})
+
+    def add_child(self, flight: Flight, peer: Peer) -> None:
+        """Have a child confirm an event that was in flight before it came."""
+        child = self._filters.tables[flight.attribute].children[peer]
+        flight.targets[peer] = FlightTarget(child.backups)
+        flight.move("child added")
+
+    def _keep(self, flight: Flight) -> None:
+        if not self._settings.is_reliable:
+            return
+        if flight.targets:
+            self._flights.setdefault(flight.key, {})[flight.on_behalf] = flight
+        elif flight.upstream is not None:
+            self._confirm(flight.upstream, flight.key, flight.on_behalf)
+
+    def _stand_in(self, peer: Peer, part: Notify) -> None:
+        """Forward an event to the children of another node, by the copy of its table."""
+        kept = self._replicas.kept.get((part.on_behalf, part.attribute))
+        if kept is None:
+            self._outbox.queue(peer, NoCopy(part.event.id, part.attribute, part.on_behalf))
+            return
+        targets = {
+            child.contact.peer: FlightTarget(child.backups)
+            for child in kept.children.values()
+            if any(wanted.matches(part.event.predicate) for wanted in child.filters)
+        }
+        flight = self._begin(part.event, part.attribute, part.hops, peer, part.on_behalf, targets)
+        self._keep(flight)
+        self.retransmit(flight)
+
+    # --- first transmission ---
+
+    def _link(self, attribute: str, child: ScoutChild) -> _ChildLink:
+        """The link to a child; a child that has come anew has a new one."""
+        name = attribute, child.contact.peer
+        link = self._links.get(name)
+        if link is None or link.child is not child:
+            link = self._links[name] = _ChildLink(child)
+        return link
+
+    def path_of(self, attribute: str, child: ScoutChild) -> Peer:
+        """Where the last event for a child was sent."""
+        return self._link(attribute, child).path
+
+    def _send_first(self, flight: Flight, child: ScoutChild) -> None:
+        """Send an event to a child for the first time, or to its shortcut.
+
+        An event on another path than those under way could overtake them. So a shortcut is taken
+        only when all events before are confirmed or, in unreliable variants, have had the time to
+        arrive. After a shortcut is withdrawn, events wait.
+        """
+        link = self._link(flight.attribute, child)
+        by_child = child.contact.peer
+        path = child.direct.peer if child.direct else by_child
+        if path != link.path and not self._detector.is_down(link.path):
+            ago_us = self._outbox.now - link.sent_us
+            has_arrived = self._settings.is_reliable or ago_us >= self._times.timeout_us
+            if link.path == by_child and (link.outstanding or not has_arrived):
+                path = by_child
+            elif link.path != by_child and link.outstanding:
+                link.held.append(flight.key)
+                return
+        self._send_by(flight, link, path)
+
+    def _send_by(self, flight: Flight, link: _ChildLink, path: Peer) -> None:
+        child = link.child
+        if self._settings.is_reliable:
+            link.outstanding += 1
+        link.path, link.sent_us = path, self._outbox.now
+        event, attribute = flight.event, flight.attribute
+        goes_straight = path == (child.direct or child.contact).peer
+        if goes_straight and child.gets_elsewhere(event.predicate):
+            self._outbox.queue(path, Offer(event.id, attribute, event.predicate))
+        else:
+            self._outbox.queue(path, Notify(event, attribute, flight.hops + 1, False, NOBODY))
+
+    # --- retransmission ---
+
+    def retransmit(self, flight: Flight) -> None:
+        """Send an event again to the children that have not confirmed it."""
+        flight.retransmitted_us = self._outbox.now
+        flight.move("retransmit")
+        for peer in list(flight.targets):
+            if peer in flight.targets:  # A node that stands in may confirm to itself meanwhile.
+                self.retransmit_to(flight, peer)
+
+    def retransmit_to(self, flight: Flight, peer: Peer) -> None:
+        """Send an event to a child again, and after some tries also to one of its replicas."""
+        target = flight.targets[peer]
+        part = Notify(flight.event, flight.attribute, flight.hops + 1, True, NOBODY)
+        if peer == self._own.peer:  # This node stands in for its own parent.
+            self.on_notify(peer, part)
+            return
+        self._release_link(flight.attribute, peer)
+        if not self._detector.is_down(peer):
+            self._outbox.queue(peer, part)
+        self._detector.probe(peer)  # A peer that does not answer gets nothing until it is up.
+        is_down = self._detector.is_down(peer)
+        if target.backups and (is_down or self._is_lost_on(peer, flight, target)):
+            backup = target.backups[target.tries % len(target.backups)].peer
+            if backup == self._own.peer:
+                self.on_notify(backup, part._replace(on_behalf=peer))
+            else:
+                self._outbox.queue(backup, part._replace(on_behalf=peer))
+        target.tries += 1
+
+    def _is_lost_on(self, peer: Peer, flight: Flight, target: FlightTarget) -> bool:
+        """Whether a child seems not to get events; one that is heard from may just be slow."""
+        is_heard = self._detector.heard_us(peer) > flight.sent_us
+        return target.tries > (self._settings.tries_max if is_heard else 0)
+
+    def _release_link(self, attribute: str, peer: Peer) -> None:
+        """Let later events pass one that has to be retransmitted."""
+        link = self._current_link(attribute, peer)
+        if link is not None:
+            link.outstanding = 0
+            self._release_held(link)
+
+    def _current_link(self, attribute: str, peer: Peer) -> _ChildLink | None:
+        table = self._filters.tables.get(attribute)
+        child = table.children.get(peer) if table else None
+        return None if child is None else self._link(attribute, child)
+
+    def _release_held(self, link: _ChildLink) -> None:
+        held, link.held = link.held, []
+        for key in held:
+            flight = self._flights.get(key, {}).get(NOBODY)
+            if flight is not None and link.child.contact.peer in flight.targets:
+                self._send_first(flight, link.child)
+
+    # --- confirmations ---
+
+    def _confirm(self, peer: Peer, key: EventKey, on_behalf: Peer) -> None:
+        if not self._settings.is_reliable:
+            return
+        part = Confirm(*key, on_behalf)
+        if peer == self._own.peer:
+            self.on_confirm(peer, part)
+        else:
+            self._outbox.queue(peer, part)
+
+    def on_confirm(self, peer: Peer, part: Confirm) -> None:
+        """A node has an event, and so have all nodes below it."""
+        for flight in list(self._flights.get((part.id, part.attribute), {}).values()):
+            child = self._confirmed_child(flight, peer, part.on_behalf)
+            if child is None:
+                continue
+            del flight.targets[child]
+            if not flight.targets:
+                flight.move("all confirmed")
+            link = self._current_link(flight.attribute, child)
+            if link is not None:
+                link.outstanding = max(0, link.outstanding - 1)
+                if link.outstanding == 0:
+                    self._release_held(link)
+            if flight.upstream is None:
+                self._report(RootFlightConfirmed(flight))
+            elif not flight.targets:
+                self.end(flight)
+                self._confirm(flight.upstream, flight.key, flight.on_behalf)
+
+    def _confirmed_child(self, flight: Flight, peer: Peer, on_behalf: Peer) -> Peer | None:
+        """The child that a confirmation is for: the sender, one whose shortcut the sender is,
+
+        or one that the sender stands in for, if it was asked to.
+        """
+        if on_behalf != NOBODY:
+            target = flight.targets.get(on_behalf)
+            asked = (*target.backups, self._own) if target is not None else ()
+            return on_behalf if any(contact.peer == peer for contact in asked) else None
+        if peer in flight.targets:
+            return peer
+        for target_peer in flight.targets:
+            link = self._current_link(flight.attribute, target_peer)
+            if link is not None and link.path == peer:
+                return target_peer
+        return None
+
+    def end(self, flight: Flight) -> None:
+        """Remove an event that is not in flight any more."""
+        flights = self._flights.get(flight.key, {})
+        flights.pop(flight.on_behalf, None)
+        if not flights:
+            self._flights.pop(flight.key, None)
+
+    def abandon(self, flight: Flight) -> None:
+        """Give up the children that have not confirmed an event in time: they have lapsed."""
+        flight.targets.clear()
+        flight.move("lapse")
+
+    def on_no_copy(self, peer: Peer, part: NoCopy) -> None:
+        """A replica has no copy; the next retransmission goes to another one."""
+        for flight in self._flights.get((part.id, part.attribute), {}).values():
+            target = flight.targets.get(part.on_behalf)
+            if target is not None:
+                target.backups = tuple(c for c in target.backups if c.peer != peer)
+
+    # --- children that come and go ---
+
+    def on_child_announced(self, attribute: str, peer: Peer, *, is_restarted: bool) -> None:
+        """A child has announced its filters; it may have lost events that it has not confirmed."""
+        if is_restarted:
+            link = self._current_link(attribute, peer)
+            if link is not None:
+                link.outstanding = 0
+        self._send_unconfirmed(peer, attribute)
+
+    def on_peer_up(self, peer: Peer) -> None:
+        """A child is up again: send it the events that it has missed."""
+        self._send_unconfirmed(peer)
+
+    def _send_unconfirmed(self, peer: Peer, attribute: str | None = None) -> None:
+        for flight in self._flights_to(peer):
+            if flight.targets[peer].tries and attribute in (None, flight.attribute):
+                part = Notify(flight.event, flight.attribute, flight.hops + 1, True, NOBODY)
+                self._outbox.queue(peer, part)
+
+    def on_peer_down(self, peer: Peer) -> None:
+        """A child is down: send its events to its replicas for those below it."""
+        for flight in self._flights_to(peer):
+            if flight.targets[peer].backups:
+                self.retransmit_to(flight, peer)
+
+    def _flights_to(self, peer: Peer) -> list[Flight]:
+        every = [flight for flights in self._flights.values() for flight in flights.values()]
+        return [flight for flight in every if peer in flight.targets]
+
+    def tick(self) -> None:
+        """Remove events that no parent has retransmitted for long, and links to former children."""
+        oldest = self._outbox.now - 2 * self._settings.renew_us
+        for key, flights in list(self._flights.items()):
+            for whose, flight in list(flights.items()):
+                if flight.upstream is not None and flight.sent_us < oldest:
+                    del flights[whose]
+            if not flights:
+                del self._flights[key]
+        for attribute, peer in list(self._links):
+            table = self._filters.tables.get(attribute)
+            if table is None or table.children.get(peer) is not self._links[attribute, peer].child:
+                del self._links[attribute, peer]
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Assert the invariants of flights and links.
+
+        The duplicate window outlives every retransmission: a rendezvous retransmits for 2t.
+        """
+        assert self._settings.seen_us > 2 * self._settings.renew_us
+        for key, flights in self._flights.items():
+            assert flights
+            for on_behalf, flight in flights.items():
+                assert (flight.key, flight.on_behalf) == (key, on_behalf)
+                assert (flight.state is FlightState.CONFIRMED) == (not flight.targets)
+                assert flight.state is not FlightState.ABANDONED
+                assert flight.targets or flight.upstream is None
+        for (_, peer), link in self._links.items():
+            assert link.child.contact.peer == peer
+            assert link.outstanding >= 0

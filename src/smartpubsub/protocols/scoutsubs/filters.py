@@ -1,0 +1,797 @@
+"""Filters on their way up: announced from child to parent, and acknowledged on the way down.
+
+A child announces the changes since the version that its parent has. The parent adds them to its
+table, has the table replicated, announces the changes of its own summary, and notifies the child
+when all of that is in force. One announcement is under way at a time; later changes go with the
+next one.
+
+Shard epochs travel with announcements: a parent tells its children the epoch of the attribute, and
+a child claims the epoch up to which everything below it is in all shards.
+
+A node with filters in several trees would get an event that matches in two of them twice. So it
+tells its parent in a tree which filters it has in other trees (overlaps), and the parent offers it
+such an event in place of sending it. A node names only filters in trees that come earlier in an
+order that all nodes share, so one of the trees always carries the event itself. A parent's
+knowledge may be out of date: at worst an event comes twice, or has to be requested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.filter_table import (
+    AwaitedVersion,
+    FilterOwner,
+    FilterTable,
+    PeerQuotas,
+    ScoutChild,
+)
+from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
+from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced, ChildCopy, Elsewhere
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
+from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.recovery import Recovery
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import (
+    EPOCH_MAX,
+    FIRST_EPOCH,
+    NO_EPOCH,
+    base_name,
+    is_split,
+)
+from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
+from smartpubsub.seam import Peer
+
+BACKOFF_MAX = 5
+"""The timeout of an announcement doubles so often at most."""
+NO_ROOM = 0
+"""The acknowledged version of a parent that has no room for the filters."""
+INCARNATION_BITS = 28
+"""Tables of a later incarnation have higher versions for replicas than those of earlier ones."""
+EPOCHS_AT_ONCE_MAX = 1 << 20
+"""A child whose epoch is ahead of its rendezvous by more than this is lying."""
+ELSEWHERE_COUNT_MAX = 64
+"""The number of filters in other trees that a parent is told of."""
+MEMBER_COUNT_MAX = 1_000
+"""Filters of larger tables are not named in other trees: it would take long to find them."""
+OVERLAP_DELAY_US = 50_000
+OVERLAP_INTERVAL_US = 250_000
+"""Parents are told of overlaps this long after a change, and at most once in this interval."""
+
+
+class TableChanged(NamedTuple):
+    """The filters of a child, or the node's own, have changed."""
+
+    attribute: str
+    peer: Peer
+
+
+class ChildAnnounced(NamedTuple):
+    """A child has announced its filters, and they are in the table."""
+
+    attribute: str
+    peer: Peer
+    is_restarted: bool
+    is_retry: bool
+    """Whether the child has lost its parent."""
+    root_ms: int
+    """For how long the child has taken itself for the rendezvous."""
+
+
+class OwnFilterInForce(NamedTuple):
+    """A change of the node's own filters is in force in a tree."""
+
+    number: int
+    attribute: str
+
+
+class EpochChanged(NamedTuple):
+    """An attribute is split, or whole again."""
+
+    attribute: str
+
+
+FilterNews: TypeAlias = TableChanged | ChildAnnounced | OwnFilterInForce | EpochChanged
+
+
+@dataclass(slots=True)
+class _Announcement:
+    """An announcement without an acknowledgement."""
+
+    version: int
+    sent_us: int
+    tries: int = 1
+
+
+class _TableReplication(NamedTuple):
+    """The replicas of a table, and the version that all of them have."""
+
+    contacts: tuple[Contact, ...]
+    copied: int
+
+
+class Filters:
+    """The filter tables of this node, its announcements, and those of its children."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        detector: FailureDetector,
+        proximity: Proximity,
+        times: ResponseTimes,
+        persistence: Persistence,
+        recovery: Recovery,
+        membership: TreeMembership,
+        report: Callable[[FilterNews], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._detector = detector
+        self._proximity = proximity
+        self._times = times
+        self._persistence = persistence
+        self._recovery = recovery
+        self._membership = membership
+        self._report = report
+        self.tables: dict[str, FilterTable] = {}
+        self.quotas = PeerQuotas()
+        self._version_floor = 0
+        self._copy_version_floor = 0
+        """The highest versions of tables that were removed."""
+        self._under_way: dict[str, _Announcement] = {}
+        self._leaving: dict[tuple[str, Peer], int] = {}
+        """Former parents that have not acknowledged the withdrawal, and the number of tries."""
+        self._replicated: dict[str, _TableReplication] = {}
+        self._lagging: dict[str, None] = {}
+        """Attributes with own subscriptions that are in force but not in all shards yet."""
+        self._overlaps_told: dict[str, tuple[Peer, tuple[Predicate, ...]]] = {}
+        self._overlaps_are_due = False
+        self._overlaps_told_us = -OVERLAP_INTERVAL_US
+
+    # --- tables ---
+
+    def add(self, attribute: str) -> None:
+        """Begin an empty table for a tree that the node has entered."""
+        # Its versions are higher than those of a table of this attribute that was removed before.
+        incarnation_floor = self._recovery.incarnation << INCARNATION_BITS
+        copy_version = max(self._copy_version_floor, incarnation_floor)
+        table = FilterTable(attribute, self._version_floor, copy_version, self.quotas)
+        table.epoch = self._persistence.epoch_of(attribute)
+        self.tables[attribute] = table
+
+    def remove(self, attribute: str) -> None:
+        """Remove the table of a tree that the node leaves."""
+        table = self.tables.pop(attribute)
+        self._persistence.drop_epoch(attribute)
+        self._version_floor = max(self._version_floor, table.version)
+        self._copy_version_floor = max(self._copy_version_floor, table.copy_version)
+
+    def is_idle(self, attribute: str) -> bool:
+        """Whether a table is empty, no owner waits for it, and no parent has to forget it."""
+        table = self.tables[attribute]
+        is_unused = table.is_empty and not table.children and not table.waiting
+        is_settled = self.is_in_force(attribute) or not table.has_been_shown
+        is_leaving = any(name == attribute for name, _ in self._leaving)
+        is_split_root = self._membership.is_root(attribute) and is_split(table.epoch)
+        return is_unused and is_settled and not is_split_root and not is_leaving
+
+    def is_in_force(self, attribute: str) -> bool:
+        """Whether the whole summary is in force."""
+        table = self.tables[attribute]
+        return self._membership.is_root(attribute) or table.in_force >= table.version
+
+    def acts_as_root(self, attribute: str) -> bool:
+        """Whether the node is the root, or was until the new root has all filters."""
+        return self._membership.is_root(attribute) or self.tables[attribute].is_handing_over
+
+    def epoch_of(self, attribute: str) -> int:
+        """The shard epoch of an attribute, as far as this node knows."""
+        table = self.tables.get(attribute)
+        return NO_EPOCH if table is None else table.epoch
+
+    # --- replicas ---
+
+    def needs_replicas(self, attribute: str) -> bool:
+        """Whether a table has something that no other node knows.
+
+        The parent has the filters of a leaf, but no node has those of the root. Nor does any node
+        know that an attribute without subscribers is split.
+        """
+        table = self.tables[attribute]
+        has_root_state = bool(table.own) or is_split(table.epoch)
+        is_root = self.acts_as_root(attribute) and has_root_state
+        return is_root or bool(table.live_children())
+
+    def set_replicas(self, attribute: str, contacts: tuple[Contact, ...], copied: int) -> None:
+        """Note the replicas of a table, and the version that all of them have."""
+        if contacts:
+            self._replicated[attribute] = _TableReplication(contacts, copied)
+        else:
+            self._replicated.pop(attribute, None)
+
+    def replicas_of(self, attribute: str) -> tuple[Contact, ...]:
+        """The replicas of a table."""
+        replication = self._replicated.get(attribute)
+        return () if replication is None else replication.contacts
+
+    def copied_version(self, attribute: str) -> int:
+        """The version for replicas that all of them have."""
+        replication = self._replicated.get(attribute)
+        if replication is None:
+            is_lacking = self.needs_replicas(attribute) and self._proximity.is_isolated
+            return -1 if is_lacking else self.tables[attribute].copy_version
+        return replication.copied
+
+    def next_copy_version(self, attribute: str) -> int:
+        """Begin a version for replicas without a change."""
+        table = self.tables[attribute]
+        table.copy_version += 1
+        return table.copy_version
+
+    def copies(self, attribute: str, peers: list[Peer]) -> list[ChildCopy]:
+        """Some children of a table as replicas keep them."""
+        own, incarnation = self._proximity.own, self._recovery.incarnation
+        return self.tables[attribute].copies(own, incarnation, peers)
+
+    def touch(self, attribute: str, peer: Peer) -> None:
+        """Store a child that has changed, and have it replicated."""
+        if peer != self._proximity.own.peer:
+            self._persistence.keep_child(attribute, peer, self.copies(attribute, [peer]))
+        self._report(TableChanged(attribute, peer))
+
+    def restore(self, attribute: str, copy: ChildCopy) -> bool:
+        """Add a child from a copy, unless it is this node or the table knows better."""
+        if copy.contact.peer == self._proximity.own.peer:
+            return False
+        table, limit = self.tables[attribute], self._settings.child_count_max
+        return table.restore(copy, self._outbox.now, limit)
+
+    # --- the role has changed ---
+
+    def begin_root(self, attribute: str) -> None:
+        """The node is the root from now on."""
+        self.tables[attribute].root_us = self._outbox.now
+
+    def prepare_parent(self, attribute: str, parent: Peer, *, was_root: bool) -> None:
+        """The node is about to have a new parent, which is not its child any more."""
+        table = self.tables[attribute]
+        table.is_handing_over = was_root and not table.is_empty
+        if parent in table.children:
+            table.drop_child(parent)
+
+    def set_parent(self, attribute: str, former: Contact | None, *, is_retry: bool) -> None:
+        """Announce everything to a new parent; the former one is told when that is in force."""
+        parent = self._membership.parent(attribute)
+        assert parent is not None
+        if former is not None and former.peer != parent.peer:
+            self._leaving[attribute, former.peer] = 0
+        table = self.tables[attribute]
+        table.begin_anew()
+        table.received = WHOLE
+        table.in_force = 0 if table.has_been_shown else table.version
+        self._under_way.pop(attribute, None)
+        self.announce(attribute, is_retry=is_retry)
+
+    def announce_whole(self, attribute: str) -> None:
+        """The parent has restarted: announce everything again."""
+        self.tables[attribute].received = WHOLE
+        self.announce(attribute)
+
+    # --- announcements to the parent ---
+
+    def advance(self, attribute: str) -> bool:
+        """Begin a new version of the summary if anything in it has changed."""
+        is_root = self._membership.is_root(attribute)
+        return self.tables[attribute].advance(
+            self.replicas_of(attribute),
+            self.claim(attribute),
+            offers_shortcut=self._settings.redirects and not is_root,
+        )
+
+    def update(self, attribute: str) -> None:
+        """Announce changes, if there are any, and notify the owners of filters in force."""
+        if self.advance(attribute):
+            self.announce(attribute)
+        self.settle(attribute)
+
+    def announce(self, attribute: str, *, is_retry: bool = False) -> None:
+        """Tell the parent what it lacks, unless an announcement is under way."""
+        tree, table = self._membership.trees[attribute], self.tables[attribute]
+        if tree.role is not Role.CHILD or tree.parent is None:
+            return
+        if not self._recovery.is_ready:
+            return  # It would replace what the parent knows of those below.
+        if attribute in self._under_way or table.received == table.version:
+            return
+        if table.received == WHOLE and not table.has_been_shown:
+            return
+        self._under_way[attribute] = _Announcement(table.version, self._outbox.now)
+        self._send(attribute, is_retry=is_retry)
+
+    def _send(self, attribute: str, *, is_retry: bool = False, timeouts: int = 1) -> None:
+        parent, table = self._membership.parent(attribute), self.tables[attribute]
+        assert parent is not None
+        root_ms = (self._outbox.now - table.root_us) // MS + 1 if table.is_handing_over else 0
+        part = table.announcement(self._recovery.incarnation, root_ms, is_retry=is_retry)
+        self._outbox.queue(parent.peer, part)
+        if part.base == WHOLE:
+            self._tell_overlaps_again(attribute)
+        timeout_us = timeouts * self._times.timeout_us_for(parent.peer)
+        self._outbox.set_timer(("announce", attribute), timeout_us)
+
+    def on_timer(self, attribute: str) -> None:
+        """An announcement is not acknowledged, or not in force yet."""
+        tree = self._membership.trees.get(attribute)
+        if tree is None or tree.role is not Role.CHILD or tree.parent is None:
+            return
+        under_way, table = self._under_way.get(attribute), self.tables[attribute]
+        if under_way is None:
+            if table.in_force < table.version:
+                self._send(attribute, timeouts=4)  # The answer tells the version in force.
+            return
+        # A probe is not queued behind filters, so it tells better whether the parent is up.
+        self._detector.probe(tree.parent.peer)
+        self._send(attribute, timeouts=1 << min(under_way.tries, BACKOFF_MAX))
+        under_way.tries += 1
+
+    def renew(self, attribute: str) -> None:
+        """Announce again until that is acknowledged, so that the filters do not lapse."""
+        is_child = self._membership.role(attribute) is Role.CHILD
+        table = self.tables[attribute]
+        if is_child and attribute not in self._under_way and not table.is_empty:
+            self._under_way[attribute] = _Announcement(table.version, self._outbox.now)
+            self._send(attribute)
+
+    def on_announced(self, peer: Peer, part: Announced) -> None:
+        """A parent has answered."""
+        attribute = part.attribute
+        if part.incarnation != self._recovery.incarnation:
+            self._outbox.reject("replay")
+            return
+        self._leaving.pop((attribute, peer), None)
+        parent = self._membership.parent(attribute)
+        if parent is None or parent.peer != peer:
+            return
+        table, under_way = self.tables[attribute], self._under_way.get(attribute)
+        if part.go_to is not None:
+            if self._membership.redirect(attribute, part.go_to):
+                self.set_parent(attribute, None, is_retry=False)
+            return
+        if part.wants_whole:
+            table.received = WHOLE
+            self._under_way.pop(attribute, None)
+            self.announce(attribute)
+            return
+        if part.version == NO_ROOM:
+            if under_way is not None:  # Another parent would not help; there may be room later.
+                under_way.tries = 0
+                self._outbox.set_timer(("announce", attribute), self._settings.check_us_max)
+            return
+        if not table.first_version <= part.version <= table.version:
+            return  # It answers an earlier withdrawal, or something that was never announced.
+        if under_way is not None and part.version >= under_way.version:
+            self._times.sample(self._outbox.now - under_way.sent_us, under_way.tries)
+            del self._under_way[attribute]
+        table.received = max(table.received, part.version)
+        self._take_in_force(table, part)
+        self.announce(attribute)
+        self.settle(attribute)
+
+    def _take_in_force(self, table: FilterTable, part: Announced) -> None:
+        if part.in_force:
+            # First, as what is in force in a split attribute is in force in its shards.
+            self._on_parent_epoch(table, part.stage)
+        table.in_force = max(table.in_force, part.in_force)
+        if self.is_in_force(table.attribute):
+            table.in_force_us = self._outbox.now
+            table.is_handing_over = False
+            self._outbox.cancel_timer(("announce", table.attribute))
+            self._withdraw_from_former(table)
+
+    def _withdraw_from_former(self, table: FilterTable) -> None:
+        """Withdraw the filters from former parents, now that the new one has them."""
+        parent = self._membership.parent(table.attribute)
+        for attribute, peer in list(self._leaving):
+            if attribute != table.attribute or (parent and peer == parent.peer):
+                continue
+            tries = self._leaving[attribute, peer]
+            if tries >= self._settings.tries_max:
+                del self._leaving[attribute, peer]
+                continue
+            self._leaving[attribute, peer] = tries + 1
+            incarnation = self._recovery.incarnation
+            withdrawal = Announce(
+                attribute, incarnation, table.version, WHOLE, (), (), None, (), False
+            )
+            self._outbox.queue(peer, withdrawal)
+
+    def tick(self) -> None:
+        """Retransmit withdrawals that may have been lost."""
+        for attribute in list(dict.fromkeys(attribute for attribute, _ in self._leaving)):
+            table = self.tables.get(attribute)
+            if table is not None and table.in_force >= table.version:
+                self._withdraw_from_former(table)
+
+    # --- announcements of children ---
+
+    def on_announce(self, contact: Contact, part: Announce) -> None:
+        """A child has announced its filters."""
+        attribute = part.attribute
+        if attribute not in self.tables:
+            if part.base == WHOLE and not part.added:
+                self._answer(contact.peer, part, version=part.version, in_force=part.version)
+                return
+            if self._membership.join(attribute) is None:
+                return
+        if not self._proximity.is_farther(contact, attribute):
+            return  # Filters come only from farther away, so there are no cycles.
+        if part.is_retry:
+            self._membership.probe_parent(attribute)
+        table = self.tables[attribute]
+        child = table.children.get(contact.peer)
+        if child is not None and part.incarnation < child.incarnation:
+            self._outbox.reject("replay")
+            return
+        is_known = child is not None and part.incarnation == child.incarnation
+        if child is not None and is_known and part.version <= child.version:
+            child.heard_us = self._outbox.now
+            if part.version == child.version and part.stage > child.epoch:
+                child.epoch = part.stage  # An announcement of it may have been lost.
+                self.update(attribute)
+            self._answer_known(table, child)
+            return
+        is_next = is_known and child is not None and child.version == part.base
+        if part.base != WHOLE and not is_next:
+            self._answer(contact.peer, part, version=0, in_force=0, wants_whole=True)
+            return
+        self._apply(table, contact, part)
+
+    def _apply(self, table: FilterTable, contact: Contact, part: Announce) -> None:
+        attribute, peer = table.attribute, contact.peer
+        child = table.children.get(peer)
+        if not self._has_room(table, child, peer, part):
+            self._outbox.reject("filters")
+            self._answer(peer, part, version=NO_ROOM, in_force=0)
+            return
+        if child is None:
+            # A child that has missed events gets them here, and from no other node.
+            has_to_stay = part.is_retry or (part.root_ms and table.has_recent)
+            other = None if has_to_stay else self._other_parent(table, contact)
+            if other is not None:
+                self._outbox.queue(peer, Announced(attribute, part.incarnation, 0, 0, False, other))
+                return
+            now = self._outbox.now
+            child = ScoutChild(contact, part.incarnation, part.version, now, epoch=NO_EPOCH)
+            table.children[peer] = child
+        removed = list(part.removed)
+        if part.base == WHOLE:
+            wanted = dict.fromkeys(part.added)
+            if not wanted and child.filters:
+                table.remember_former(child, self._outbox.now)
+            removed = [predicate for predicate in child.filters if predicate not in wanted]
+        is_restarted = part.incarnation != child.incarnation
+        if is_restarted:
+            child.epoch = NO_EPOCH
+        child.incarnation, child.version = part.incarnation, part.version
+        child.heard_us = self._outbox.now
+        # A claim from before the child knew of an epoch does not undo that it was told of it.
+        child.backups, child.epoch = part.backups, part.stage or child.epoch
+        child.direct = self._accepted_shortcut(contact, part)
+        table.change_child(child, part.added, removed)
+        self.touch(attribute, peer)
+        self.on_child_epoch(attribute, part.stage)
+        self._changed(table, peer, part.version)
+        self._report(ChildAnnounced(attribute, peer, is_restarted, part.is_retry, part.root_ms))
+
+    def _accepted_shortcut(self, child: Contact, part: Announce) -> Contact | None:
+        """The shortcut past a child that it offers, if that is a node below it."""
+        direct = part.direct if self._settings.redirects else None
+        key = key_of(part.attribute.encode())
+        if direct is not None and direct.key ^ key <= child.key ^ key:
+            self._outbox.reject("shortcut")
+            return None
+        return direct
+
+    def _has_room(
+        self, table: FilterTable, child: ScoutChild | None, peer: Peer, part: Announce
+    ) -> bool:
+        """Whether a child's filters are within the limits."""
+        settings = self._settings
+        if child is None and len(table.children) >= settings.child_count_max:
+            return False
+        before = len(child.filters) if child is not None else 0
+        after = len(part.added)
+        if child is not None and part.base != WHOLE:
+            gone = sum(predicate in child.filters for predicate in dict.fromkeys(part.removed))
+            after += before - gone
+        is_more = after > before  # What makes room is never rejected.
+        if is_more and self.quotas.filters_of(peer) - before + after > settings.filter_count_max:
+            return False
+        is_new = not before and after > 0
+        return not is_new or self.quotas.tables_of(peer) < settings.attribute_count_per_peer_max
+
+    def _other_parent(self, table: FilterTable, newcomer: Contact) -> Contact | None:
+        """A child that a newcomer is sent to, if there are enough children already.
+
+        So no node sends much more than others, however popular an attribute is. The child has to be
+        closer to the key than the newcomer, as all parents are.
+        """
+        fan_out_max = self._settings.fan_out_max
+        if not fan_out_max:
+            return None
+        live = table.live_children()
+        if len(live) < fan_out_max:
+            return None
+        key = key_of(table.attribute.encode())
+        closer = [
+            child.contact
+            for child in live
+            if child.contact.key ^ key < newcomer.key ^ key
+            and not self._detector.is_suspected(child.contact.peer)
+        ]
+        return closer[newcomer.key % len(closer)] if closer else None
+
+    def expire_children(self, attribute: str) -> None:
+        """Remove the children that have not renewed their filters."""
+        table = self.tables[attribute]
+        oldest = self._outbox.now - 2 * self._settings.renew_us
+        for peer in [p for p, child in table.children.items() if child.heard_us < oldest]:
+            table.drop_child(peer)
+            self.touch(attribute, peer)
+            self._changed(table, peer, 0)
+
+    # --- own subscriptions ---
+
+    def subscribe(self, attribute: str, number: int, predicate: Predicate) -> None:
+        """Add a filter of the node's own; `OwnFilterInForce` comes when it is in force."""
+        table = self.tables[attribute]
+        table.subscribe(number, predicate)
+        self.touch(attribute, self._proximity.own.peer)
+        self._changed(table, number, 0)
+
+    def unsubscribe(self, attribute: str, number: int) -> None:
+        """Remove a filter of the node's own; `OwnFilterInForce` comes when that is in force."""
+        table = self.tables[attribute]
+        table.unsubscribe(number)
+        self.touch(attribute, self._proximity.own.peer)
+        self._changed(table, number, 0)
+
+    def set_lagging(self, attribute: str, *, is_lagging: bool) -> None:
+        """Note whether own subscriptions in force are not in all shards yet."""
+        if is_lagging:
+            self._lagging[attribute] = None
+        else:
+            self._lagging.pop(attribute, None)
+
+    def set_recent(self, attribute: str, *, has_recent: bool) -> None:
+        """Note whether events were admitted here that a former root may have missed."""
+        self.tables[attribute].has_recent = has_recent
+
+    # --- filters in force ---
+
+    def _changed(self, table: FilterTable, owner: FilterOwner, told_version: int) -> None:
+        """Filters have changed: notify their owner when that is in force."""
+        self._membership.use(table.attribute)
+        self._schedule_overlaps()
+        self.advance(table.attribute)
+        # Of an owner only the last change is awaited, as it implies those before.
+        table.waiting.pop(owner, None)
+        table.waiting[owner] = AwaitedVersion(told_version, table.version, table.copy_version)
+        self.announce(table.attribute)
+        self.settle(table.attribute)
+        if isinstance(owner, bytes) and owner in table.waiting:
+            self._acknowledge(table, owner, told_version, in_force=0)
+
+    def settle(self, attribute: str) -> None:
+        """Notify the owners whose filters are in force now."""
+        table = self.tables[attribute]
+        if not table.waiting:
+            return
+        if self._membership.is_root(attribute):
+            table.in_force = table.version
+        copied = self.copied_version(attribute)
+        notified: list[FilterOwner] = []
+        for owner, wait in table.waiting.items():
+            if table.in_force < wait.version or copied < wait.copy_version:
+                break  # All others wait for later versions.
+            notified.append(owner)
+            if isinstance(owner, int):
+                self._report(OwnFilterInForce(owner, attribute))
+            else:
+                self._acknowledge(table, owner, wait.told_version, in_force=wait.told_version)
+        for owner in notified:
+            del table.waiting[owner]
+
+    def _acknowledge(self, table: FilterTable, peer: Peer, version: int, *, in_force: int) -> None:
+        child = table.children.get(peer)
+        if child is None:
+            return
+        if in_force:
+            # From here on the child has filters in force, in the epoch that it is told.
+            child.epoch = child.epoch or table.epoch
+        self._outbox.queue(
+            peer,
+            Announced(
+                *(table.attribute, child.incarnation, version, in_force, False, None),
+                stage=table.epoch,
+            ),
+        )
+
+    def _answer_known(self, table: FilterTable, child: ScoutChild) -> None:
+        peer = child.contact.peer
+        in_force = 0 if peer in table.waiting else child.version
+        self._acknowledge(table, peer, child.version, in_force=in_force)
+
+    def _answer(
+        self, peer: Peer, part: Announce, *, version: int, in_force: int, wants_whole: bool = False
+    ) -> None:
+        answer = Announced(part.attribute, part.incarnation, version, in_force, wants_whole, None)
+        self._outbox.queue(peer, answer)
+
+    # --- shard epochs ---
+
+    def claim(self, attribute: str) -> int:
+        """The epoch up to which everything in force here and below is in all shards.
+
+        Filters that have reached a whole epoch have left the shards of those before.
+        """
+        table = self.tables[attribute]
+        if table.epoch == FIRST_EPOCH:
+            return FIRST_EPOCH
+        claims = [child.epoch for child in table.live_children() if child.epoch != NO_EPOCH]
+        if attribute in self._lagging:
+            claims.append(max(FIRST_EPOCH, table.epoch - 1))
+        if table.epoch != NO_EPOCH:
+            claims.append(table.epoch)
+        lowest = min(claims, default=NO_EPOCH)
+        has_left = is_split(lowest) and not all(map(is_split, claims))
+        return FIRST_EPOCH if has_left else lowest
+
+    def set_epoch(self, attribute: str, epoch: int) -> None:
+        """Take a later epoch of an attribute; a further shard is always whole."""
+        table = self.tables[attribute]
+        if base_name(attribute) != attribute:
+            epoch = min(epoch, FIRST_EPOCH)
+        if not table.epoch < epoch <= EPOCH_MAX:
+            return
+        had_epoch = table.epoch != NO_EPOCH
+        table.epoch = epoch
+        if table.claim == NO_EPOCH and epoch == FIRST_EPOCH:
+            table.claim = epoch  # The parent that has told it assumes so.
+        if is_split(epoch) or had_epoch:
+            self._on_epoch(table)
+
+    def _on_parent_epoch(self, table: FilterTable, epoch: int) -> None:
+        """A parent tells its epoch.
+
+        After failures that can be an earlier one than other nodes have told. The nodes above may
+        send events down the shards then, so this node has to be there.
+        """
+        contact = self._membership.parent(table.attribute)
+        parent = contact.peer if contact else None
+        if epoch >= table.epoch:
+            table.epoch_by = parent
+        elif is_split(epoch) and not is_split(table.epoch) and table.epoch_by != parent:
+            table.epoch_by, epoch = parent, table.epoch + 1
+        self.set_epoch(table.attribute, epoch)
+
+    def on_child_epoch(self, attribute: str, epoch: int) -> None:
+        """A child knows of an epoch: so there was one, even if this rendezvous is new.
+
+        That does not make other nodes leave the shards, as events may be under way there.
+        """
+        table = self.tables[attribute]
+        if not self._membership.is_root(attribute) or epoch <= table.epoch:
+            return
+        if epoch - table.epoch > EPOCHS_AT_ONCE_MAX:
+            self._outbox.reject("epochs")
+            return
+        is_merged = is_split(table.epoch) and not is_split(epoch)
+        self.set_epoch(attribute, epoch + 1 if is_merged else epoch)
+
+    def _on_epoch(self, table: FilterTable) -> None:
+        attribute = table.attribute
+        table.copy_version += 1
+        table.epoch_copy_version = table.copy_version
+        self._persistence.keep_epoch(attribute, table.epoch)
+        self.touch(attribute, self._proximity.own.peer)
+        self._report(EpochChanged(attribute))
+        for child in table.live_children():
+            self._answer_known(table, child)
+        self.update(attribute)
+        self._schedule_overlaps()
+
+    # --- overlaps with other trees ---
+
+    def _schedule_overlaps(self) -> None:
+        """Tell the parents of overlaps after a moment."""
+        if not self._overlaps_are_due:
+            self._overlaps_are_due = True
+            earliest_us = self._overlaps_told_us + OVERLAP_INTERVAL_US - self._outbox.now
+            self._outbox.set_timer(("overlaps",), max(OVERLAP_DELAY_US, earliest_us))
+
+    def tell_overlaps(self) -> None:
+        """Tell the parents which overlaps have changed."""
+        self._overlaps_are_due = False
+        self._overlaps_told_us = self._outbox.now
+        others: tuple[Predicate, ...] = ()
+        tables = self._tables_with_parents()
+        for base, group in groupby(tables, lambda table: base_name(table.attribute)):
+            shown: tuple[Predicate, ...] = ()
+            for table in group:
+                overlaps = others if table.direct is None else _overlaps_of_only_child(table)
+                self._tell_overlaps_to_parent(table.attribute, overlaps)
+                if table.attribute == base and len(others) < ELSEWHERE_COUNT_MAX:
+                    shown = _shown_elsewhere(table)
+            others = (*others, *shown)[:ELSEWHERE_COUNT_MAX]
+
+    def _tell_overlaps_again(self, attribute: str) -> None:
+        """The parent of a tree may not know the overlaps."""
+        self._overlaps_told.pop(attribute, None)
+        self._schedule_overlaps()
+
+    def _tables_with_parents(self) -> list[FilterTable]:
+        """The tables whose events come from a parent, in the order that all nodes share."""
+        trees = self._membership.trees.values()
+        below = [t.attribute for t in trees if t.role is Role.CHILD and t.parent]
+        tables = [self.tables[attribute] for attribute in below]
+        return sorted(
+            (table for table in tables if not table.is_empty),
+            key=lambda table: (key_of(base_name(table.attribute).encode()), table.attribute),
+        )
+
+    def _tell_overlaps_to_parent(self, attribute: str, others: tuple[Predicate, ...]) -> None:
+        contact = self._membership.parent(attribute)
+        assert contact is not None
+        parent = contact.peer
+        if self._overlaps_told.get(attribute, (parent, ())) != (parent, others):
+            self._outbox.queue(parent, Elsewhere(attribute, others))
+        self._overlaps_told[attribute] = (parent, others)
+
+    def on_elsewhere(self, peer: Peer, part: Elsewhere) -> None:
+        """A child tells which filters it has in other trees."""
+        table = self.tables.get(part.attribute)
+        child = table.children.get(peer) if table else None
+        if child is not None:
+            child.elsewhere = {}
+            for wanted in part.others[:ELSEWHERE_COUNT_MAX]:
+                child.elsewhere.setdefault(next(iter(wanted.attributes)), []).append(wanted)
+            if table is not None and table.direct is not None:
+                self._schedule_overlaps()
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Assert the invariants of all tables, and that quotas and trees agree with them."""
+        assert list(self.tables) == list(self._membership.trees)
+        filters: dict[Peer, int] = {}
+        for table in self.tables.values():
+            table.check()
+            for peer, child in table.children.items():
+                filters[peer] = filters.get(peer, 0) + len(child.filters)
+        assert all(self.quotas.filters_of(peer) == count for peer, count in filters.items())
+        assert len(self.quotas) == sum(count > 0 for count in filters.values())
+
+
+def _shown_elsewhere(table: FilterTable) -> tuple[Predicate, ...]:
+    """The filters of a table that parents in other trees are told of."""
+    # With a shortcut past this node, events do not come to it.
+    if table.direct is not None or table.member_count > MEMBER_COUNT_MAX:
+        return ()
+    if is_split(table.epoch):  # Each shard has other nodes below this one.
+        return tuple(dict.fromkeys(wanted for wanted, _ in table.own.values()))
+    return table.summary()
+
+
+def _overlaps_of_only_child(table: FilterTable) -> tuple[Predicate, ...]:
+    """What the parent has to know of the node that the shortcut leads to."""
+    (child,) = table.live_children()
+    return tuple(wanted for some in child.elsewhere.values() for wanted in some)

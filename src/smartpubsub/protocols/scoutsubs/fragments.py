@@ -1,0 +1,186 @@
+"""Messages as they are sent: bundled for each peer, and long ones in fragments.
+
+A receiver accepts messages up to a length, and a filter table may be longer. Such a message is sent
+in fragments, each of them the same message with a part of its lists, and put together before any
+component sees it. If a fragment is lost, the sender retransmits all of them under the same number,
+so each time more of them have arrived.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from smartpubsub.protocols.scoutsubs.parts import (
+    Announce,
+    Bundle,
+    ChildCopy,
+    CopyTree,
+    Part,
+    Piece,
+    Pulled,
+    PulledOwn,
+)
+from smartpubsub.protocols.scoutsubs.sizes import entry_bytes, event_bytes_in
+from smartpubsub.protocols.scoutsubs.wire import part_bytes
+from smartpubsub.seam import Peer
+
+FILTERS_PER_ENTRY = 100
+"""A child with more filters than this is sent in several entries."""
+ENTRIES_MAX = 10_000
+"""In one fragment; far below the limit of a receiver."""
+FRAGMENT_COUNT_MAX = 256
+NUMBER_BYTES = 6
+INCOMPLETE_COUNT_MAX = 64
+PER_PEER_MAX = 8
+"""The number of incomplete messages that are kept, of all peers and of each."""
+PARTS_MAX = 500
+EVENT_BYTES_MAX = 1 << 20
+"""Messages and bytes of events in one bundle; far below the limits of a receiver."""
+
+_LISTS: dict[type, tuple[str, ...]] = {
+    Announce: ("added", "removed"),
+    CopyTree: ("children", "gone"),
+    Pulled: ("children", "records"),
+    PulledOwn: ("trees",),
+}
+
+
+def bundles_of(queued: Iterable[Part], bytes_max: int) -> Iterator[Bundle]:
+    """The bundles that carry some messages; each fragment begins a bundle."""
+    bundle: list[Part] = []
+    size = 0
+    for message in queued:
+        for part in fragments_of(message, bytes_max):
+            added = event_bytes_in(part)
+            size += added
+            is_long = size > EVENT_BYTES_MAX or len(bundle) == PARTS_MAX
+            if bundle and (is_long or isinstance(part, Piece)):
+                yield Bundle(tuple(bundle))
+                bundle, size = [], added
+            bundle.append(part)
+    yield Bundle(tuple(bundle))
+
+
+def fragments_of(part: Part, bytes_max: int) -> list[Part]:
+    """A message as it is sent: itself, or fragments under a number made of its content."""
+    names = _LISTS.get(type(part))
+    if names is None:
+        return [part]
+    slices: list[dict[str, list[Any]]] = [{}]
+    size = count = 0
+    for name in names:
+        for entry in _entries(getattr(part, name)):
+            length = entry_bytes(entry)
+            if count and (size + length > bytes_max or count == ENTRIES_MAX):
+                slices.append({})
+                size = count = 0
+            slices[-1].setdefault(name, []).append(entry)
+            size, count = size + length, count + 1
+    if len(slices) == 1:
+        return [part]
+    number = int.from_bytes(hashlib.sha256(part_bytes(part)).digest()[:NUMBER_BYTES], "big")
+    return [
+        Piece(number, place, len(slices), _with_lists(part, names, each))
+        for place, each in enumerate(slices)
+    ]
+
+
+def _with_lists(part: Any, names: Iterable[str], lists: dict[str, list[Any]]) -> Part:
+    made: Part = part._replace(**{name: tuple(lists.get(name, ())) for name in names})
+    return made
+
+
+def _entries(many: Iterable[Any]) -> Iterator[Any]:
+    """The entries of a list, long ones divided."""
+    for entry in many:
+        if isinstance(entry, ChildCopy):
+            yield from _children(entry)
+        elif type(entry) is tuple:  # A table: its name and its children.
+            name, children = entry
+            few = [(name, (child,)) for each in children for child in _children(each)]
+            yield from few or [entry]
+        else:
+            yield entry
+
+
+def _children(child: ChildCopy) -> Iterator[ChildCopy]:
+    filters = child.filters
+    for first in range(0, max(1, len(filters)), FILTERS_PER_ENTRY):
+        yield child._replace(filters=filters[first : first + FILTERS_PER_ENTRY])
+
+
+def joined(fragments: list[Any]) -> Part:
+    """The message that fragments belong to."""
+    names = _LISTS[type(fragments[0])]
+    lists = {name: [e for each in fragments for e in getattr(each, name)] for name in names}
+    if "children" in lists:
+        lists["children"] = _joined_children(lists["children"])
+    if "trees" in lists:
+        trees: dict[str, list[ChildCopy]] = {}
+        for name, children in lists["trees"]:
+            trees.setdefault(name, []).extend(children)
+        lists["trees"] = [(name, tuple(_joined_children(c))) for name, c in trees.items()]
+    return _with_lists(fragments[0], names, lists)
+
+
+def _joined_children(children: Iterable[ChildCopy]) -> list[ChildCopy]:
+    joined: dict[Peer, list[ChildCopy]] = {}
+    for child in children:
+        joined.setdefault(child.contact.peer, []).append(child)
+    return [
+        some[-1]._replace(filters=tuple(f for child in some for f in child.filters))
+        for some in joined.values()
+    ]
+
+
+@dataclass(slots=True)
+class _Incomplete:
+    count: int
+    parts: dict[int, Part] = field(default_factory=dict)
+
+
+class Reassembly:
+    """The fragments that have arrived of incomplete messages.
+
+    Messages that are sent together may arrive interleaved, so each peer may have several.
+    """
+
+    def __init__(self) -> None:
+        self._incomplete: dict[tuple[Peer, int], _Incomplete] = {}
+
+    def __len__(self) -> int:
+        return len(self._incomplete)
+
+    def on_fragment(self, peer: Peer, piece: Piece) -> Part | None:
+        """Return the message if this was its last missing fragment."""
+        number, place, count, part = piece
+        if place >= count or count > FRAGMENT_COUNT_MAX or type(part) not in _LISTS:
+            return None
+        there = self._incomplete.pop((peer, number), None)
+        if there is None or there.count != count:
+            there = _Incomplete(count)
+        there.parts[place] = part
+        if len({type(each) for each in there.parts.values()}) > 1:
+            return None
+        if len(there.parts) == count:
+            return joined([there.parts[each] for each in range(count)])
+        self._incomplete[peer, number] = there
+        self._make_room(peer)
+        return None
+
+    def _make_room(self, peer: Peer) -> None:
+        """Drop the message that has waited longest, first of a peer with too many."""
+        own = [key for key in self._incomplete if key[0] == peer]
+        if len(own) > PER_PEER_MAX:
+            del self._incomplete[own[0]]
+        elif len(self._incomplete) > INCOMPLETE_COUNT_MAX:
+            del self._incomplete[next(iter(self._incomplete))]
+
+    def check(self) -> None:
+        """Assert the invariants: what is kept is incomplete, and within its limits."""
+        assert len(self._incomplete) <= INCOMPLETE_COUNT_MAX
+        for there in self._incomplete.values():
+            assert 0 < len(there.parts) < there.count

@@ -1,0 +1,374 @@
+"""This node's place in each attribute's tree: below a parent, or at the root as the rendezvous.
+
+A node's parent is the known peer closest to the attribute's key. If a node knows no peer closer
+than itself, that is no proof unless its routing table is complete there: otherwise a lookup
+decides. A node that turns out to be the closest first asks its neighbours what they know of the
+attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact, Key, key_of
+from smartpubsub.kademlia.queries import Found
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.parts import Adopt, Pull, Pulled
+from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.seam import Deliver, Peer
+
+
+class Role(Enum):
+    """A node's role in a tree."""
+
+    SEEKING = "seeking"
+    CHILD = "child"
+    SYNCING = "syncing"
+    ROOT = "root"
+
+
+ROLE_TRANSITIONS: dict[tuple[Role, str], Role] = {
+    (Role.SEEKING, "closer peer found"): Role.CHILD,
+    (Role.SEEKING, "no closer peer"): Role.SYNCING,
+    (Role.SYNCING, "neighbours answered"): Role.ROOT,
+    (Role.SYNCING, "closer peer found"): Role.CHILD,
+    (Role.CHILD, "parent lost"): Role.SEEKING,
+    (Role.CHILD, "closer peer found"): Role.CHILD,
+    (Role.ROOT, "closer peer found"): Role.CHILD,
+    (Role.ROOT, "parent lost"): Role.SEEKING,
+    (Role.SYNCING, "parent lost"): Role.SEEKING,
+    (Role.SEEKING, "parent lost"): Role.SEEKING,
+}
+
+
+@dataclass(slots=True)
+class TreePlace:
+    """This node's place in one tree."""
+
+    attribute: str
+    key: Key
+    used_us: int
+    """When the tree was last needed."""
+    role: Role = Role.SEEKING
+    parent: Contact | None = None
+
+    def move(self, happening: str) -> None:
+        """Change the role along the table of transitions."""
+        self.role = ROLE_TRANSITIONS[self.role, happening]
+
+
+class TreeAdded(NamedTuple):
+    """The node has entered a tree and does not know its role yet."""
+
+    attribute: str
+
+
+class ParentChanged(NamedTuple):
+    """The node has a new parent."""
+
+    attribute: str
+    parent: Contact
+    former: Contact | None
+    was_root: bool
+    is_retry: bool
+    """Whether the former parent was lost."""
+
+
+class BecameRoot(NamedTuple):
+    """The node is the rendezvous of an attribute, and this is what its neighbours know."""
+
+    attribute: str
+    heard: tuple[tuple[Peer, Pulled], ...]
+
+
+class RootConfirmed(NamedTuple):
+    """A lookup has shown that the node is still the rendezvous."""
+
+    attribute: str
+
+
+MembershipNews: TypeAlias = TreeAdded | ParentChanged | BecameRoot | RootConfirmed
+
+
+@dataclass(slots=True)
+class _Sync:
+    """The answers that a future rendezvous waits for, and those that it has."""
+
+    waiting: dict[Peer, None]
+    near: dict[Peer, None]
+    """The neighbours that keep replicas, unless they are newcomers."""
+    tries: int = 1
+    heard: list[tuple[Peer, Pulled]] = field(default_factory=list)
+    expected: dict[Peer, None] = field(default_factory=dict)
+    """Former roots, whose announcements are awaited."""
+
+    def is_complete(self, *, is_known: bool) -> bool:
+        """Whether all needed answers are there; farther neighbours count if no near one knows."""
+        is_known = is_known or any(p.was_root or p.owner or p.records for _, p in self.heard)
+        needed = self.near if is_known else self.waiting
+        return not self.expected and not any(peer in self.waiting for peer in needed)
+
+
+class TreeMembership:
+    """The trees that this node is in."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        kademlia: Kademlia,
+        detector: FailureDetector,
+        proximity: Proximity,
+        times: ResponseTimes,
+        replicas: TableReplicas,
+        report: Callable[[MembershipNews], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._kademlia = kademlia
+        self._detector = detector
+        self._proximity = proximity
+        self._times = times
+        self._replicas = replicas
+        self._report = report
+        self.trees: dict[str, TreePlace] = {}
+        self._lookups: dict[int, str] = {}
+        self._syncs: dict[str, _Sync] = {}
+
+    def role(self, attribute: str) -> Role | None:
+        """This node's role in a tree; None if it is not in it."""
+        tree = self.trees.get(attribute)
+        return None if tree is None else tree.role
+
+    def is_root(self, attribute: str) -> bool:
+        """Whether this node is the rendezvous of an attribute."""
+        return self.role(attribute) is Role.ROOT
+
+    def parent(self, attribute: str) -> Contact | None:
+        """The parent in a tree; None if there is none."""
+        tree = self.trees.get(attribute)
+        return None if tree is None else tree.parent
+
+    # --- entering and leaving a tree ---
+
+    def join(self, attribute: str) -> TreePlace | None:
+        """Enter a tree, unless the node is in it; None if it is in too many."""
+        tree = self.trees.get(attribute)
+        if tree is None:
+            if len(self.trees) >= self._settings.tree_count_max:
+                self._outbox.reject("trees")
+                return None
+            tree = TreePlace(attribute, key_of(attribute.encode()), self._outbox.now)
+            self.trees[attribute] = tree
+            self._report(TreeAdded(attribute))
+            self._seek(tree)
+        return tree
+
+    def use(self, attribute: str) -> None:
+        """Note that a tree is needed."""
+        self.trees[attribute].used_us = self._outbox.now
+
+    def leave(self, attribute: str) -> None:
+        """Leave a tree that is not needed."""
+        del self.trees[attribute]
+
+    # --- the parent ---
+
+    def _seek(self, tree: TreePlace, *, is_retry: bool = False) -> None:
+        """Find the parent, or become the root."""
+        closer = self._proximity.closer(tree.attribute)
+        if closer is not None:
+            self._set_parent(tree, closer, is_retry=is_retry)
+        elif self._kademlia.is_closest(tree.attribute.encode()) is None:
+            self._look_up(tree)
+        else:
+            # The routing table proves it, or the closer peers are suspected.
+            self._sync(tree)
+
+    def lose_parent(self, attribute: str) -> None:
+        """Look for another parent, as the present one is down."""
+        tree = self.trees[attribute]
+        self._syncs.pop(attribute, None)
+        tree.move("parent lost")
+        self._seek(tree, is_retry=True)
+
+    def redirect(self, attribute: str, parent: Contact) -> bool:
+        """Go to another parent, which the present one has named; whether the node does.
+
+        The present one has kept nothing that would have to be withdrawn.
+        """
+        tree = self.trees[attribute]
+        tree.parent = None
+        is_usable = self._proximity.is_closer(parent, attribute)
+        if is_usable and not self._detector.is_suspected(parent.peer):
+            tree.parent = parent
+            return True
+        self.lose_parent(attribute)
+        return False
+
+    def probe_parent(self, attribute: str) -> None:
+        """A child could not reach a node closer to the root: find out whether the parent is up."""
+        tree = self.trees[attribute]
+        if tree.role is Role.CHILD and tree.parent is not None:
+            self._detector.probe(tree.parent.peer)
+
+    def check_root(self, attribute: str) -> None:
+        """Step down as the root if a closer peer is known."""
+        tree = self.trees[attribute]
+        if tree.role in (Role.ROOT, Role.SYNCING):
+            closer = self._proximity.closer(attribute)
+            if closer is not None:
+                self._set_parent(tree, closer)
+
+    def on_rival(self, contact: Contact, attribute: str) -> None:
+        """Step down if another node acts as the root and is closer to the key."""
+        is_rival = self.role(attribute) in (Role.ROOT, Role.SYNCING)
+        if is_rival and self._proximity.is_closer(contact, attribute):
+            self._set_parent(self.trees[attribute], contact)
+
+    def on_pull(self, contact: Contact, attribute: str) -> None:
+        """Follow a closer peer that is about to become the root."""
+        is_free = self.role(attribute) not in (None, Role.CHILD)
+        if is_free and self._proximity.is_closer(contact, attribute):
+            self._set_parent(self.trees[attribute], contact)
+
+    def on_adopt(self, contact: Contact, part: Adopt) -> None:
+        """A node has taken the place of a lost parent."""
+        tree = self.trees.get(part.attribute)
+        if tree is None or tree.role is not Role.CHILD or tree.parent is None:
+            return
+        if tree.parent.peer != part.instead_of:
+            return
+        if contact.peer == part.instead_of or self._detector.is_suspected(part.instead_of):
+            if self._proximity.is_closer(contact, part.attribute):
+                self._set_parent(tree, contact)
+        else:
+            self._detector.probe(part.instead_of)  # The sender may be wrong about it.
+
+    def _set_parent(self, tree: TreePlace, parent: Contact, *, is_retry: bool = False) -> None:
+        self._syncs.pop(tree.attribute, None)
+        was_root, former = tree.role is Role.ROOT, tree.parent
+        tree.move("closer peer found")
+        tree.parent = parent
+        self._report(ParentChanged(tree.attribute, parent, former, was_root, is_retry))
+
+    # --- lookups ---
+
+    def verify_root(self, attribute: str) -> None:
+        """Have a lookup tell whether this root is still the closest."""
+        if self.is_root(attribute) and attribute not in self._lookups.values():
+            self._look_up(self.trees[attribute])
+
+    def _look_up(self, tree: TreePlace) -> None:
+        name = tree.attribute.encode()
+        number, effects = self._kademlia.find_closest(name, self._outbox.now)
+        self._lookups[number] = tree.attribute
+        for effect in effects:
+            if isinstance(effect, Deliver):  # The lookup has ended at once.
+                self.on_found(effect.item)
+            else:
+                self._outbox.emit(effect)
+
+    def on_found(self, found: object) -> None:
+        """A lookup has ended."""
+        if not isinstance(found, Found):
+            return
+        attribute = self._lookups.pop(found.number, None)
+        tree = self.trees.get(attribute) if attribute is not None else None
+        if tree is None or tree.role not in (Role.SEEKING, Role.ROOT):
+            return
+        closest = [c for c in found.closest if not self._detector.is_suspected(c.peer)]
+        if closest and closest[0].peer != self._proximity.own.peer:
+            self._set_parent(tree, closest[0])
+        elif tree.role is Role.SEEKING:
+            self._sync(tree)
+        else:
+            self._report(RootConfirmed(tree.attribute))
+
+    # --- becoming the root ---
+
+    def _sync(self, tree: TreePlace) -> None:
+        tree.move("no closer peer")
+        tree.parent = None
+        # Newcomers may be the closest and know nothing, so more are asked than keep replicas.
+        count = self._settings.backups + 1
+        around = self._proximity.around(tree.attribute, 2 * count)
+        sync = _Sync(around, self._proximity.around(tree.attribute, count))
+        self._syncs[tree.attribute] = sync
+        self._ask_neighbours(tree, sync)
+        self._conclude_if_complete(tree)
+
+    def _ask_neighbours(self, tree: TreePlace, sync: _Sync) -> None:
+        for peer in sync.waiting:
+            self._outbox.queue(peer, Pull(tree.attribute))
+        self._outbox.set_timer(("sync", tree.attribute), self._times.timeout_us)
+
+    def on_pulled(self, contact: Contact, part: Pulled, *, is_child: bool) -> None:
+        """A neighbour has told what it knows."""
+        tree, sync = self.trees.get(part.attribute), self._syncs.get(part.attribute)
+        if tree is None or sync is None or tree.role is not Role.SYNCING:
+            return
+        if part.was_root and self._proximity.is_closer(contact, part.attribute):
+            self._set_parent(tree, contact)
+            return
+        if contact.peer not in sync.waiting:
+            return
+        del sync.waiting[contact.peer]
+        sync.heard.append((contact.peer, part))
+        if part.was_root and not is_child:
+            sync.expected[contact.peer] = None
+        self._conclude_if_complete(tree)
+
+    def on_child_announced(self, attribute: str, peer: Peer) -> None:
+        """A child has announced its filters; it may be the former root that was awaited."""
+        sync = self._syncs.get(attribute)
+        if sync is not None and sync.expected.pop(peer, 0) is None:
+            self._conclude_if_complete(self.trees[attribute])
+
+    def on_timer(self, attribute: str) -> None:
+        """A neighbour has not answered: ask again, but not for ever."""
+        tree, sync = self.trees.get(attribute), self._syncs.get(attribute)
+        if tree is None or sync is None or tree.role is not Role.SYNCING:
+            return
+        sync.tries += 1
+        # A suspected peer has left probes unanswered, so one more try is enough. A farther
+        # neighbour most probably knows nothing.
+        needed = [peer for peer in sync.waiting if peer in sync.near]
+        are_suspected = all(map(self._detector.is_suspected, needed)) and not sync.expected
+        if sync.tries <= self._settings.tries_max and not are_suspected:
+            self._ask_neighbours(tree, sync)
+            return
+        for peer in needed:
+            self._detector.suspect(peer)
+        self._become_root(tree)
+
+    def _conclude_if_complete(self, tree: TreePlace) -> None:
+        owner, _ = self._replicas.root_copy(tree.attribute)
+        if self._syncs[tree.attribute].is_complete(is_known=bool(owner)):
+            self._become_root(tree)
+
+    def _become_root(self, tree: TreePlace) -> None:
+        sync = self._syncs.pop(tree.attribute)
+        self._outbox.cancel_timer(("sync", tree.attribute))
+        tree.move("neighbours answered")
+        self._report(BecameRoot(tree.attribute, tuple(sync.heard)))
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Assert the invariants: parents are closer to the key, so that trees have no cycles."""
+        for attribute, tree in self.trees.items():
+            if tree.role is Role.CHILD:
+                assert tree.parent is not None
+                assert self._proximity.is_closer(tree.parent, attribute)
+            if tree.role in (Role.SYNCING, Role.ROOT):
+                assert tree.parent is None
+            assert (attribute in self._syncs) == (tree.role is Role.SYNCING)

@@ -1,0 +1,241 @@
+"""What a node stores so that after a crash it knows again what it has acknowledged.
+
+Replicas exist on other nodes, but all nodes may crash at once, or there may be no others. A node
+stores the events in its custody, those that it keeps as a replica, and the filters of its children.
+A completed event that stays as history is not stored again but marked as done. Where another node
+knows better after a restart, what was stored does not count.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Iterable, Sequence
+from typing import TypeVar
+
+from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.publication import Publication
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, CopyTree, Part, Record
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, NO_EPOCH
+from smartpubsub.protocols.scoutsubs.timeouts import MS
+from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
+from smartpubsub.seam import Load, Peer
+
+STORED = b"scout/"
+_RECORD = b"record/"
+_DONE = b"done/"
+_CHILD = b"child/"
+_EPOCH = b"stage/"
+_CHILD_BYTES_MAX = 4 << 20
+"""A child with longer filters is not stored; its replicas have to do."""
+# What was accepted once is read again, whatever the limits are by now.
+_LIMITS = BundleLimits(bundle_bytes_max=8 << 20, events=RpcLimits(attributes_max=1_000))
+_NUMBERS = struct.Struct(">II")
+_INT64 = struct.Struct(">q")
+
+StoredPart = TypeVar("StoredPart", bound=Part)
+
+
+class Persistence:
+    """What is in storage, and what was loaded from it and has not been used yet."""
+
+    def __init__(self, outbox: ScoutOutbox, settings: ScoutSettings, own: Peer) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._own = own
+        self._sizes: dict[bytes, int] = {}
+        self.bytes_held = 0
+        self._records: list[tuple[Peer, Record]] = []
+        """Loaded after a start: events, and the nodes that had custody of them."""
+        self._children: dict[str, dict[Peer, ChildCopy]] = {}
+        """Loaded after a start: children by attribute."""
+        self._epochs: dict[str, int] = {}
+        """The shard epochs of attributes that are or were split."""
+        self._loaded_us = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more data of other nodes may be stored."""
+        return self.bytes_held >= self._settings.stored_bytes_max
+
+    # --- events ---
+
+    def keep_record(self, record: Record, owner: Peer) -> None:
+        """Store an event, the node that has custody of it, and when it was published."""
+        began_us = self._outbox.now - record.age_ms * MS
+        content = encode(Bundle((record._replace(age_ms=0),)))
+        name = _record_name((record.event.id, record.attribute))
+        self._put(_RECORD + name, _counted(owner) + _INT64.pack(began_us) + content)
+        self._drop(_DONE + name)
+
+    def keep_done(self, event: Publication, attribute: str) -> None:
+        """Store a completed event that stays as history."""
+        age_ms = max(0, self._outbox.now - event.created_us) // MS
+        self.keep_record(Record(event, attribute, 0, False, age_ms), self._own)
+        self.mark_done((event.id, attribute))
+
+    def drop_record(self, key: EventKey) -> None:
+        """An event is completed and does not stay."""
+        name = _record_name(key)
+        self._drop(_RECORD + name)
+        self._drop(_DONE + name)
+
+    def mark_done(self, key: EventKey) -> None:
+        """An event is completed and stays as history."""
+        name = _record_name(key)
+        if _RECORD + name in self._sizes:
+            self._put(_DONE + name, b"")
+
+    def drop_done(self, key: EventKey) -> None:
+        """An event leaves the history; it stays stored if it is not completed."""
+        if _DONE + _record_name(key) in self._sizes:
+            self.drop_record(key)
+
+    # --- filters and epochs ---
+
+    def keep_child(self, attribute: str, peer: Peer, copies: Sequence[ChildCopy]) -> None:
+        """Store a child's filters; without a copy, remove them."""
+        content = b""
+        if copies:
+            part = CopyTree(attribute, False, 0, True, tuple(copies), ())
+            content = encode(Bundle((part,)))
+            if len(content) > _CHILD_BYTES_MAX or self.is_full:
+                self._outbox.reject("stored filters")
+                content = b""
+        if content:
+            self._put(_child_key(attribute, peer), content)
+        else:
+            self.drop_child(attribute, peer)
+
+    def drop_child(self, attribute: str, peer: Peer) -> None:
+        """Remove a child's filters."""
+        self._drop(_child_key(attribute, peer))
+
+    def keep_epoch(self, attribute: str, epoch: int) -> None:
+        """Store the shard epoch, as events come by the shards after a restart."""
+        self._epochs[attribute] = epoch
+        self._put(_EPOCH + attribute.encode(), _INT64.pack(epoch))
+
+    def epoch_of(self, attribute: str) -> int:
+        """The stored shard epoch of an attribute."""
+        return self._epochs.get(attribute, NO_EPOCH)
+
+    def drop_epoch(self, attribute: str) -> None:
+        """The node has left the attribute's tree."""
+        self._epochs.pop(attribute, None)
+        self._drop(_EPOCH + attribute.encode())
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        size = len(STORED) + len(key) + len(value)
+        self.bytes_held += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+        self._outbox.store(key, value)
+
+    def _drop(self, key: bytes) -> None:
+        size = self._sizes.pop(key, None)
+        if size is not None:
+            self.bytes_held -= size
+            self._outbox.store(key, None)
+
+    # --- after a start ---
+
+    def start(self) -> None:
+        """Load what was stored before."""
+        self._outbox.emit(Load(STORED))
+
+    def on_loaded(self, values: Iterable[tuple[bytes, bytes]]) -> list[tuple[Publication, str]]:
+        """Take what was stored; return the completed events that stay as history."""
+        self._loaded_us = self._outbox.now
+        done: dict[bytes, None] = {}
+        past: list[tuple[Publication, str]] = []
+        for stored_key, value in values:
+            key = stored_key.removeprefix(STORED)
+            self._sizes[key] = len(stored_key) + len(value)
+            self.bytes_held += self._sizes[key]
+            if key.startswith(_DONE):
+                done[key.removeprefix(_DONE)] = None
+                continue
+            try:
+                self._read(key, value)
+            except (WireError, IndexError, ValueError, struct.error):
+                self._outbox.reject("stored")
+                self._drop(key)
+        records, self._records = self._records, []
+        for owner, record in records:
+            name = _record_name((record.event.id, record.attribute))
+            if name in done:
+                del done[name]
+                past.append((record.event, record.attribute))
+            else:
+                self._records.append((owner, record))
+        for name in done:  # The event itself was not stored.
+            self._drop(_DONE + name)
+        return past
+
+    def _read(self, key: bytes, value: bytes) -> None:
+        if key.startswith(_RECORD):
+            owner, rest = value[1 : 1 + value[0]], value[1 + value[0] :]
+            (began_us,) = _INT64.unpack(rest[: _INT64.size])
+            record = _decoded(Record, rest[_INT64.size :])
+            age_ms = max(0, self._outbox.now - began_us) // MS
+            self._records.append((owner, record._replace(age_ms=age_ms)))
+        elif key.startswith(_EPOCH):
+            (epoch,) = _INT64.unpack(value)
+            if not NO_EPOCH < epoch <= EPOCH_MAX:
+                raise WireError(f"the stored shard epoch {epoch} is out of range")
+            self._epochs[key.removeprefix(_EPOCH).decode()] = epoch
+        else:
+            part = _decoded(CopyTree, value)
+            children = self._children.setdefault(part.attribute, {})
+            children.update({copy.contact.peer: copy for copy in part.children})
+
+    @property
+    def attributes_with_children(self) -> list[str]:
+        """The attributes whose loaded children have not been used."""
+        return list(self._children)
+
+    def take_children(self, attribute: str) -> tuple[ChildCopy, ...]:
+        """The loaded children of an attribute; they are handed out once."""
+        return tuple(self._children.pop(attribute, {}).values())
+
+    def take_records(self) -> list[tuple[Peer, Record]]:
+        """The loaded events that are not completed; they are handed out once."""
+        records, self._records = self._records, []
+        return records
+
+    def tick(self, attributes: Container[str]) -> None:
+        """Remove what was loaded and has not been used for long."""
+        if self._outbox.now - self._loaded_us <= 2 * self._settings.renew_us:
+            return
+        for attribute in list(self._children):
+            for copy in self.take_children(attribute):
+                self.drop_child(attribute, copy.contact.peer)
+        for attribute in [name for name in self._epochs if name not in attributes]:
+            self.drop_epoch(attribute)
+
+    def check(self) -> None:
+        """Assert the invariants: the total agrees with the sizes."""
+        assert self.bytes_held == sum(self._sizes.values())
+
+
+def _counted(peer: Peer) -> bytes:
+    return bytes([len(peer)]) + peer
+
+
+def _child_key(attribute: str, peer: Peer) -> bytes:
+    return _CHILD + _counted(peer) + attribute.encode()
+
+
+def _record_name(key: EventKey) -> bytes:
+    (publisher, incarnation, number), attribute = key
+    return _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
+
+
+def _decoded(kind: type[StoredPart], content: bytes) -> StoredPart:
+    (part,) = decode(content, _LIMITS).parts
+    if not isinstance(part, kind):
+        raise WireError(f"a stored {kind.__name__} is a {type(part).__name__}")
+    return part

@@ -1,0 +1,699 @@
+"""ScoutSubs: routes inputs to the components, and news from one component to the others.
+
+Each component owns its state and knows only those before it in this order: outbox, failure
+detector, proximity, persistence, recovery, history, replicas, membership, filters, subscriptions,
+replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, publisher. What a
+component finds out that concerns later ones it reports here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Found, Joined
+from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.pubsub import (
+    Bound,
+    Inspection,
+    Refused,
+    Subscription,
+    SubscriptionState,
+    Summary,
+    Tally,
+)
+from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.failure_detector import (
+    DetectorSettings,
+    FailureDetector,
+    PeerDown,
+    PeerRestarted,
+    PeerTrusted,
+    PeerUp,
+)
+from smartpubsub.protocols.runtime.outbox import BATCH_TIMER
+from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
+from smartpubsub.protocols.scoutsubs.dissemination import (
+    Dissemination,
+    EventSpread,
+    RootFlightConfirmed,
+)
+from smartpubsub.protocols.scoutsubs.filter_table import Interested
+from smartpubsub.protocols.scoutsubs.filters import (
+    ChildAnnounced,
+    EpochChanged,
+    Filters,
+    OwnFilterInForce,
+    TableChanged,
+)
+from smartpubsub.protocols.scoutsubs.fragments import INCOMPLETE_COUNT_MAX, Reassembly
+from smartpubsub.protocols.scoutsubs.history import History, HistoryAntiEntropy
+from smartpubsub.protocols.scoutsubs.inspection import ScoutView, TreeView
+from smartpubsub.protocols.scoutsubs.membership import (
+    BecameRoot,
+    ParentChanged,
+    Role,
+    RootConfirmed,
+    TreeAdded,
+    TreeMembership,
+)
+from smartpubsub.protocols.scoutsubs.offers import HELD_COUNT_MAX, Offers
+from smartpubsub.protocols.scoutsubs.parts import Bundle
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
+from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
+from smartpubsub.protocols.scoutsubs.recovery import Recovery
+from smartpubsub.protocols.scoutsubs.rendezvous import OwnEventAnswered, Rendezvous
+from smartpubsub.protocols.scoutsubs.replay import Past, Replay
+from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
+from smartpubsub.protocols.scoutsubs.replication import Replication
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
+from smartpubsub.protocols.scoutsubs.shards import Shards
+from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.seam import Effect, Event, Loaded, Peer, Received, Started, TimerFired, Told
+
+TICKS_PER_ROOT_LOOKUP = 9
+"""A lookup verifies every so many ticks, which is three minutes, that a rendezvous still is one."""
+PROBE_US_MAX = 10 * MINUTE
+"""A probe that was answered later than this says nothing about the next ones."""
+
+
+class ScoutSubs:
+    """One node's ScoutSubs."""
+
+    def __init__(
+        self, settings: ScoutSettings, kademlia: Kademlia, signing: Signing, rng: Random
+    ) -> None:
+        self._settings = settings
+        self._rng = rng
+        self._own = own = kademlia.own
+        self._attestation = Attestation(own.peer, signing)
+        self._outbox = outbox = ScoutOutbox(settings, self._attestation)
+        self._times = times = ResponseTimes(settings)
+        self._detector = detector = FailureDetector(
+            outbox,
+            DetectorSettings(
+                probe_us=settings.probe_us,
+                probes_max=settings.tries_max,
+                suspect_us=settings.suspect_us,
+                forget_us=2 * settings.renew_us,
+            ),
+            # A probe carries the time, so its answer tells the round trip, however late it is.
+            lambda: parts.Probe(max(0, outbox.now)),
+            times.timeout_us_for,
+            self._on_news,
+        )
+        self._proximity = proximity = Proximity(kademlia, detector, settings.backups)
+        self._persistence = persistence = Persistence(outbox, settings, own.peer)
+        self._recovery = recovery = Recovery(outbox, settings, proximity, times, self._on_recovered)
+        self._history = history = History(
+            outbox,
+            settings,
+            persistence,
+            on_begun=lambda attribute: self._anti_entropy.on_begun(attribute),
+            on_ended=lambda attribute: self._anti_entropy.on_ended(attribute),
+        )
+        self._tables_kept = tables_kept = TableReplicas(outbox, settings)
+        self._events_kept = events_kept = EventReplicas(
+            outbox, settings, own, signing, persistence, history
+        )
+        self._membership = membership = TreeMembership(
+            *(outbox, settings, kademlia, detector, proximity, times, tables_kept),
+            self._on_news,
+        )
+        self._filters = filters = Filters(
+            *(outbox, settings, detector, proximity, times, persistence, recovery, membership),
+            self._on_news,
+        )
+        self._subscriptions = subscriptions = Subscriptions(
+            *(outbox, settings, own.key, membership, filters),
+            on_in_force=lambda number: self._replay.on_in_force(number),
+        )
+        self._replication = Replication(
+            outbox, settings, detector, proximity, times, recovery, membership, filters
+        )
+        self._anti_entropy = HistoryAntiEntropy(
+            outbox, settings, signing, detector, proximity, times, history
+        )
+        self._replay = replay = Replay(
+            *(outbox, settings, kademlia, signing, detector, times),
+            *(filters, subscriptions, history),
+        )
+        self._shards = shards = Shards(outbox, settings, membership, filters)
+        self._dissemination = dissemination = Dissemination(
+            *(outbox, settings, own, signing, detector, times, recovery, tables_kept),
+            *(filters, replay, self._on_news),
+        )
+        self._offers = Offers(outbox, times, recovery, filters, dissemination)
+        self._rendezvous = rendezvous = Rendezvous(
+            *(outbox, settings, signing, detector, proximity, times, persistence, membership),
+            *(filters, history, events_kept, shards, dissemination, self._on_news),
+        )
+        self._publisher = Publisher(outbox, settings, own.peer, detector, times, rendezvous)
+
+        self._reassembly = Reassembly()
+        self._calls = Deferred()
+        self._publications = Deferred(settings.record_count_max)
+        """Apart from other calls, as a subscription may end before the node has joined."""
+        self._has_joined = False
+        self._is_placed = False
+        self._is_loaded = False
+        self._ticks = 0
+        self._on_part = self._part_handlers()
+        self._on_timer = self._timer_handlers()
+        self._on_news_of = self._news_handlers()
+
+    def _part_handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
+        def from_peer(handler: Callable[[Peer, Any], None]) -> Callable[[Contact, Any], None]:
+            return lambda contact, part: handler(contact.peer, part)
+
+        return {
+            parts.Announce: self._filters.on_announce,
+            parts.Announced: from_peer(self._filters.on_announced),
+            parts.Elsewhere: from_peer(self._filters.on_elsewhere),
+            parts.Pull: self._on_pull,
+            parts.Pulled: self._on_pulled,
+            parts.Adopt: self._membership.on_adopt,
+            parts.CopyTree: self._on_copy,
+            parts.TreeCopied: from_peer(self._replication.on_copied),
+            parts.PullOwn: lambda contact, _: self._tables_kept.on_pull_own(contact.peer),
+            parts.PulledOwn: from_peer(self._on_pulled_own),
+            parts.Raise: lambda contact, part: self._pass_up(contact.peer, part),
+            parts.Record: self._on_record,
+            parts.Recorded: from_peer(self._rendezvous.on_recorded),
+            parts.Done: self._events_kept.on_done,
+            parts.Admitted: from_peer(self._publisher.on_admitted),
+            parts.Completed: from_peer(self._publisher.on_completed),
+            parts.Notify: from_peer(self._offers.on_notify),
+            parts.Offer: from_peer(self._offers.on_offer),
+            parts.Want: from_peer(self._offers.on_want),
+            parts.Confirm: from_peer(self._dissemination.on_confirm),
+            parts.NoCopy: from_peer(self._dissemination.on_no_copy),
+            parts.Recall: from_peer(self._history.on_recall),
+            parts.Recalled: from_peer(self._on_recalled),
+            parts.Inherit: from_peer(self._anti_entropy.on_inherit),
+            parts.Probe: from_peer(self._on_probe),
+            parts.Alive: from_peer(self._on_alive),
+        }
+
+    def _timer_handlers(self) -> dict[str, Callable[..., None]]:
+        return {
+            BATCH_TIMER: self._outbox.flush,
+            "announce": self._filters.on_timer,
+            "overlaps": self._filters.tell_overlaps,
+            "sync": self._membership.on_timer,
+            "replicate": self._replication.on_timer,
+            "publish": self._publisher.on_timer,
+            "reorder": self._rendezvous.on_reorder_timer,
+            "confirm": self._rendezvous.on_timer,
+            "offer": self._offers.on_timer,
+            "replay": self._replay.on_timer,
+            "history": self._anti_entropy.on_timer,
+            "recover": self._recovery.on_timer,
+            "probe": self._detector.on_timer,
+            "tick": self._tick,
+        }
+
+    def _news_handlers(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            PeerTrusted: self._on_peer_trusted,
+            PeerUp: lambda news: self._dissemination.on_peer_up(news.peer),
+            PeerDown: self._on_peer_down,
+            PeerRestarted: self._on_peer_restarted,
+            TreeAdded: lambda news: self._filters.add(news.attribute),
+            ParentChanged: self._on_parent_changed,
+            BecameRoot: self._on_became_root,
+            RootConfirmed: lambda news: self._rendezvous.on_root_confirmed(news.attribute),
+            TableChanged: lambda news: self._replication.touch(news.attribute, news.peer),
+            ChildAnnounced: self._on_child_announced,
+            OwnFilterInForce: lambda news: self._subscriptions.on_filter_in_force(*news),
+            EpochChanged: self._on_epoch_changed,
+            EventSpread: lambda news: self._offers.keep(news.event, news.hops),
+            RootFlightConfirmed: lambda news: self._rendezvous.on_confirmed(news.flight),
+            OwnEventAnswered: self._on_own_event_answered,
+        }
+
+    # --- requests of the application ---
+
+    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
+        """Add a subscription; `Subscribed` comes when it is in force."""
+        self._outbox.now = now
+        self._calls.run(lambda: self._subscriptions.subscribe(subscription))
+        return self._outbox.take()
+
+    def recall(self, number: int, past: Past, now: int) -> list[Effect]:
+        """Have a subscription begin with earlier events; `CaughtUp` comes after them.
+
+        Call it before any event is delivered to the subscription.
+        """
+        self._outbox.now = now
+        self._calls.run(lambda: self._replay.recall(number, past))
+        return self._outbox.take()
+
+    def unsubscribe(self, number: int, now: int) -> list[Effect]:
+        """End a subscription; `Unsubscribed` comes when no node knows it any more."""
+        self._outbox.now = now
+        self._calls.run(lambda: self._unsubscribe(number))
+        return self._outbox.take()
+
+    def _unsubscribe(self, number: int) -> None:
+        self._replay.forget(number)
+        self._subscriptions.unsubscribe(number)
+
+    def state_of(self, number: int, now: int) -> SubscriptionState:
+        """The state of one of the node's subscriptions."""
+        self._outbox.now = now
+        return self._subscriptions.state_of(number)
+
+    def publish(
+        self, publication: Publication, now: int, *, wants_all: bool = False
+    ) -> list[Effect]:
+        """Publish an event; `Published` or `Refused` comes, and `Confirmed` if wanted."""
+        self._outbox.now = now
+        publish = partial(self._publisher.publish, publication, wants_all=wants_all)
+        if not self._publications.run(publish):
+            reason = "too many events wait for the node to join; publish later"
+            self._outbox.deliver(Refused(publication.id, reason))
+        return self._outbox.take()
+
+    # --- inputs ---
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Handle an input and return the effects."""
+        self._outbox.now = now
+        match event:
+            case Received(peer, Bundle(received), addresses):
+                self._on_bundle(peer, addresses, received)
+            case TimerFired(("scout", str(kind), *about)):
+                self._on_timer[kind](*about)
+            case Told(Found() as found):
+                self._membership.on_found(found)
+                self._replay.on_found(found)
+            case Told(Joined(known)):
+                if known:
+                    self._proximity.meet_peers()
+                self._is_placed = True
+                self._begin()
+            case Loaded(_, values):
+                self._history.restore(self._persistence.on_loaded(values))
+                self._is_loaded = True
+                self._begin()
+            case Started(incarnation):
+                self._recovery.start(incarnation)
+                self._persistence.start()
+                self._set_tick()
+        self._offers.settle()
+        return self._outbox.take()
+
+    def _begin(self) -> None:
+        """Take part as soon as the node has joined the overlay and has loaded what it stored."""
+        if self._has_joined or not (self._is_placed and self._is_loaded):
+            return
+        self._has_joined = True
+        self._recovery.begin()
+        self._calls.open()
+        self._publications.open()
+        self._resume()
+
+    def _on_bundle(
+        self, peer: Peer, addresses: tuple[bytes, ...], received: tuple[parts.Part, ...]
+    ) -> None:
+        if not self._has_joined:
+            # A node that knows no peers would take itself for every rendezvous. But it can tell a
+            # peer that has restarted that it keeps nothing for it.
+            if any(isinstance(part, parts.PullOwn) for part in received):
+                self._tables_kept.on_pull_own(peer)
+            return
+        self._proximity.look_around()
+        self._detector.hear(peer)
+        contact = Contact.of(peer, addresses)
+        self._rendezvous.on_heard(peer)
+        for part in received:
+            whole: parts.Part | None = part
+            if isinstance(part, parts.Piece):
+                whole = self._reassembly.on_fragment(peer, part)
+            if whole is not None:
+                self._on_message(contact, whole)
+
+    def _on_message(self, contact: Contact, part: parts.Part) -> None:
+        verified = self._attestation.verified(part, contact.peer)
+        if verified is None:
+            self._outbox.reject("signature")
+        else:
+            self._on_part[type(verified)](contact, verified)
+
+    def _pass_up(self, peer: Peer, part: parts.Raise) -> None:
+        self._rendezvous.pass_up(part, peer)
+
+    def _on_pull(self, contact: Contact, part: parts.Pull) -> None:
+        """A node that is to be the rendezvous asks what this one knows."""
+        attribute, table = part.attribute, self._filters.tables.get(part.attribute)
+        records = self._rendezvous.records_of(attribute)
+        epoch = self._filters.epoch_of(attribute)
+        if table is not None and self._filters.acts_as_root(attribute):
+            pulled = parts.Pulled(attribute, True, self._own.peer, (), records, epoch)
+        else:
+            owner, children = self._tables_kept.root_copy(attribute)
+            epoch = max(epoch, self._tables_kept.root_epoch(attribute))
+            pulled = parts.Pulled(attribute, False, owner, children, records, epoch)
+        self._outbox.queue(contact.peer, pulled)
+        self._membership.on_pull(contact, attribute)
+
+    def _on_pulled(self, contact: Contact, part: parts.Pulled) -> None:
+        table = self._filters.tables.get(part.attribute)
+        is_child = table is not None and contact.peer in table.children
+        self._membership.on_pulled(contact, part, is_child=is_child)
+
+    def _on_copy(self, contact: Contact, part: parts.CopyTree) -> None:
+        if part.is_root:
+            self._membership.on_rival(contact, part.attribute)
+        self._tables_kept.on_copy(contact.peer, part)
+
+    def _on_record(self, contact: Contact, part: parts.Record) -> None:
+        self._membership.on_rival(contact, part.attribute)
+        self._events_kept.on_record(contact.peer, part)
+
+    def _on_recalled(self, peer: Peer, part: parts.Recalled) -> None:
+        self._replay.on_recalled(peer, part)
+        self._anti_entropy.on_recalled(peer, part)
+
+    def _on_probe(self, peer: Peer, part: parts.Probe) -> None:
+        self._outbox.queue(peer, parts.Alive(part.number, self._recovery.incarnation))
+
+    def _on_alive(self, peer: Peer, part: parts.Alive) -> None:
+        took_us = self._outbox.now - part.number
+        if 0 <= took_us <= PROBE_US_MAX:
+            self._times.sample_probe(peer, took_us)
+        self._detector.on_answer(peer, part.incarnation)
+
+    # --- news of peers ---
+
+    def _on_news(self, news: object) -> None:
+        self._on_news_of[type(news)](news)
+
+    def _on_peer_trusted(self, _: PeerTrusted) -> None:
+        for attribute in list(self._membership.trees):
+            self._membership.check_root(attribute)
+
+    def _on_peer_down(self, news: PeerDown) -> None:
+        peer = news.peer
+        for attribute, tree in list(self._membership.trees.items()):
+            if tree.parent is not None and tree.parent.peer == peer and tree.role is Role.CHILD:
+                self._membership.lose_parent(attribute)
+            self._replication.refresh(attribute)
+            self._filters.update(attribute)
+        for attribute in self._tables_kept.root_attributes(peer):
+            self._membership.join(attribute)
+        self._rendezvous.on_peer_down(peer)
+        for attribute in self._events_kept.attributes_of(peer):
+            self._membership.join(attribute)
+        if not news.was_down:  # Otherwise its events take other paths already.
+            self._dissemination.on_peer_down(peer)
+        self._publisher.on_peer_down(peer)
+
+    def _on_peer_restarted(self, news: PeerRestarted) -> None:
+        self._replication.on_restarted(news.peer)
+        self._rendezvous.on_peer_restarted(news.peer)
+        for attribute, tree in self._membership.trees.items():
+            if tree.parent is not None and tree.parent.peer == news.peer:
+                self._filters.announce_whole(attribute)
+
+    # --- news of trees and tables ---
+
+    def _on_parent_changed(self, news: ParentChanged) -> None:
+        attribute = news.attribute
+        self._filters.prepare_parent(attribute, news.parent.peer, was_root=news.was_root)
+        self._replication.refresh(attribute)
+        self._filters.advance(attribute)
+        self._filters.set_parent(attribute, news.former, is_retry=news.is_retry)
+        self._rendezvous.release(attribute)
+        if news.was_root:
+            self._rendezvous.hand_over(attribute)
+
+    def _on_became_root(self, news: BecameRoot) -> None:
+        attribute = news.attribute
+        self._filters.begin_root(attribute)
+        adopted = self._adopt_children(news)
+        epochs = [self._tables_kept.root_epoch(attribute), *(p.stage for _, p in news.heard)]
+        self._filters.set_epoch(attribute, max(FIRST_EPOCH, *epochs))
+        for child in self._filters.tables[attribute].live_children():
+            self._filters.on_child_epoch(attribute, child.epoch)
+        for peer in adopted:  # After all are added, as an update replaces what replicas have.
+            self._filters.touch(attribute, peer)
+        self._replication.refresh(attribute)
+        self._filters.advance(attribute)
+        self._filters.settle(attribute)
+        for _, pulled in news.heard:
+            self._rendezvous.take_over(attribute, pulled.records)
+        self._rendezvous.take_over(attribute, self._rendezvous.records_of(attribute))
+        self._rendezvous.release(attribute)
+
+    def _adopt_children(self, news: BecameRoot) -> list[Peer]:
+        """Take the children of former roots, also those that are closer to the key and down:
+
+        the replicas of such a child reach the nodes below it until these have another parent.
+        """
+        attribute = news.attribute
+        copies = [self._tables_kept.root_copy(attribute)]
+        copies += [(pulled.owner, pulled.children) for _, pulled in news.heard]
+        former_roots = {peer: None for peer, pulled in news.heard if pulled.was_root}
+        stored = self._persistence.take_children(attribute)
+        if not former_roots:
+            copies.append((self._own.peer, stored))
+        adopted: list[Peer] = []
+        for owner, children in copies:
+            if owner in former_roots:
+                continue  # It announces its filters itself.
+            for copy in children:
+                if self._filters.restore(attribute, copy):
+                    self._outbox.queue(copy.contact.peer, parts.Adopt(attribute, owner))
+                    adopted.append(copy.contact.peer)
+        return adopted
+
+    def _on_child_announced(self, news: ChildAnnounced) -> None:
+        attribute, peer = news.attribute, news.peer
+        is_restarted = news.is_restarted
+        self._dissemination.on_child_announced(attribute, peer, is_restarted=is_restarted)
+        if news.is_retry:
+            self._rendezvous.send_in_flight_to(attribute, peer)
+        if news.root_ms and self._settings.is_reliable:
+            self._rendezvous.send_recent_to(attribute, peer, news.root_ms)
+        self._membership.on_child_announced(attribute, peer)
+
+    def _on_epoch_changed(self, news: EpochChanged) -> None:
+        self._shards.on_epoch(news.attribute)
+        self._subscriptions.on_epoch(news.attribute)
+
+    def _on_own_event_answered(self, news: OwnEventAnswered) -> None:
+        own, answer = self._own.peer, news.answer
+        if isinstance(answer, parts.Completed):
+            self._publisher.on_completed(own, answer)
+        else:
+            self._publisher.on_admitted(own, self._attestation.signed(answer, own))
+
+    # --- recovery ---
+
+    def _on_pulled_own(self, peer: Peer, part: parts.PulledOwn) -> None:
+        """A replica of this node's tables has answered after a restart."""
+        if not self._recovery.on_answer(peer):
+            return
+        for attribute, children in part.trees:
+            if self._membership.join(attribute) is not None:
+                for copy in children:
+                    self._filters.restore(attribute, copy)
+        self._recovery.finish_if_answered()
+
+    def _on_recovered(self) -> None:
+        self._resume()
+        for attribute in list(self._membership.trees):
+            self._replication.refresh(attribute)
+            self._filters.update(attribute)
+            self._filters.announce(attribute)
+
+    def _resume(self) -> None:
+        """Go on with what was stored, when the node takes part and has recovered.
+
+        Where the node was not the rendezvous, replicas may have told it the children already.
+        """
+        if not self._publications.is_open or not self._recovery.is_ready:
+            return
+        for attribute in self._persistence.attributes_with_children:
+            tree = self._membership.join(attribute)
+            if tree is not None and tree.role is Role.CHILD:
+                self._restore_children(attribute)
+        for owner, record in self._persistence.take_records():
+            self._rendezvous.restore(owner, record)
+
+    def _restore_children(self, attribute: str) -> None:
+        for copy in self._persistence.take_children(attribute):
+            if not self._recovery.was_answered:
+                self._filters.restore(attribute, copy)
+            if copy.contact.peer not in self._filters.tables[attribute].children:
+                self._persistence.drop_child(attribute, copy.contact.peer)
+        self._replication.refresh(attribute)
+        self._filters.update(attribute)
+        self._filters.announce(attribute)
+
+    # --- periodically ---
+
+    def _set_tick(self) -> None:
+        """Set the next tick, a little off the interval, so that nodes do not act all at once."""
+        self._outbox.set_timer(
+            ("tick",), self._settings.probe_us * self._rng.randint(80, 120) // 100
+        )
+
+    def _tick(self) -> None:
+        settings = self._settings
+        self._set_tick()
+        self._ticks += 1
+        for attribute in list(self._membership.trees):
+            self._filters.expire_children(attribute)
+            self._membership.check_root(attribute)
+            if self._ticks % TICKS_PER_ROOT_LOOKUP == 0:
+                self._membership.verify_root(attribute)
+            if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
+                self._filters.renew(attribute)
+                self._replication.renew(attribute)
+        self._detector.forget()
+        self._times.forget(self._detector.has_heard)
+        self._outbox.forget_idle_peers()
+        self._leave_unused_trees()
+        self._subscriptions.tick()
+        self._shards.tick()
+        self._filters.tick()
+        self._replication.tick()
+        self._tables_kept.tick()
+        self._publisher.tick()
+        self._rendezvous.tick()
+        self._rendezvous.check_replicas()
+        self._dissemination.tick()
+        self._persistence.tick(self._membership.trees)
+        self._offers.tick()
+        self._history.tick()
+        self._anti_entropy.tick()
+        self._watch_peers()
+
+    def _leave_unused_trees(self) -> None:
+        horizon_us = self._outbox.now - 2 * self._settings.renew_us
+        for attribute, tree in list(self._membership.trees.items()):
+            is_unused = tree.used_us < horizon_us and self._filters.is_idle(attribute)
+            if is_unused and not self._rendezvous.needs_tree(attribute):
+                self._membership.leave(attribute)
+                self._filters.remove(attribute)
+                self._rendezvous.forget(attribute)
+
+    def _watch_peers(self) -> None:
+        trees = self._membership.trees.values()
+        parents = [tree.parent.peer for tree in trees if tree.parent is not None]
+        replicas = dict.fromkeys(self._replication.replicas())
+        owners = [*self._tables_kept.owners(), *self._events_kept.owners()]
+        self._detector.watch([*parents, *replicas, *owners], always=replicas)
+
+    # --- inspection ---
+
+    def inspect(self) -> Inspection:
+        """The node's state, as every protocol shows it."""
+        tables = self._filters.tables.values()
+        served = [c.contact.peer for table in tables for c in table.live_children()]
+        return Inspection(
+            bounds=self.tally().bounds,
+            summaries=tuple(Summary(table.members(), table.summary()) for table in tables),
+            served=tuple(dict.fromkeys(served)),
+        )
+
+    def view(self) -> ScoutView:
+        """The node's state outside its trees."""
+        kept = self._tables_kept.kept
+        attributes = dict.fromkeys([*self._filters.tables, *self._events_kept.attributes()])
+        return ScoutView(
+            trees=tuple(self._membership.trees),
+            replicas={key: tuple(copy.children.values()) for key, copy in kept.items()},
+            records=tuple(r for name in attributes for r in self._rendezvous.records_of(name)),
+            suspected=self._detector.suspected(),
+            history=tuple(self._history.counts()),
+        )
+
+    def tree(self, attribute: str) -> TreeView | None:
+        """The node's place in a tree; None if it is not in it."""
+        place = self._membership.trees.get(attribute)
+        if place is None:
+            return None
+        return TreeView.of(
+            place.role,
+            place.parent,
+            self._filters.tables[attribute],
+            self._filters.replicas_of(attribute),
+            self._filters.copied_version(attribute),
+            self._filters.claim(attribute),
+        )
+
+    def tables(self) -> list[tuple[str, tuple[parts.ChildCopy, ...]]]:
+        """The node's children in all trees, as replicas keep them."""
+        tables = self._filters.tables.items()
+        return [(name, tuple(c.copy() for c in table.children.values())) for name, table in tables]
+
+    def attribute_for(self, predicate: Predicate) -> str:
+        """The attribute that a subscription is kept under."""
+        return self._subscriptions.attribute_for(predicate)
+
+    def next_hop(self, attribute: str) -> Contact | None:
+        """Where an event for an attribute's rendezvous goes from here; None if it stays."""
+        place = self._membership.trees.get(attribute)
+        if place is None:
+            return self._proximity.closer(attribute)
+        return place.parent if place.role is Role.CHILD else None
+
+    def interested(self, attribute: str, event: Predicate) -> Interested:
+        """The own subscriptions and the children that an event goes to."""
+        table = self._filters.tables.get(attribute)
+        return Interested((), ()) if table is None else table.interested(event)
+
+    def check(self) -> None:
+        """Assert the invariants of all components."""
+        for bound in self.tally().bounds:
+            # The event that fills the storage, and those of a take-over, may go beyond the limit.
+            assert bound.held <= bound.held_max or bound.what == "stored bytes", bound.what
+        for component in (
+            *(self._detector, self._persistence, self._recovery, self._history, self._reassembly),
+            *(self._tables_kept, self._events_kept, self._membership, self._filters),
+            *(self._subscriptions, self._replication, self._anti_entropy, self._replay),
+            *(self._shards, self._dissemination, self._offers, self._rendezvous, self._publisher),
+        ):
+            component.check()
+
+    def tally(self) -> Tally:
+        """The sizes of everything that has a limit, and the rejected messages by reason."""
+        settings, history, replay = self._settings, self._history, self._replay
+        tables, copies = self._filters.tables.values(), self._tables_kept.kept.values()
+        children = [len(table.children) for table in tables]
+        copied = [len(copy.children) for copy in copies]
+        waiting, records = self._rendezvous.waiting_count, settings.record_count_max
+        bounds = (
+            Bound("trees", len(tables), settings.tree_count_max),
+            Bound("children in a tree", max(children, default=0), settings.child_count_max),
+            Bound("copies", len(copies), settings.tree_count_max),
+            Bound("children in a copy", max(copied, default=0), settings.child_count_max + 1),
+            Bound("offered events", self._offers.held_count, HELD_COUNT_MAX),
+            Bound("stored bytes", self._persistence.bytes_held, settings.stored_bytes_max),
+            Bound("open events", self._dissemination.flight_count, records),
+            Bound("events kept for others", len(self._events_kept.kept), records),
+            Bound("events that wait on their way up", waiting, records),
+            Bound("events that are not yet admitted", len(self._publisher), records),
+            Bound("attributes published to", self._publisher.last_count, LAST_KNOWN_MAX),
+            Bound("history of an attribute", history.longest, settings.history_count_max),
+            Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
+            Bound("subscriptions that read history", len(replay), settings.recall_count_max),
+            Bound("history that is fetched", len(self._anti_entropy), settings.tree_count_max),
+            Bound("parts with missing pieces", len(self._reassembly), INCOMPLETE_COUNT_MAX),
+            Bound("events before joining", len(self._publications), records),
+        )
+        return Tally(bounds, self._outbox.rejected)

@@ -1,0 +1,79 @@
+"""The known peers closest to a key, without those that are suspected."""
+
+from __future__ import annotations
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.seam import Peer
+
+
+class Proximity:
+    """This node and its peers, by their distance from keys."""
+
+    def __init__(self, kademlia: Kademlia, detector: FailureDetector, replica_count: int) -> None:
+        self.own = kademlia.own
+        self._kademlia = kademlia
+        self._detector = detector
+        self._replica_count = replica_count
+        self._has_met_peers = False
+
+    def is_closer(self, contact: Contact, attribute: str) -> bool:
+        """Whether a peer is closer to an attribute's key than this node."""
+        key = key_of(attribute.encode())
+        return contact.key ^ key < self.own.key ^ key
+
+    def is_farther(self, contact: Contact, attribute: str) -> bool:
+        """Whether a peer is farther from an attribute's key than this node."""
+        key = key_of(attribute.encode())
+        return contact.key ^ key > self.own.key ^ key
+
+    def closer(self, attribute: str) -> Contact | None:
+        """The known peer closest to an attribute's key, if it is closer than this node."""
+        for contact in self._closest(attribute.encode(), 1):
+            if not self.is_closer(contact, attribute):
+                break
+            if not self._detector.is_suspected(contact.peer):
+                return contact
+        return None
+
+    def closest(self, name: bytes, count: int) -> tuple[Contact, ...]:
+        """The known peers closest to a name that are not suspected."""
+        known = self._closest(name, count)
+        return tuple(c for c in known if not self._detector.is_suspected(c.peer))[:count]
+
+    def around(self, attribute: str, count: int) -> dict[Peer, None]:
+        """The peers closest to an attribute's key, and the suspected peers among them.
+
+        A node that takes another's place asks once more whether the other is alive.
+        """
+        trusted = 0
+        around: dict[Peer, None] = {}
+        for contact in self._closest(attribute.encode(), count):
+            if trusted < count:
+                around[contact.peer] = None
+                trusted += not self._detector.is_suspected(contact.peer)
+        return around
+
+    def _closest(self, name: bytes, count: int) -> list[Contact]:
+        return self._kademlia.closest_local(name, count + self._detector.suspected_count)
+
+    # --- isolation ---
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether a node that finds no replicas ought to have some: the network has other nodes."""
+        self.look_around()
+        return self._replica_count > 0 and self._has_met_peers
+
+    def meet_peers(self) -> None:
+        """The network is known to have other nodes."""
+        self._has_met_peers = True
+
+    def look_around(self) -> None:
+        """Note whether there are other nodes.
+
+        Peers that Kademlia has evicted since still prove that this node is not alone. Clients are
+        never in the table; they keep no replicas.
+        """
+        self._has_met_peers = self._has_met_peers or len(self._kademlia.table) > 0

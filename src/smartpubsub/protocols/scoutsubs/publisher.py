@@ -1,0 +1,230 @@
+"""The publisher: sends a copy of each event to the rendezvous of each of its attributes.
+
+In reliable variants the publisher retransmits a copy until its rendezvous acknowledges it. An event
+is published when all of its rendezvous have acknowledged it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Holder, Raise
+from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import base_name, tree_name
+from smartpubsub.protocols.scoutsubs.timeouts import MS, AdaptiveTimeout, ResponseTimes
+from smartpubsub.seam import Peer
+
+ROOTS_KNOWN_MAX = 1_000
+LAST_KNOWN_MAX = 10_000
+"""The last event is remembered for so many attributes; for others the order is not kept."""
+
+
+@dataclass(slots=True)
+class _PublishedCopy:
+    """A copy of an event for one attribute."""
+
+    event: Publication
+    attribute: str
+    previous: int
+    sent_us: int
+    wants_all: bool
+    began_us: int
+    sent_to: Peer | None = None
+    admitted_by: Peer | None = None
+    tries: int = 1
+
+
+class _KnownRoot(NamedTuple):
+    """The rendezvous that has acknowledged an event of an attribute, and the tree that it is in."""
+
+    peer: Peer
+    name: str
+
+
+class Publisher:
+    """The events that this node has published and that are not acknowledged everywhere."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        own: Peer,
+        detector: FailureDetector,
+        times: ResponseTimes,
+        rendezvous: Rendezvous,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._own = own
+        self._detector = detector
+        self._times = times
+        self._rendezvous = rendezvous
+        self._copies: dict[tuple[EventId, str], _PublishedCopy] = {}
+        """Copies without an acknowledgement."""
+        self._attributes: dict[EventId, dict[str, None]] = {}
+        """The attributes whose acknowledgement is awaited."""
+        self._held: dict[EventId, list[Held]] = {}
+        """The nodes that have said that they store an event."""
+        self._incomplete: dict[EventId, dict[str, _PublishedCopy]] = {}
+        """Events whose completion is awaited, and by which attributes."""
+        self._last: BoundedDict[str, int] = BoundedDict(LAST_KNOWN_MAX)
+        """The number of the last event to each attribute's rendezvous."""
+        self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
+        self._admission = AdaptiveTimeout(0)
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    @property
+    def last_count(self) -> int:
+        """The number of attributes whose last event is remembered."""
+        return len(self._last)
+
+    def publish(self, event: Publication, *, wants_all: bool) -> None:
+        """Send an event to all its rendezvous."""
+        settings, now = self._settings, self._outbox.now
+        if len(self._copies) + len(event.predicate.attributes) > settings.record_count_max:
+            reason = "too many events are not yet acknowledged; publish slower"
+            self._outbox.deliver(Refused(event.id, reason))
+            return
+        attributes = dict.fromkeys(map(tree_name, event.predicate.attributes))
+        self._attributes[event.id] = attributes
+        for attribute in list(attributes):
+            previous = self._last.get(attribute, 0)
+            copy = _PublishedCopy(event, attribute, previous, now, wants_all, now)
+            self._last[attribute] = event.id.number
+            self._copies[event.id, attribute] = copy
+            if wants_all:
+                self._incomplete.setdefault(event.id, {})[attribute] = copy
+            self._send(copy, is_retry=False)
+
+    def _send(self, copy: _PublishedCopy, *, is_retry: bool) -> None:
+        age_ms = (self._outbox.now - copy.began_us) // MS
+        part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all, age_ms)
+        root = self._known_root(copy, is_retry=is_retry)
+        if root is not None:
+            copy.sent_to = root.peer
+            self._outbox.queue(root.peer, part._replace(attribute=root.name))
+        else:
+            copy.sent_to = self._rendezvous.pass_up(part._replace(hops=0), came_from=None)
+        if self._settings.is_reliable:
+            timeout_us = self._admission.timeout_us(
+                copy.tries - 1,
+                least_us=2 * self._times.timeout_us,
+                most_us=2 * self._settings.patience_us_max,
+            )
+            self._outbox.set_timer(("publish", copy.event.id, copy.attribute), timeout_us)
+
+    def _known_root(self, copy: _PublishedCopy, *, is_retry: bool) -> _KnownRoot | None:
+        """The rendezvous to send a copy to straight, unless it would overtake its predecessor."""
+        root = self._roots.get(copy.attribute) if self._settings.is_reliable else None
+        before = self._copies.get((copy.event.id._replace(number=copy.previous), copy.attribute))
+        is_overtaking = before is not None and (root is None or before.sent_to != root.peer)
+        return None if is_overtaking and not is_retry else root
+
+    def on_timer(self, id: EventId, attribute: str) -> None:
+        """A copy was not acknowledged in time."""
+        copy = self._copies.get((id, attribute))
+        if copy is None:
+            return
+        now = self._outbox.now
+        if now - copy.began_us > 2 * self._settings.renew_us:
+            reason = f"the rendezvous of {attribute} was not reached for too long; publish it again"
+            self.on_admitted(self._own, Admitted(id, attribute, reason))
+            return
+        self._admission.on_timeout(copy.began_us, now)
+        copy.tries += 1
+        self._roots.pop(attribute, None)
+        if copy.sent_to is not None and self._detector.heard_us(copy.sent_to) < copy.sent_us:
+            self._detector.probe(copy.sent_to)
+        copy.sent_us = now
+        self._send(copy, is_retry=True)
+
+    def on_admitted(self, peer: Peer, part: Admitted) -> None:
+        """A rendezvous has acknowledged an event, or refused it."""
+        attribute = base_name(part.attribute)
+        incomplete = self._incomplete.get(part.id, {}).get(attribute)
+        if incomplete is not None:
+            incomplete.admitted_by = peer  # Even if another rendezvous has acknowledged before.
+        copy = self._copies.pop((part.id, attribute), None)
+        if copy is None:
+            return
+        self._outbox.cancel_timer(("publish", part.id, attribute))
+        took_us = self._outbox.now - copy.began_us
+        self._admission.on_answer(took_us, was_repeated=copy.tries > 1)
+        if peer != self._own:
+            self._roots[attribute] = _KnownRoot(peer, part.attribute)
+        left = self._attributes.get(part.id)
+        if left is None:
+            return
+        if part.refusal:
+            del self._attributes[part.id]
+            self._held.pop(part.id, None)
+            self._incomplete.pop(part.id, None)
+            self._outbox.deliver(Refused(part.id, part.refusal))
+            return
+        held = self._held.setdefault(part.id, [])
+        for holder in (Holder(peer, part.signature), *part.holders):
+            held.append(Held(part.attribute, *holder))
+        left.pop(attribute, None)
+        if not left:
+            del self._attributes[part.id]
+            self._outbox.deliver(Published(part.id, tuple(self._held.pop(part.id))))
+
+    def on_completed(self, peer: Peer, part: Completed) -> None:
+        """All subscribers that an event reaches by one attribute have it."""
+        left = self._incomplete.get(part.id, {})
+        attribute = base_name(part.attribute)
+        copy = left.get(attribute)
+        if copy is None or copy.admitted_by != peer:
+            return
+        del left[attribute]
+        if not left:
+            del self._incomplete[part.id]
+            self._outbox.deliver(Confirmed(part.id))
+
+    def tick(self) -> None:
+        """Ask for completions that may have been lost, as long as they can come."""
+        settings, now = self._settings, self._outbox.now
+        if not settings.is_reliable:
+            self._give_up()
+        for id, copies in list(self._incomplete.items()):
+            for attribute, copy in copies.items():
+                if now - copy.began_us > 2 * settings.renew_us:
+                    del self._incomplete[id]
+                    break
+                is_due = now - copy.sent_us >= settings.check_us_max
+                if is_due and (id, attribute) not in self._copies:
+                    copy.sent_us = now
+                    self._send(copy, is_retry=True)
+
+    def _give_up(self) -> None:
+        """Forget copies that are lost: in unreliable variants they are not retransmitted."""
+        oldest = self._outbox.now - self._settings.suspect_us
+        for (id, attribute), copy in list(self._copies.items()):
+            if copy.sent_us < oldest:
+                del self._copies[id, attribute]
+                self._attributes.pop(id, None)
+                self._held.pop(id, None)
+
+    def on_peer_down(self, peer: Peer) -> None:
+        """A peer is down, so it is no rendezvous any more."""
+        for attribute in [name for name, root in self._roots.items() if root.peer == peer]:
+            del self._roots[attribute]
+
+    def check(self) -> None:
+        """Assert the invariants: indexes agree with the copies."""
+        for (id, attribute), copy in self._copies.items():
+            assert (copy.event.id, copy.attribute) == (id, attribute)
+            assert copy.previous < id.number
+        for id, attributes in self._attributes.items():
+            assert attributes
+            assert all((id, attribute) in self._copies for attribute in attributes)
+        assert all(self._incomplete.values())

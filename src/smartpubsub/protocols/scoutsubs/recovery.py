@@ -1,0 +1,92 @@
+"""After a restart: ask the replicas of this node's tables for what it has forgotten.
+
+Until they have answered, the node announces and replicates nothing, as that would replace better
+copies elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.parts import PullOwn
+from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.seam import Peer
+
+
+class Recovery:
+    """Whether this node knows again what it knew before a restart."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        proximity: Proximity,
+        times: ResponseTimes,
+        on_recovered: Callable[[], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._proximity = proximity
+        self._times = times
+        self._on_recovered = on_recovered
+        self.incarnation = 0
+        self.is_ready = False
+        """Whether the node has joined the overlay and has recovered."""
+        self.was_answered = False
+        """Whether a peer has told what it keeps for this node."""
+        self._asked: dict[Peer, None] = {}
+        """Peers that have not answered yet."""
+        self._tries = 0
+
+    def start(self, incarnation: int) -> None:
+        """The node has started."""
+        self.incarnation = incarnation
+
+    def begin(self) -> None:
+        """The node has joined the overlay: ask for its tables if it had any."""
+        if not self.incarnation:
+            self.is_ready = True
+            return
+        around = self._proximity.closest(self._proximity.own.peer, self._settings.backups + 1)
+        self._asked = {contact.peer: None for contact in around}
+        self._ask()
+
+    def _ask(self) -> None:
+        self._tries += 1
+        if not self._asked or self._tries > self._settings.tries_max:
+            self._finish()
+            return
+        for peer in self._asked:
+            self._outbox.queue(peer, PullOwn())
+        self._outbox.set_timer(("recover",), self._times.timeout_us)
+
+    def on_timer(self) -> None:
+        """A peer has not answered in time."""
+        if not self.is_ready:
+            self._ask()
+
+    def on_answer(self, peer: Peer) -> bool:
+        """A peer has answered; whether it was asked."""
+        if peer not in self._asked:
+            return False
+        del self._asked[peer]
+        self.was_answered = True
+        return True
+
+    def finish_if_answered(self) -> None:
+        """End the recovery if every peer has answered."""
+        if not self._asked:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._asked.clear()
+        if not self.is_ready:
+            self.is_ready = True
+            self._on_recovered()
+
+    def check(self) -> None:
+        """Assert the invariants: nothing is asked for after the recovery."""
+        assert not (self.is_ready and self._asked)

@@ -1,0 +1,427 @@
+"""Replay: a subscription that begins with events of before it.
+
+First the subscription comes into force, so that no event is lost between the past and the future.
+Then the node asks those closest to the attribute's key for their history: the rendezvous, its
+replicas, and some more, as newcomers have no history. It merges the answers, verifies each event,
+and delivers them in the order of time, together with the events that have arrived meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.queries import Found
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.filters import Filters
+from smartpubsub.protocols.scoutsubs.history import (
+    History,
+    HistoryPlace,
+    place_before,
+    place_of,
+)
+from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH, shard_names
+from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.protocols.seen import Seen
+from smartpubsub.seam import Deliver, Peer
+
+TRIES_MAX = 5
+"""How often a keeper that is up is asked; the timeout doubles each time."""
+LOOKUPS_MAX = 3
+"""How often other keepers are looked up in place of those that are down."""
+_UNDATED_US = 1 << 62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """The part of the history to replay; all of it by default."""
+
+    since: EventId | None = None
+    """Events after this one; the end of its publisher's id is enough."""
+    since_us: int = 0
+    last: int = 0
+    """Only the newest ones, so many; 0 for all."""
+
+
+class CaughtUp(NamedTuple):
+    """The replay for a subscription has ended, with a reason if it failed."""
+
+    number: int
+    given: int
+    """The number of replayed events."""
+    oldest_us: int
+    """The time of the oldest kept event, matching or not; 0 if there is none."""
+    problem: str = ""
+    is_whole: bool = True
+    """Whether it is known that only events that are too old are missing."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """How far a keeper has answered."""
+
+    after: HistoryPlace
+    question: int = 0
+    """The number of the unanswered question; 0 if there is none."""
+    tries: int = 0
+    is_done: bool = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be asked next."""
+        return not self.is_done and not self.question
+
+
+class _HistoryKeeper(NamedTuple):
+    """A node that may keep the history of a tree."""
+
+    peer: Peer
+    tree: str
+
+
+@dataclass(slots=True, eq=False)
+class _ReplayReader:
+    """A subscription whose replay is under way."""
+
+    number: int
+    predicate: Predicate
+    attribute: str
+    past: Past
+    after: HistoryPlace | None
+    """Where the replay begins; None until the place of the event before it is known."""
+    has_begun: bool = False
+    lookups: int = 0
+    looking: int = 0
+    """The number of lookups under way."""
+    sources: dict[_HistoryKeeper, _Source] = field(default_factory=dict)
+    silent: dict[_HistoryKeeper, None] = field(default_factory=dict)
+    events: dict[EventId, Publication] = field(default_factory=dict)
+    held: list[Delivery] = field(default_factory=list)
+    """Events that have arrived meanwhile."""
+    size: int = 0
+    oldest_us: dict[str, int] = field(default_factory=dict)
+    """By tree: the time of the oldest kept event."""
+    whole_us: dict[str, int] = field(default_factory=dict)
+    """By tree: the time since which a keeper lacks nothing."""
+
+    @property
+    def first_us(self) -> int:
+        """The time of the oldest kept event; 0 if there is none."""
+        return min(self.oldest_us.values(), default=0)
+
+
+class Replay:
+    """The subscriptions of this node that begin with the past."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        kademlia: Kademlia,
+        signing: Signing,
+        detector: FailureDetector,
+        times: ResponseTimes,
+        filters: Filters,
+        subscriptions: Subscriptions,
+        history: History,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._kademlia = kademlia
+        self._signing = signing
+        self._detector = detector
+        self._times = times
+        self._filters = filters
+        self._subscriptions = subscriptions
+        self._history = history
+        self._readers: dict[int, _ReplayReader] = {}
+        self._lookups: dict[int, tuple[int, str]] = {}
+        """By query: the subscription and the tree whose keepers are looked up."""
+        self._given: Seen[tuple[int, EventId]] = Seen(settings.seen_us, settings.seen_count_max)
+        """Replayed events, which may still arrive by the tree."""
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    # --- beginning and ending ---
+
+    def recall(self, number: int, past: Past) -> None:
+        """Begin a replay as soon as the subscription is in force."""
+        wanted = self._subscriptions.place_of(number)
+        if wanted is None or len(self._readers) >= self._settings.recall_count_max:
+            self._outbox.reject("recalls")
+            self._outbox.deliver(
+                CaughtUp(
+                    number, 0, 0, "the node replays history for too many subscriptions; try later"
+                )
+            )
+            return
+        predicate, attribute = wanted
+        after = place_before(past.since_us) if past.since is None else None
+        self._readers[number] = _ReplayReader(number, predicate, attribute, past, after)
+        if self._subscriptions.state_of(number) is SubscriptionState.IN_FORCE:
+            self.on_in_force(number)
+
+    def on_in_force(self, number: int) -> None:
+        """A subscription is in force: from here on it gets all events."""
+        reader = self._readers.get(number)
+        if reader is not None and not reader.has_begun:
+            reader.has_begun = True
+            self._look_up(reader)
+
+    def forget(self, number: int) -> None:
+        """A subscription, or its replay, ends."""
+        if self._readers.pop(number, None) is not None:
+            self._outbox.cancel_timer(("replay", number))
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Deliver an event, except to subscriptions that get it by replay."""
+        if not self._readers and not len(self._given):
+            self._outbox.deliver(delivery)
+            return
+        ready = []
+        for number in delivery.subscriptions:
+            reader = self._readers.get(number)
+            if reader is not None:
+                self._hold(reader, delivery._replace(subscriptions=(number,)))
+            elif (number, delivery.event.id) not in self._given:
+                ready.append(number)
+        if ready:
+            self._outbox.deliver(delivery._replace(subscriptions=tuple(ready)))
+
+    def _hold(self, reader: _ReplayReader, delivery: Delivery) -> None:
+        reader.held.append(delivery)
+        reader.size += delivery.event.wire_bytes
+        self._end_if_too_much(reader)
+
+    # --- keepers ---
+
+    def _look_up(self, reader: _ReplayReader) -> None:
+        reader.lookups += 1
+        # Each shard of an attribute has its own history.
+        was_split = self._filters.epoch_of(reader.attribute) > FIRST_EPOCH
+        trees = shard_names(reader.attribute) if was_split else (reader.attribute,)
+        reader.looking += len(trees)
+        for tree in trees:
+            query, effects = self._kademlia.find_closest(tree.encode(), self._outbox.now)
+            self._lookups[query] = reader.number, tree
+            for effect in effects:
+                if isinstance(effect, Deliver):  # The lookup has ended at once.
+                    self.on_found(effect.item)
+                else:
+                    self._outbox.emit(effect)
+
+    def on_found(self, found: object) -> None:
+        """A lookup of the nodes closest to an attribute has ended."""
+        if not isinstance(found, Found) or found.number not in self._lookups:
+            return
+        number, tree = self._lookups.pop(found.number)
+        reader = self._readers.get(number)
+        if reader is None:
+            return
+        after = reader.after or place_before(0)
+        keepers = [_HistoryKeeper(contact.peer, tree) for contact in found.closest]
+        there = [keeper for keeper in keepers if keeper not in reader.silent]
+        for keeper in there[: 2 * (self._settings.backups + 1)]:
+            reader.sources.setdefault(keeper, _Source(after))
+        reader.looking -= 1
+        if not reader.looking:
+            self._go_on(reader)
+
+    # --- questions ---
+
+    def _go_on(self, reader: _ReplayReader) -> None:
+        """Ask the keepers that have more, or end."""
+        sources = reader.sources
+        while due := [p for p, source in sources.items() if source.is_due]:
+            for keeper in due:
+                self._ask(reader, keeper)
+            if reader.number not in self._readers:
+                return  # The node's own history was too much.
+        if all(source.is_done for source in sources.values()):
+            self._conclude(reader)
+        else:
+            self._wait(reader)
+
+    def _ask(self, reader: _ReplayReader, keeper: _HistoryKeeper) -> None:
+        source = reader.sources[keeper]
+        if not source.question:  # Otherwise retransmit it: an answer may be on its way.
+            source.question = self._history.new_question()
+        # A keeper that has begun with the newest events goes on from there.
+        is_first = source.after == reader.after
+        part = Recall(
+            keeper.tree,
+            source.question,
+            reader.predicate,
+            source.after.created_us,
+            source.after.id if source.after.id.publisher else None,
+            reader.past.last if is_first else 0,
+            reader.past.since if reader.after is None else None,
+        )
+        if keeper.peer == self._kademlia.own.peer:
+            self._take(reader, keeper, self._history.answer(part))
+        else:
+            self._outbox.queue(keeper.peer, part)
+
+    def _wait(self, reader: _ReplayReader) -> None:
+        tries = max(source.tries for source in reader.sources.values())
+        self._outbox.set_timer(("replay", reader.number), self._times.timeout_us << tries)
+
+    def on_timer(self, number: int) -> None:
+        """A keeper has not answered: probe it, and do without it if it is down."""
+        reader = self._readers.get(number)
+        if reader is None:
+            return
+        is_one_gone = False
+        for keeper, source in list(reader.sources.items()):
+            if source.is_done or not source.question:
+                continue
+            source.tries += 1
+            if self._detector.is_down(keeper.peer) or source.tries > TRIES_MAX:
+                del reader.sources[keeper]
+                reader.silent[keeper] = None
+                is_one_gone = True
+            else:
+                self._detector.probe(keeper.peer)
+                self._ask(reader, keeper)
+        if not reader.sources and reader.lookups >= LOOKUPS_MAX:
+            self._end(reader, "no node that may keep history answers; try later")
+        elif is_one_gone and reader.lookups < LOOKUPS_MAX:
+            self._look_up(reader)
+        else:
+            self._go_on(reader)
+
+    # --- answers ---
+
+    def on_recalled(self, peer: Peer, part: Recalled) -> None:
+        """A keeper answers."""
+        keeper = _HistoryKeeper(peer, part.attribute)
+        for reader in self._readers.values():
+            source = reader.sources.get(keeper)
+            if source is not None and source.question == part.number:
+                self._take(reader, keeper, part)
+                if reader.number in self._readers:
+                    self._go_on(reader)
+                return
+
+    def _take(self, reader: _ReplayReader, keeper: _HistoryKeeper, part: Recalled) -> None:
+        source, tree = reader.sources[keeper], keeper.tree
+        source.question = source.tries = 0
+        if part.oldest_us:
+            known_us = reader.oldest_us.get(tree, part.oldest_us)
+            reader.oldest_us[tree] = min(known_us, part.oldest_us)
+        if part.whole_us:
+            known_us = reader.whole_us.get(tree, part.whole_us)
+            reader.whole_us[tree] = min(known_us, part.whole_us)
+        if reader.after is None:
+            self._take_first(reader, source, part)
+            return
+        source.is_done = not (part.has_more and part.events)
+        for event in part.events:
+            if not self._is_good(reader, source, event):
+                self._outbox.reject("recalled events")
+                source.is_done = True  # A lying keeper is not asked again.
+                break
+            source.after = place_of(event)
+            if event.id not in reader.events:
+                reader.events[event.id] = event
+                reader.size += event.wire_bytes
+        self._end_if_too_much(reader)
+
+    def _take_first(self, reader: _ReplayReader, source: _Source, part: Recalled) -> None:
+        """Take the place of the event that the replay begins after, if a keeper knows it."""
+        since = reader.past.since
+        assert since is not None
+        for event in part.events:
+            is_it = event.id[1:] == since[1:] and event.id.publisher.endswith(since.publisher)
+            if is_it and self._signing.is_signed(event):
+                reader.after = place_of(event)
+                for each in reader.sources.values():
+                    each.after, each.question, each.is_done = reader.after, 0, False
+                return
+        source.is_done = True
+
+    def _is_good(self, reader: _ReplayReader, source: _Source, event: Publication) -> bool:
+        """Whether an event is what was asked for; out of order the answers might never end."""
+        is_asked_for = place_of(event) > source.after and bool(event.created_us)
+        return (
+            is_asked_for
+            and reader.predicate.matches(event.predicate)
+            and self._signing.is_signed(event)
+        )
+
+    # --- the end ---
+
+    def _conclude(self, reader: _ReplayReader) -> None:
+        if reader.after is None:
+            since = reader.past.since
+            self._end(reader, f"no node keeps the event {since} any more; name a time instead")
+            return
+        silent = Counter(keeper.tree for keeper in reader.silent)
+        if any(count > self._settings.backups for count in silent.values()):
+            self._end(reader, "too many nodes that may keep history do not answer; try later")
+            return
+        events = sorted(reader.events.values(), key=place_of)
+        if reader.past.last:
+            events = events[-reader.past.last :]
+        self._hand_over(reader, events)
+        is_whole = self._is_whole(reader, events)
+        told = CaughtUp(reader.number, len(events), reader.first_us, is_whole=is_whole)
+        self._outbox.deliver(told)
+
+    def _is_whole(self, reader: _ReplayReader, events: list[Publication]) -> bool:
+        """Whether a keeper of each tree lacks nothing since the beginning of the replay."""
+        assert reader.after is not None
+        has_as_many = bool(events) and len(events) == reader.past.last
+        first_us = events[0].created_us if has_as_many else reader.after.created_us
+        return all(
+            tree in reader.whole_us and reader.whole_us[tree] <= max(first_us, oldest_us)
+            for tree, oldest_us in reader.oldest_us.items()
+        )
+
+    def _hand_over(self, reader: _ReplayReader, events: list[Publication]) -> None:
+        """Deliver replayed and new events in one order, each once."""
+        self.forget(reader.number)
+        deliveries = {event.id: Delivery(event, (reader.number,), 0) for event in events}
+        for delivery in reader.held:
+            deliveries.setdefault(delivery.event.id, delivery)
+        for delivery in sorted(deliveries.values(), key=_place_of_delivery):
+            self._given.add((reader.number, delivery.event.id), self._outbox.now)
+            self._outbox.deliver(delivery)
+
+    def _end_if_too_much(self, reader: _ReplayReader) -> None:
+        settings = self._settings
+        count = len(reader.events) + len(reader.held)
+        if count > settings.recalled_count_max or reader.size > settings.recalled_bytes_max:
+            self._end(reader, "the history is too long to be read at once; ask for less of it")
+
+    def _end(self, reader: _ReplayReader, problem: str) -> None:
+        """Give the replay up; events that have arrived meanwhile are delivered."""
+        self._hand_over(reader, [])
+        self._outbox.deliver(CaughtUp(reader.number, 0, reader.first_us, problem))
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Assert the invariants: readers are within their limits and wait for something."""
+        settings = self._settings
+        for reader in self._readers.values():
+            assert reader.size <= settings.recalled_bytes_max
+            assert len(reader.events) + len(reader.held) <= settings.recalled_count_max
+            has_unanswered = any(source.question for source in reader.sources.values())
+            assert not reader.has_begun or reader.looking or has_unanswered
+
+
+def _place_of_delivery(delivery: Delivery) -> HistoryPlace:
+    """The place of an event; events without a time come last."""
+    created_us, id = place_of(delivery.event)
+    return HistoryPlace(created_us or _UNDATED_US, id)

@@ -1,0 +1,235 @@
+"""What this node keeps for others: copies of filter tables, and of events in their custody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.history import History
+from smartpubsub.protocols.scoutsubs.parts import (
+    NOBODY,
+    ChildCopy,
+    CopyTree,
+    Done,
+    PulledOwn,
+    Record,
+    Recorded,
+    TreeCopied,
+)
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import NO_EPOCH, is_split
+from smartpubsub.protocols.scoutsubs.timeouts import MS
+from smartpubsub.seam import Peer
+
+NO_COPY = 0
+"""The version of a copy that is missing."""
+
+
+@dataclass(slots=True)
+class TableReplica:
+    """The children of another node in one tree."""
+
+    is_root: bool
+    heard_us: int
+    version: int
+    children: dict[Peer, ChildCopy] = field(default_factory=dict)
+    epoch: int = NO_EPOCH
+
+
+class TableReplicas:
+    """The filter tables that this node keeps for others."""
+
+    def __init__(self, outbox: ScoutOutbox, settings: ScoutSettings) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self.kept: dict[tuple[Peer, str], TableReplica] = {}
+        """By owner and attribute."""
+
+    def on_copy(self, peer: Peer, part: CopyTree) -> None:
+        """The owner of a table sends an update."""
+        key = (peer, part.attribute)
+        kept = self.kept.get(key)
+        if kept is None and not part.is_whole:
+            self._outbox.queue(peer, TreeCopied(part.attribute, NO_COPY, False))
+            return
+        is_full = False
+        if kept is None or part.version > kept.version:
+            is_full = not self._has_room(kept, part)
+            if is_full:
+                self._outbox.reject("copies")
+            else:
+                self._keep(key, kept, part)
+        elif part.version == kept.version:
+            kept.heard_us = self._outbox.now
+        self._outbox.queue(peer, TreeCopied(part.attribute, part.version, is_full))
+
+    def _has_room(self, kept: TableReplica | None, part: CopyTree) -> bool:
+        settings = self._settings
+        if kept is None and _has_content(part) and len(self.kept) >= settings.tree_count_max:
+            return False
+        known = {} if kept is None or part.is_whole else kept.children
+        new = dict.fromkeys(child.contact.peer for child in part.children)
+        # One more than a table has children, for the owner's own filters.
+        count = len(known) + sum(peer not in known for peer in new)
+        is_small = all(len(child.filters) <= settings.filter_count_max for child in part.children)
+        return is_small and count <= settings.child_count_max + 1
+
+    def _keep(self, key: tuple[Peer, str], kept: TableReplica | None, part: CopyTree) -> None:
+        now = self._outbox.now
+        if part.is_whole and not _has_content(part):
+            self.kept.pop(key, None)
+            return
+        if kept is None or part.is_whole:
+            kept = self.kept[key] = TableReplica(part.is_root, now, part.version)
+        kept.heard_us, kept.version, kept.epoch = now, part.version, part.stage
+        for child in part.children:
+            kept.children[child.contact.peer] = child
+        for gone in part.gone:
+            kept.children.pop(gone, None)
+
+    def on_pull_own(self, peer: Peer) -> None:
+        """A node has restarted and asks for its tables."""
+        trees = tuple(
+            (name, tuple(kept.children.values()))
+            for (owner, name), kept in self.kept.items()
+            if owner == peer and not kept.is_root
+        )
+        self._outbox.queue(peer, PulledOwn(trees))
+
+    def root_copy(self, attribute: str) -> tuple[Peer, tuple[ChildCopy, ...]]:
+        """The newest copy of a rendezvous' children, and the rendezvous."""
+        found = [
+            (kept.heard_us, owner, kept)
+            for (owner, name), kept in self.kept.items()
+            if name == attribute and kept.is_root
+        ]
+        if not found:
+            return NOBODY, ()
+        _, owner, kept = max(found, key=lambda entry: entry[:2])
+        return owner, tuple(kept.children.values())
+
+    def root_epoch(self, attribute: str) -> int:
+        """The latest shard epoch in the copies of a rendezvous."""
+        kept = [k.epoch for (_, name), k in self.kept.items() if name == attribute and k.is_root]
+        return max(kept, default=NO_EPOCH)
+
+    def root_attributes(self, owner: Peer) -> list[str]:
+        """The attributes that a node is the rendezvous of, as far as copies are kept for it."""
+        return [name for (peer, name), kept in self.kept.items() if peer == owner and kept.is_root]
+
+    def owners(self) -> list[Peer]:
+        """The nodes that tables are kept for."""
+        return list(dict.fromkeys(owner for owner, _ in self.kept))
+
+    def tick(self) -> None:
+        """Remove copies that were not renewed."""
+        # One renewal may be lost, and the filters of the owner's children lapse after 2t.
+        oldest = self._outbox.now - 3 * self._settings.renew_us
+        for key, kept in list(self.kept.items()):
+            if kept.heard_us < oldest:
+                del self.kept[key]
+
+    def check(self) -> None:
+        """Assert the invariants: copies have content, and children are under their own ids."""
+        for kept in self.kept.values():
+            assert all(copy.contact.peer == peer for peer, copy in kept.children.items())
+
+
+def _has_content(part: CopyTree) -> bool:
+    return bool(part.children) or is_split(part.stage)
+
+
+class EventReplica(NamedTuple):
+    """An event in the custody of a rendezvous, and when it was published."""
+
+    record: Record
+    owner: Peer
+    began_us: int
+
+    def aged(self, now: int) -> Record:
+        """The record with the event's age at a time."""
+        return self.record._replace(age_ms=(now - self.began_us) // MS)
+
+
+class EventReplicas:
+    """The events that this node keeps for rendezvous until they are completed."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        own: Contact,
+        signing: Signing,
+        persistence: Persistence,
+        history: History,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._own = own
+        self._signing = signing
+        self._persistence = persistence
+        self._history = history
+        self.kept: dict[EventKey, EventReplica] = {}
+
+    def on_record(self, peer: Peer, part: Record) -> None:
+        """A rendezvous wants an event kept."""
+        key = (part.event.id, part.attribute)
+        if not self._signing.is_signed(part.event):
+            self._outbox.reject("signature")
+            return
+        has_room = len(self.kept) < self._settings.record_count_max
+        is_full = key not in self.kept and (not has_room or self._persistence.is_full)
+        if is_full:
+            self._outbox.reject("records")
+        else:
+            self.keep(part, peer)
+        self._outbox.queue(peer, Recorded(*key, is_full))
+
+    def keep(self, record: Record, owner: Peer) -> None:
+        """Keep an event for its present owner."""
+        began_us = self._outbox.now - record.age_ms * MS
+        self.kept[record.event.id, record.attribute] = EventReplica(record, owner, began_us)
+        self._persistence.keep_record(record, owner)
+        self._history.keep(record.event, record.attribute)
+
+    def on_done(self, contact: Contact, part: Done) -> None:
+        """A rendezvous says that an event is completed."""
+        kept = self.kept.get((part.id, part.attribute))
+        if kept is None:
+            return
+        key = key_of(part.attribute.encode())
+        if contact.peer == kept.owner or contact.key ^ key < self._own.key ^ key:
+            self.forget((part.id, part.attribute))
+
+    def forget(self, key: EventKey) -> None:
+        """An event is completed, or in this node's own custody."""
+        if self.kept.pop(key, None) is not None:
+            self._history.on_done(key)
+
+    def records_of(self, attribute: str) -> list[Record]:
+        """The kept events of an attribute."""
+        now = self._outbox.now
+        return [kept.aged(now) for (_, name), kept in self.kept.items() if name == attribute]
+
+    def attributes(self) -> list[str]:
+        """The attributes of kept events."""
+        return list(dict.fromkeys(attribute for _, attribute in self.kept))
+
+    def attributes_of(self, owner: Peer) -> list[str]:
+        """The attributes of the events that are kept for a rendezvous, one for each event."""
+        return [kept.record.attribute for kept in self.kept.values() if kept.owner == owner]
+
+    def owners(self) -> list[Peer]:
+        """The other nodes that events are kept for."""
+        own = self._own.peer
+        return list(dict.fromkeys(k.owner for k in self.kept.values() if k.owner != own))
+
+    def check(self) -> None:
+        """Assert the invariants: events are under their own keys."""
+        for (id, attribute), kept in self.kept.items():
+            assert (kept.record.event.id, kept.record.attribute) == (id, attribute)

@@ -1,0 +1,226 @@
+"""Replication of filter tables to the nodes that would take this one's place.
+
+A node replicates its tables to the f peers closest to its own key; a rendezvous to the f others
+closest to the attribute's key. A changed child is sent whole. One update is under way to a replica
+at a time. A replica that does not answer is replaced, and the new one gets the whole table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.filters import Filters
+from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
+from smartpubsub.protocols.scoutsubs.parts import CopyTree, TreeCopied
+from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.recovery import Recovery
+from smartpubsub.protocols.scoutsubs.replicas import NO_COPY
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.seam import Peer
+
+BACKOFF_MAX = 5
+"""The timeout of an update doubles so often at most."""
+
+
+@dataclass(slots=True)
+class _ReplicaStream:
+    """The updates of one table to one replica."""
+
+    contact: Contact
+    is_root: bool
+    copied: int = -1
+    sent: int = -1
+    sent_us: int = 0
+    tries: int = 0
+    dirty: dict[Peer, None] = field(default_factory=dict)
+    """Children that have changed since the last update."""
+    in_update: dict[Peer, None] = field(default_factory=dict)
+    """Children in the update that is under way."""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.sent > self.copied
+
+
+class Replication:
+    """The replicas of this node's tables, and what each of them has."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        detector: FailureDetector,
+        proximity: Proximity,
+        times: ResponseTimes,
+        recovery: Recovery,
+        membership: TreeMembership,
+        filters: Filters,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._detector = detector
+        self._proximity = proximity
+        self._times = times
+        self._recovery = recovery
+        self._membership = membership
+        self._filters = filters
+        self._streams: dict[str, dict[Peer, _ReplicaStream]] = {}
+
+    def replicas(self) -> list[Peer]:
+        """All replicas of this node's tables."""
+        return list(dict.fromkeys(peer for streams in self._streams.values() for peer in streams))
+
+    def touch(self, attribute: str, peer: Peer) -> None:
+        """A child has changed."""
+        self.refresh(attribute)
+        for stream in self._streams.get(attribute, {}).values():
+            stream.dirty[peer] = None
+            self._send(attribute, stream)
+
+    def refresh(self, attribute: str) -> None:
+        """Replicate a table to those that should have it, and withdraw it from others.
+
+        Not before the node knows its role in the tree, and what it knew before a restart: until
+        then an update would replace a better copy.
+        """
+        is_placed = self._membership.role(attribute) in (Role.CHILD, Role.ROOT)
+        if not is_placed or not self._recovery.is_ready:
+            return
+        acts_as_root = self._filters.acts_as_root(attribute)
+        wanted = {contact.peer: contact for contact in self._wanted(attribute)}
+        streams = self._streams.setdefault(attribute, {})
+        is_changed = False
+        for peer in list(streams):
+            if peer not in wanted or streams[peer].is_root != acts_as_root:
+                del streams[peer]
+                is_changed = True
+                # Updates of before are older than those that follow.
+                version = self._filters.next_copy_version(attribute)
+                if peer not in wanted:
+                    withdrawal = CopyTree(attribute, False, version, True, (), ())
+                    self._outbox.queue(peer, withdrawal)
+        for peer, contact in wanted.items():
+            if peer not in streams:
+                streams[peer] = stream = _ReplicaStream(contact, acts_as_root)
+                is_changed = True
+                self._detector.probe(peer)  # So that it shows when it restarts.
+                self._send(attribute, stream)
+        if not streams:
+            del self._streams[attribute]
+        if is_changed:
+            self._tell_filters(attribute)
+
+    def _wanted(self, attribute: str) -> tuple[Contact, ...]:
+        if not self._filters.needs_replicas(attribute):
+            return ()
+        acts_as_root = self._filters.acts_as_root(attribute)
+        name = attribute.encode() if acts_as_root else self._proximity.own.peer
+        return self._proximity.closest(name, self._settings.backups)
+
+    def _tell_filters(self, attribute: str) -> None:
+        streams = self._streams.get(attribute, {}).values()
+        copied = min((stream.copied for stream in streams), default=-1)
+        contacts = tuple(stream.contact for stream in streams)
+        self._filters.set_replicas(attribute, contacts, copied)
+
+    def _send(self, attribute: str, stream: _ReplicaStream, tries: int = 1) -> None:
+        if stream.is_under_way:
+            return
+        table = self._filters.tables[attribute]
+        is_whole = stream.copied < 0
+        own = self._proximity.own.peer
+        peers = [own, *table.children] if is_whole else list(stream.dirty)
+        if not peers:
+            return
+        copies = self._filters.copies(attribute, peers)
+        kept = {copy.contact.peer: None for copy in copies}
+        part = CopyTree(
+            attribute,
+            stream.is_root,
+            table.copy_version,
+            is_whole,
+            tuple(copies),
+            () if is_whole else tuple(peer for peer in peers if peer not in kept),
+            table.epoch,
+        )
+        stream.in_update, stream.dirty = dict.fromkeys(peers), {}
+        stream.sent, stream.sent_us, stream.tries = table.copy_version, self._outbox.now, tries
+        peer = stream.contact.peer
+        self._outbox.queue(peer, part)
+        timeout_us = self._times.timeout_us_for(peer) << min(stream.tries - 1, BACKOFF_MAX)
+        # Owners of filters wait for it, and it may just have been lost.
+        timeout_us = min(timeout_us, self._settings.check_us_max)
+        self._outbox.set_timer(("replicate", attribute, peer), timeout_us)
+
+    def on_timer(self, attribute: str, peer: Peer) -> None:
+        """An update was not acknowledged."""
+        stream = self._streams.get(attribute, {}).get(peer)
+        if attribute not in self._filters.tables or stream is None or not stream.is_under_way:
+            return
+        self._detector.probe(peer)  # It is replaced if it is down.
+        stream.dirty |= stream.in_update
+        stream.sent = stream.copied
+        self._send(attribute, stream, stream.tries + 1)
+
+    def on_copied(self, peer: Peer, part: TreeCopied) -> None:
+        """A replica has an update, or has no room for it."""
+        attribute = part.attribute
+        stream = self._streams.get(attribute, {}).get(peer)
+        if attribute not in self._filters.tables or stream is None:
+            return
+        if part.is_full:
+            # Another node would not be a better replica; there may be room later.
+            stream.tries = 0
+            self._outbox.set_timer(("replicate", attribute, peer), self._settings.check_us_max)
+            return
+        if part.version == NO_COPY:
+            self._refill(attribute, stream)
+            return
+        if part.version != stream.sent:
+            return
+        self._times.sample(self._outbox.now - stream.sent_us, stream.tries)
+        stream.copied = part.version
+        stream.in_update = {}
+        self._tell_filters(attribute)
+        self._outbox.cancel_timer(("replicate", attribute, peer))
+        self._send(attribute, stream)
+        self._filters.settle(attribute)
+
+    def on_restarted(self, peer: Peer) -> None:
+        """A replica that has restarted has lost its copies."""
+        for attribute, streams in self._streams.items():
+            if peer in streams and attribute in self._filters.tables:
+                self._refill(attribute, streams[peer])
+
+    def _refill(self, attribute: str, stream: _ReplicaStream) -> None:
+        stream.copied = stream.sent = -1
+        self._tell_filters(attribute)
+        self._send(attribute, stream)
+
+    def tick(self) -> None:
+        """Replace replicas that are down, and announce the new ones."""
+        for attribute in list(self._filters.tables):
+            self.refresh(attribute)
+            self._filters.update(attribute)
+
+    def renew(self, attribute: str) -> None:
+        """Have the replicas keep their copies."""
+        for peer, stream in self._streams.get(attribute, {}).items():
+            if not stream.is_under_way:
+                part = CopyTree(attribute, stream.is_root, stream.copied, False, (), ())
+                self._outbox.queue(peer, part)
+
+    def check(self) -> None:
+        """Assert the invariants: the tables know their replicas, and no replica is ahead."""
+        for attribute, streams in self._streams.items():
+            assert streams
+            contacts = tuple(stream.contact for stream in streams.values())
+            assert contacts == self._filters.replicas_of(attribute)
+            table = self._filters.tables.get(attribute)
+            for stream in streams.values():
+                assert stream.copied <= max(stream.sent, -1)
+                assert table is None or stream.sent <= table.copy_version

@@ -1,0 +1,177 @@
+"""When a hot attribute is split over several keys, and which shard an event goes to.
+
+A rendezvous with a high load splits its attribute: the new epoch goes down the tree, and the
+subscribers put their filters into all shards (`subscriptions.py`) and claim so upward. When all
+have, the rendezvous forwards events to the shards. The first one of these permits the shard to
+admit further events straight from their publishers for a while. Without a permit a shard forwards
+events to the attribute's first tree, which may always admit them: each subscriber in a shard is
+there too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.filters import Filters
+from smartpubsub.protocols.scoutsubs.membership import TreeMembership
+from smartpubsub.protocols.scoutsubs.parts import Raise
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split, shard_for
+from smartpubsub.seam import Peer
+
+PERMIT_US = 30_000_000
+"""How long a shard may admit events after the attribute's rendezvous has said so, at most."""
+COOL = 8
+"""An attribute with so many times less load than makes it hot need not be split."""
+LOAD_US = 1_000_000
+
+
+@dataclass(slots=True)
+class _Load:
+    """The load of a rendezvous."""
+
+    since_us: int
+    """When counting began."""
+    epoch_us: int
+    """When the epoch last changed, or was not yet known."""
+    hot_us: int = -1 << 62
+    """When the load was last enough to keep the attribute split."""
+    copies: Counter[Peer] = field(default_factory=Counter)
+    """By publisher: the number of copies of its events."""
+
+
+class Shards:
+    """This node's share in splitting attributes."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        membership: TreeMembership,
+        filters: Filters,
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._membership = membership
+        self._filters = filters
+        self._permitted_us: dict[str, int] = {}
+        """By shard: when it was last permitted to admit events."""
+        self._under_way: dict[tuple[Peer, str], dict[EventKey, None]] = {}
+        """By publisher and tree: events in flight from this node as the root."""
+        self._loads: dict[str, _Load] = {}
+
+    # --- load ---
+
+    def add_load(self, attribute: str, publisher: Peer, copies: int) -> None:
+        """A rendezvous has sent copies of an event; split the attribute if it is hot."""
+        settings, hot = self._settings, self._settings.hot_copies_per_s
+        if not hot or not settings.is_reliable or base_name(attribute) != attribute:
+            return
+        load = self._load_of(attribute)
+        load.copies[publisher] += copies
+        took_us = self._outbox.now - load.since_us
+        if took_us < LOAD_US:
+            return
+        per_s = load.copies.total() * 1_000_000 // took_us
+        most_per_s = max(load.copies.values()) * 1_000_000 // took_us
+        load.copies.clear()
+        load.since_us = self._outbox.now
+        if COOL * per_s >= hot:
+            load.hot_us = self._outbox.now
+        # The events of one publisher stay in one tree in any case.
+        is_hot = per_s >= hot and 2 * (per_s - most_per_s) >= hot
+        epoch = self._filters.epoch_of(attribute)
+        if is_hot and not is_split(epoch) and self._filters.claim(attribute) == epoch:
+            self._filters.set_epoch(attribute, epoch + 1)
+
+    def _load_of(self, attribute: str) -> _Load:
+        now = self._outbox.now
+        return self._loads.setdefault(attribute, _Load(now, now))
+
+    def on_epoch(self, attribute: str) -> None:
+        """The epoch of an attribute has changed."""
+        self._load_of(attribute).epoch_us = self._outbox.now
+
+    def tick(self) -> None:
+        """Merge the shards of attributes that are not hot any more."""
+        tables = self._filters.tables
+        self._loads = {name: load for name, load in self._loads.items() if name in tables}
+        for attribute in list(tables):
+            epoch = self._filters.epoch_of(attribute)
+            if self._membership.is_root(attribute) and is_split(epoch):
+                # Longer than any permit lasts, or any event that was permitted.
+                load = self._load_of(attribute)
+                cold_us = self._outbox.now - max(load.epoch_us, load.hot_us)
+                if cold_us > 4 * self._settings.renew_us:
+                    self._filters.set_epoch(attribute, epoch + 1)
+        oldest = self._outbox.now - self._permit_us
+        self._permitted_us = {n: at for n, at in self._permitted_us.items() if at > oldest}
+
+    # --- events in flight ---
+
+    def on_flight(self, key: EventKey) -> None:
+        """An event goes down a tree from this node as its root."""
+        self._under_way.setdefault(_line(key), {})[key] = None
+
+    def on_concluded(self, key: EventKey) -> None:
+        """An event is completed, or was retransmitted so often that none waits for it any more."""
+        line = _line(key)
+        there = self._under_way.get(line, {})
+        there.pop(key, None)
+        if not there:
+            self._under_way.pop(line, None)
+
+    # --- the way of an event ---
+
+    @property
+    def _permit_us(self) -> int:
+        """How long a permit lasts; together with all that precedes it less than the shards."""
+        return min(PERMIT_US, self._settings.renew_us // 2)
+
+    def forwarded(self, part: Raise, *, is_here: bool) -> Raise | None:
+        """The event as it has to be forwarded to another shard; None if it is to be admitted here.
+
+        It stays if it, or an event before it, is here: by another shard it might overtake that.
+        """
+        attribute, publisher = part.attribute, part.event.id.publisher
+        is_here = is_here or (publisher, attribute) in self._under_way
+        base = base_name(attribute)
+        if attribute == base:
+            name = shard_for(base, publisher)
+            if name == base or not self._is_open(attribute) or is_here:
+                return None
+            self.add_load(attribute, publisher, 1)
+            return part._replace(attribute=name, is_permitted=True)
+        if part.is_permitted:
+            self._permitted_us[attribute] = self._outbox.now
+            return None
+        permit_us = self._permit_us
+        age_us = self._outbox.now - self._permitted_us.get(attribute, -permit_us)
+        is_late = 2 * age_us > permit_us and not is_here
+        if age_us < permit_us and not is_late:
+            return None
+        return part._replace(attribute=base)
+
+    def _is_open(self, attribute: str) -> bool:
+        """Whether all subscribers are in the shards and will stay there."""
+        table = self._filters.tables[attribute]
+        return (
+            is_split(table.epoch)
+            and self._filters.claim(attribute) == table.epoch
+            and self._outbox.now - self._load_of(attribute).hot_us < self._settings.renew_us
+            and self._filters.copied_version(attribute) >= table.epoch_copy_version
+        )
+
+    def check(self) -> None:
+        """Assert the invariants: events in flight are under their own publishers and trees."""
+        for line, keys in self._under_way.items():
+            assert keys
+            assert all(_line(key) == line for key in keys)
+
+
+def _line(key: EventKey) -> tuple[Peer, str]:
+    id, attribute = key
+    return id.publisher, attribute

@@ -1,0 +1,96 @@
+"""How long to wait for answers, learned from the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.seam import Peer
+
+MS = 1_000
+"""A millisecond in microseconds."""
+DOUBLINGS_MAX = 6
+GAIN_UP = 2
+GAIN_DOWN = 8
+"""A slower answer counts for one half and a faster one for an eighth: a peer that is late now may
+be later next time."""
+
+
+def _smoothed(before_us: int, sample_us: int) -> int:
+    return before_us + (sample_us - before_us) // (GAIN_UP if sample_us > before_us else GAIN_DOWN)
+
+
+class ResponseTimes:
+    """The usual response time of all peers, and of the slow ones one by one."""
+
+    def __init__(self, settings: ScoutSettings) -> None:
+        self._settings = settings
+        self._usual_us = settings.patience_us_first // 4
+        self._has_sample = False
+        self._slow_us: dict[Peer, int] = {}
+        """The response times of peers that need longer than the maximum for all."""
+
+    def sample(self, us: int, transmissions: int = 1) -> None:
+        """A request was answered after a time; after a retransmission that says nothing."""
+        if transmissions > 1:
+            return
+        us = min(max(us, 0), self._settings.patience_us_max)
+        self._usual_us = _smoothed(self._usual_us, us) if self._has_sample else us
+        self._has_sample = True
+
+    def sample_probe(self, peer: Peer, us: int) -> None:
+        """A peer has answered a probe after a time, perhaps after the timeout."""
+        self.sample(us)
+        usual_us = _smoothed(self._slow_us.pop(peer, 0), us)
+        if 4 * usual_us > self._settings.patience_us_max:
+            self._slow_us[peer] = usual_us
+
+    @property
+    def timeout_us(self) -> int:
+        """How long to wait for an answer."""
+        settings = self._settings
+        return min(settings.patience_us_max, max(settings.patience_us_min, 4 * self._usual_us))
+
+    def timeout_us_for(self, peer: Peer) -> int:
+        """How long to wait for a peer's answer; longer if the peer is known to be slow.
+
+        A full link delays everything behind it, and a replacement for the peer would add to the
+        load.
+        """
+        return max(self.timeout_us, 4 * self._slow_us.get(peer, 0))
+
+    def forget(self, is_known: Callable[[Peer], bool]) -> None:
+        """Keep only the response times of known peers."""
+        self._slow_us = {peer: us for peer, us in self._slow_us.items() if is_known(peer)}
+
+
+class AdaptiveTimeout:
+    """The retransmission timeout of one kind of request, learned from unrepeated requests.
+
+    As long as nothing is answered in time the timeout doubles, also for later requests: where all
+    links are full, retransmissions would fill them further. A request that was begun before the
+    last doubling doubles nothing: many requests that time out together say no more than one.
+    """
+
+    def __init__(self, usual_us: int) -> None:
+        self._usual_us = usual_us
+        self._doublings = 0
+        self._doubled_us = 0
+
+    def on_answer(self, us: int, *, was_repeated: bool) -> None:
+        """A request was answered after a time."""
+        if not was_repeated:
+            self._usual_us = _smoothed(self._usual_us, us)
+            self._doublings = 0
+
+    def on_timeout(self, begun_us: int, now: int) -> None:
+        """A request that was begun at a time was not answered in time."""
+        if begun_us >= self._doubled_us:
+            self._doublings = min(self._doublings + 1, DOUBLINGS_MAX)
+            self._doubled_us = now
+
+    def timeout_us(self, tries: int, *, least_us: int, most_us: int) -> int:
+        """How long to wait after a number of tries."""
+        usual_us = max(least_us, 4 * self._usual_us)
+        longest_us = max(most_us, usual_us)
+        return min(longest_us, usual_us << min(max(self._doublings, tries), DOUBLINGS_MAX))

@@ -1,0 +1,120 @@
+"""The failure detector: which peers are down, up again, suspected or restarted."""
+
+from smartpubsub.protocols.runtime.failure_detector import (
+    PROBE_TIMER,
+    DetectorSettings,
+    FailureDetector,
+    PeerDown,
+    PeerNews,
+    PeerRestarted,
+    PeerTrusted,
+    PeerUp,
+)
+from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.seam import CancelTimer, Effect, Send, SetTimer
+
+SECOND = 1_000_000
+PEER = b"peer"
+TIMER = ("test", PROBE_TIMER, PEER)
+
+
+class Watch:
+    """A failure detector by itself, with the news and the effects that it gives."""
+
+    def __init__(self) -> None:
+        self.outbox: Outbox[str] = Outbox("test", list)
+        self.news: list[PeerNews] = []
+        settings = DetectorSettings(
+            probe_us=20 * SECOND, probes_max=3, suspect_us=60 * SECOND, forget_us=600 * SECOND
+        )
+        self.detector = FailureDetector(
+            self.outbox, settings, lambda: "probe", lambda _: SECOND, self.news.append
+        )
+
+    def at(self, seconds: int) -> FailureDetector:
+        self.outbox.now = seconds * SECOND
+        return self.detector
+
+    def effects(self) -> list[Effect]:
+        self.detector.check()
+        return self.outbox.take()
+
+    def find_down(self, seconds: int = 0) -> None:
+        """Probe a peer that does not answer."""
+        self.at(seconds).probe(PEER)
+        for second in (1, 2, 3):
+            self.at(seconds + second).on_timer(PEER)
+
+
+def test_a_peer_that_answers_no_probe_is_down_and_suspected_for_a_while() -> None:
+    watch = Watch()
+    watch.find_down()
+
+    probes = [effect for effect in watch.effects() if isinstance(effect, Send)]
+    assert [probe.message for probe in probes] == ["probe"] * 3
+    assert watch.news == [PeerDown(PEER, was_down=False)]
+    assert watch.at(62).is_suspected(PEER)
+    assert watch.detector.suspected() == (PEER,)
+    assert not watch.at(63).is_suspected(PEER)
+    assert watch.detector.is_down(PEER)
+
+
+def test_a_peer_that_stays_down_is_reported_as_such() -> None:
+    watch = Watch()
+    watch.find_down()
+    watch.find_down(100)
+    assert watch.news[1:] == [PeerDown(PEER, was_down=True)]
+
+
+def test_any_message_of_a_peer_that_is_down_brings_it_up() -> None:
+    watch = Watch()
+    watch.find_down()
+    watch.at(10).hear(PEER)
+
+    assert watch.news[1:] == [PeerTrusted(PEER), PeerUp(PEER)]
+    assert not watch.detector.is_down(PEER)
+    assert not watch.detector.is_suspected(PEER)
+
+
+def test_a_peer_that_is_heard_from_is_not_down_without_an_answer() -> None:
+    watch = Watch()
+    watch.at(0).probe(PEER)
+    watch.at(1).hear(PEER)
+    for second in (1, 2, 3, 4):
+        watch.at(second).on_timer(PEER)
+    assert watch.news == []
+
+
+def test_one_probe_is_under_way_at_a_time_and_an_answer_ends_it() -> None:
+    watch = Watch()
+    watch.at(0).probe(PEER)
+    watch.detector.probe(PEER)
+    assert watch.effects() == [SetTimer(TIMER, SECOND), Send(PEER, "probe")]
+    watch.detector.on_answer(PEER, 1)
+    assert watch.effects() == [CancelTimer(TIMER)]
+
+
+def test_a_new_incarnation_is_a_restart() -> None:
+    watch = Watch()
+    for incarnation in (1, 1, 2):
+        watch.at(0).on_answer(PEER, incarnation)
+    assert watch.news == [PeerRestarted(PEER)]
+
+
+def test_silent_peers_are_probed_and_some_in_any_case() -> None:
+    watch = Watch()
+    watch.at(100).hear(b"heard")
+    watch.detector.hear(b"always")
+    watch.at(110).watch([PEER, b"heard", b"always"], always=[b"always"])
+    probed = [effect.peer for effect in watch.effects() if isinstance(effect, Send)]
+    assert probed == [PEER, b"always"]
+
+
+def test_what_is_old_is_forgotten() -> None:
+    watch = Watch()
+    watch.find_down()
+    watch.at(5).hear(b"heard")
+    watch.at(700).forget()
+    assert not watch.detector.is_down(PEER)
+    assert watch.detector.suspected_count == 0
+    assert watch.detector.heard_us(b"heard") == -1

@@ -1,0 +1,129 @@
+"""One node's part of one tree: who wants what, what is shown above, and in which version."""
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.filter_table import CHANGES_KEPT, FilterTable, ScoutChild
+from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS, Role
+from smartpubsub.protocols.scoutsubs.parts import WHOLE
+from smartpubsub.protocols.scoutsubs.shard_names import NO_EPOCH
+from smartpubsub.seam import drawing
+
+CHILD = Contact.of(b"child")
+OTHER = Contact.of(b"other")
+
+
+def shown(table: FilterTable) -> set[Predicate]:
+    return set(table.summary())
+
+
+def child_of(table: FilterTable, contact: Contact, *texts: str) -> ScoutChild:
+    child = ScoutChild(contact, 0, 1, 0)
+    table.children[contact.peer] = child
+    table.change_child(child, [Predicate.parse(text) for text in texts], ())
+    return child
+
+
+# --- one table ---
+
+
+def test_all_who_want_an_event_are_found_own_and_children() -> None:
+    table = FilterTable("surf")
+    table.subscribe(1, Predicate.parse("surf"))
+    table.subscribe(2, Predicate.parse("surf/price[0,5]"))
+    table.subscribe(3, Predicate.parse("surf/price[6,9]"))
+    child_of(table, CHILD, "surf/bali", "surf/price[3,4]")
+    child_of(table, OTHER, "surf/price[5,5]")
+
+    interested = table.interested(Predicate.parse("surf/price=4"))
+    assert interested.own == (1, 2)
+    assert interested.children == (CHILD.peer,)
+
+
+def test_a_filter_that_two_children_have_stays_when_one_of_them_goes() -> None:
+    table = FilterTable("surf")
+    for contact in (CHILD, OTHER):
+        child_of(table, contact, "surf/price[0,5]")
+    table.drop_child(CHILD.peer)
+
+    event = Predicate.parse("surf/price=4")
+    assert table.interested(event).children == (OTHER.peer,)
+    assert list(map(str, table.summary())) == ["surf/price[0,5]"]
+
+
+def test_changes_say_what_is_new_and_what_is_gone_and_nothing_that_came_and_went() -> None:
+    table = FilterTable("surf")
+    table.subscribe(1, Predicate.parse("surf/price[0,5]"))
+    assert table.advance((), NO_EPOCH, offers_shortcut=False)
+    table.received = table.version
+    table.subscribe(2, Predicate.parse("surf/bali"))
+    assert table.advance((), NO_EPOCH, offers_shortcut=False)
+    table.unsubscribe(2)
+    assert table.advance((), NO_EPOCH, offers_shortcut=False)
+    table.subscribe(3, Predicate.parse("surf/wind[0,1]"))
+    table.unsubscribe(1)
+    assert table.advance((), NO_EPOCH, offers_shortcut=False)
+
+    announcement = table.announcement(0, 0, is_retry=False)
+    assert announcement.base == 1
+    assert list(map(str, announcement.added)) == ["surf/wind[0,1]"]
+    assert list(map(str, announcement.removed)) == ["surf/price[0,5]"]
+
+
+def test_without_a_change_there_is_no_new_version() -> None:
+    table = FilterTable("surf")
+    table.subscribe(1, Predicate.parse("surf"))
+    assert table.advance((), NO_EPOCH, offers_shortcut=False)
+    table.subscribe(2, Predicate.parse("surf/bali"))
+    assert not table.advance((), NO_EPOCH, offers_shortcut=False)
+
+
+def test_a_parent_that_is_far_behind_is_told_everything() -> None:
+    table = FilterTable("surf")
+    table.received = 0
+    for number in range(CHANGES_KEPT + 2):
+        table.subscribe(number, Predicate.parse(f"surf/price[{2 * number},{2 * number}]"))
+        table.advance((), NO_EPOCH, offers_shortcut=False)
+
+    announcement = table.announcement(0, 0, is_retry=False)
+    assert announcement.base == WHOLE
+    assert set(announcement.added) == shown(table)
+
+
+def test_only_a_node_with_one_child_and_no_wish_of_its_own_offers_a_shortcut() -> None:
+    table = FilterTable("surf")
+    child = child_of(table, CHILD, "surf")
+    table.advance((), NO_EPOCH, offers_shortcut=True)
+    assert table.direct == CHILD
+
+    child.direct = OTHER  # The child itself has one.
+    table.advance((), NO_EPOCH, offers_shortcut=True)
+    assert table.direct == OTHER
+
+    table.subscribe(1, Predicate.parse("surf/bali"))
+    assert table.advance((), NO_EPOCH, offers_shortcut=True)
+    assert table.direct is None
+
+
+def test_a_copy_of_a_child_replaces_what_is_older_and_nothing_newer() -> None:
+    table = FilterTable("surf")
+    child = child_of(table, CHILD, "surf/bali")
+    older = child.copy()
+    child.version = 2
+    table.change_child(child, [Predicate.parse("surf/price[0,5]")], ())
+    assert not table.restore(older, 0, 9)
+    assert len(child.filters) == 2
+
+    newer = older._replace(incarnation=1, version=1)
+    assert table.restore(newer, 0, 9)
+    assert list(map(str, table.members())) == ["surf/bali"]
+
+
+def test_every_role_can_be_left_and_reached() -> None:
+    assert {start for start, _ in ROLE_TRANSITIONS} == set(Role)
+    assert set(ROLE_TRANSITIONS.values()) == set(Role)
+
+
+def test_the_roles_can_be_drawn() -> None:
+    lines = drawing(ROLE_TRANSITIONS).splitlines()
+    assert "    seeking --> child: closer peer found" in lines
+    assert len(lines) == 1 + len(ROLE_TRANSITIONS)

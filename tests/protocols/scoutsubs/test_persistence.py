@@ -1,0 +1,168 @@
+"""After a crash a node has what it had acknowledged, even if no other node has it."""
+
+from random import Random
+
+import pytest
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
+from smartpubsub.protocols.scoutsubs.parts import Notify
+from smartpubsub.protocols.scoutsubs.persistence import STORED
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.seam import Loaded, Started, Store
+from smartpubsub.sim.kernel.signing import StandInSigning
+from tests.protocols.scoutsubs.forest import Forest, contacts_around
+
+ALONE = ScoutSettings(backups=0)
+"""Only the rendezvous has any state."""
+
+
+def stored(forest: Forest, number: int, what: bytes) -> list[bytes]:
+    prefix = STORED + what
+    return [key for key in forest.host(number).storage if key.startswith(prefix)]
+
+
+def copies(forest: Forest) -> int:
+    return sum(isinstance(said.part, Notify) for said in forest.said)
+
+
+def with_an_open_event(forest: Forest) -> None:
+    """Have an event acknowledged that the subscriber, the last node, does not have."""
+    last = forest.numbers[-1]
+    forest.subscribed(last, "surf/price[10,20]")
+    forest.crash(last)
+    forest.published(1, "surf/price=15")
+
+
+@pytest.mark.parametrize("settings", [ALONE, ScoutSettings()], ids=["alone", "with backups"])
+def test_an_acknowledged_event_survives_when_all_are_killed_at_once(
+    settings: ScoutSettings,
+) -> None:
+    forest = Forest(5, settings)
+    with_an_open_event(forest)
+    forest.crash(0, 1, 2, 3)
+    forest.run(SECOND)
+    forest.restart(*forest.numbers)
+    forest.run(2 * MINUTE)
+
+    [event] = forest.received(4)
+    assert event.publisher == forest.contacts[1].peer
+    # Who was not there yet when it was said that all have it keeps it until it lapses.
+    forest.run(40 * MINUTE)
+    assert not any(stored(forest, number, b"record/") for number in forest.numbers)
+
+
+def test_an_acknowledged_event_survives_when_only_its_rendezvous_has_it() -> None:
+    forest = Forest(5, ALONE)
+    with_an_open_event(forest)
+    forest.crash(0)
+    forest.restart(0)
+    forest.run(5 * SECOND)
+    forest.restart(4)
+    forest.run(2 * MINUTE)
+
+    assert len(forest.received(4)) == 1
+
+
+def test_what_a_replica_keeps_survives_its_crash() -> None:
+    forest = Forest(5, ScoutSettings(backups=1))
+    with_an_open_event(forest)
+    forest.crash(0)  # For ever.
+    forest.crash(1)
+    forest.restart(1, 4)
+    forest.run(5 * MINUTE)
+
+    assert len(forest.received(4)) == 1
+
+
+def test_an_event_of_a_rendezvous_that_is_none_any_more_is_handed_on() -> None:
+    forest = Forest(6, ALONE, absent=[0])
+    forest.subscribed(5, "surf/price[10,20]")
+    forest.crash(5)
+    forest.published(2, "surf/price=15")
+    assert forest.roots() == [1]
+    forest.crash(1)
+    forest.join(0, by_way_of=2)
+    forest.restart(1, 5)
+    forest.run(5 * MINUTE)
+
+    assert forest.roots() == [0]
+    assert len(forest.received(5)) == 1
+
+
+def test_what_children_want_survives_a_restart_of_their_parent() -> None:
+    forest = Forest(5, ALONE)
+    for number in (3, 4):
+        forest.subscribed(number, "surf")
+    assert len(stored(forest, 0, b"child/")) == 2
+    forest.crash(0)
+    forest.restart(0)
+    forest.run(SECOND)
+    id = forest.publish(2, "surf")
+    forest.run(5 * SECOND)
+
+    assert forest.receivers(id) == [3, 4]
+
+
+def test_where_another_rendezvous_knows_better_what_was_stored_does_not_count() -> None:
+    forest = Forest(6)
+    for number in (4, 5):
+        forest.subscribed(number, "surf")
+    forest.crash(0)
+    forest.run(3 * MINUTE)
+    assert forest.roots() == [1]
+    forest.restart(0)
+    forest.run(3 * MINUTE)
+    assert forest.roots() == [0]
+    before = copies(forest)
+    id = forest.published(2, "surf", wants_all=True)
+    forest.run(20 * SECOND)
+
+    assert forest.receivers(id) == [4, 5]
+    assert copies(forest) - before <= 3, "a stale child was sent a copy too"
+
+
+def test_what_is_done_is_not_stored_any_more() -> None:
+    forest = Forest(5)
+    number = forest.subscribed(4, "surf")
+    for _ in range(3):
+        forest.published(2, "surf", wants_all=True)
+    forest.run(5 * SECOND)
+    forest.unsubscribed(4, number)
+    forest.run(SECOND)
+
+    for number in forest.numbers:
+        assert stored(forest, number, b"") == []
+        assert forest.held(number, "stored bytes") == 0
+
+
+def test_a_rendezvous_whose_storage_is_full_refuses_events_and_says_so() -> None:
+    forest = Forest(5, ScoutSettings(backups=0, stored_bytes_max=1_000))
+    forest.subscribed(4, "surf")
+    forest.world.pause(forest.host(4), forest.world.now + MINUTE)
+    ids = [forest.publish(2, "surf") for _ in range(10)]
+    forest.run(10 * SECOND)
+
+    refused = [refusal.id for refusal in forest.refusals()]
+    assert 0 < len(refused) < 10
+    assert [id for id in ids if id not in refused] == [id for id in ids if forest.is_published(id)]
+    # One more may be taken that goes beyond.
+    assert forest.held(0, "stored bytes") <= 1_500
+    forest.run(2 * MINUTE)
+    assert len(forest.received(4)) == 10 - len(refused)
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff", b"\x05peer!", b"\x01p" + bytes(8) + b"\x02\x0a"])
+@pytest.mark.parametrize("what", [b"record/", b"child/"])
+def test_what_cannot_be_read_is_counted_and_removed(what: bytes, garbage: bytes) -> None:
+    own, _ = contacts_around("surf", 2, 1)
+    core = ScoutSubs(
+        ScoutSettings(), Kademlia(own, Settings(), Random(1)), StandInSigning(own.peer), Random(2)
+    )
+    core.handle(Started(1), 0)
+    key = STORED + what + b"x"
+
+    assert Store(key, None) in core.handle(Loaded(STORED, ((key, garbage),)), 0)
+    assert core.tally().refused == {"stored": 1}
+    assert [b.held for b in core.tally().bounds if b.what == "stored bytes"] == [0]

@@ -1,0 +1,85 @@
+"""What one peer can have a node keep has limits over all trees, and what is beyond is told."""
+
+from collections import Counter
+from itertools import islice
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smartpubsub.kademlia.keys import key_of
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.scoutsubs.filter_table import PeerQuotas
+from smartpubsub.protocols.scoutsubs.parts import Announced
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from tests.protocols.scoutsubs.forest import Forest
+
+REPEATABLE = settings(deadline=None, database=None, derandomize=True)
+
+
+@REPEATABLE
+@given(
+    st.lists(st.tuples(st.sampled_from([b"p", b"q"]), st.sampled_from("abc"), st.integers(0, 5)))
+)
+def test_what_is_counted_is_what_there_is(changes: list[tuple[bytes, str, int]]) -> None:
+    quotas = PeerQuotas()
+    there: Counter[tuple[bytes, str]] = Counter()
+    for peer, tree, after in changes:
+        quotas.change(peer, there[peer, tree], after)
+        there[peer, tree] = after
+
+    for peer in (b"p", b"q"):
+        counts = [count for (who, _), count in there.items() if who == peer and count]
+        assert quotas.filters_of(peer) == sum(counts)
+        assert quotas.tables_of(peer) == len(counts)
+    assert len(quotas) == len({peer for (peer, _), count in there.items() if count})
+
+
+def attributes_at(forest: Forest, number: int, count: int) -> list[str]:
+    """Names whose rendezvous a node is."""
+    own = forest.contacts[number].key
+
+    def is_at_node(name: str) -> bool:
+        key = key_of(name.encode())
+        return min(contact.key ^ key for contact in forest.contacts) == own ^ key
+
+    return list(islice(filter(is_at_node, (f"topic{n}" for n in range(10_000))), count))
+
+
+def no_room_told(forest: Forest, receiver: int) -> int:
+    parts = [said.part for said in forest.said if said.receiver == receiver]
+    return sum(isinstance(p, Announced) and p.version == 0 and not p.wants_whole for p in parts)
+
+
+def test_filters_of_a_peer_are_counted_over_all_trees() -> None:
+    forest = Forest(6, ScoutSettings(filter_count_max=3))
+    names = attributes_at(forest, 0, 5)
+    numbers = [forest.subscribe(5, name) for name in names]
+    other = forest.subscribe(4, names[-1])
+    forest.run(MINUTE)
+
+    assert [forest.is_in_force(5, number) for number in numbers].count(True) == 3
+    assert forest.is_in_force(4, other)
+    assert no_room_told(forest, 5) >= 2
+    assert forest.rejected(0)["filters"] >= 2
+    peer, trees = forest.contacts[5].peer, forest.scouts(0).tables()
+    kept = [copy for _, children in trees for copy in children if copy.contact.peer == peer]
+    assert sum(len(copy.filters) for copy in kept) == 3
+
+    # Room that one tree makes is there for another.
+    in_force = next(n for n in numbers if forest.is_in_force(5, n))
+    forest.unsubscribe(5, in_force)
+    forest.run(3 * MINUTE)
+    left = [number for number in numbers if number != in_force]
+    assert [forest.is_in_force(5, number) for number in left].count(True) == 3
+
+
+def test_a_peer_has_filters_under_so_many_attributes() -> None:
+    forest = Forest(6, ScoutSettings(attribute_count_per_peer_max=2))
+    names = attributes_at(forest, 0, 3)
+    numbers = [forest.subscribe(5, name) for name in names]
+    more = forest.subscribe(5, f"{names[0]}/price[1,2]")
+    forest.run(30 * SECOND)
+
+    assert [forest.is_in_force(5, number) for number in numbers].count(True) == 2
+    assert forest.is_in_force(5, more)
+    assert no_room_told(forest, 5) >= 1

@@ -1,0 +1,51 @@
+"""Events that wait at the rendezvous for the one before them."""
+
+import pytest
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.scoutsubs.messages import Raise
+from tests.protocols.scoutsubs.forest import MS, Forest
+
+
+def test_a_chain_of_waiting_events_keeps_its_order_when_later_ones_wait_shorter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when answers come sooner and sooner."""
+    forest = Forest(5)
+    forest.subscribed(4, "surf")
+    rendezvous, outbox = forest.scouts(0)._rendezvous, forest.scouts(0)._outbox
+    set_timer = outbox.set_timer
+    waits_ms = iter([900, 700, 500, 300])
+
+    def set_shorter_timer(name: tuple[object, ...], after_us: int) -> None:
+        is_first = name[0] == "reorder" and name not in seen
+        seen[name] = None
+        set_timer(name, next(waits_ms) * MS if is_first else after_us)
+
+    seen: dict[tuple[object, ...], None] = {}
+    monkeypatch.setattr(outbox, "set_timer", set_shorter_timer)
+    forest.cut(3, 0, 15 * MS)
+    lost = forest.publish(3, "surf")
+    forest.run(20 * MS)
+    ids = []
+    for _ in range(4):
+        ids.append(forest.publish(3, "surf"))
+        forest.run(10 * MS)
+    forest.run(10 * SECOND)
+
+    assert [id for id in forest.received(4) if id != lost] == ids
+    assert forest.received(4).count(lost) == 1
+    assert (len(rendezvous._early), len(rendezvous._waiting)) == (0, 0)
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_no_event_waits_for_one_that_does_not_come_before_it(later: int) -> None:
+    forest = Forest(5)
+    forest.subscribed(4, "surf")
+    id = forest.publish(3, "surf")
+    forest.run(SECOND)
+    (part,) = [s.part for s in forest.said if isinstance(s.part, Raise) and s.receiver == 0]
+    event = forest.event(3, id.number + 10, "surf")
+    forest.receive(3, 0, part._replace(event=event, previous=event.id.number + later))
+    assert forest.held(0, "events that wait on their way up") == 0
+    assert forest.holders(event.id) != [] or forest.receivers(event.id) == [4]
