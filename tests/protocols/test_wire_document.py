@@ -24,6 +24,7 @@ from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.messages import Head, Parcel, ParcelBuffer, ParcelLimits
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of
 from smartpubsub.protocols.scoutsubs import messages as scout
+from smartpubsub.protocols.scoutsubs.attestation import held_bytes, said_bytes
 from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     WHOLE,
@@ -32,7 +33,6 @@ from smartpubsub.protocols.scoutsubs.messages import (
     BundleLimits,
     Part,
 )
-from smartpubsub.protocols.scoutsubs.attestation import held_bytes, said_bytes
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 

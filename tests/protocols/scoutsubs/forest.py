@@ -26,10 +26,9 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.scoutsubs.attestation import Attestation
 from smartpubsub.protocols.scoutsubs.inspection import TreeView
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.parts import Announce, Bundle, Part
+from smartpubsub.protocols.scoutsubs.messages import Announce, Bundle, Part, wire_bytes
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
 from smartpubsub.seam import Effect, Event, Received, Send
 from smartpubsub.sim.kernel.network import DROP, NetworkOptions
 from smartpubsub.sim.kernel.signing import StandInSigning

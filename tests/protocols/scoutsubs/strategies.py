@@ -3,10 +3,9 @@
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.scoutsubs import parts
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, WHOLE, Bundle
+from smartpubsub.protocols.scoutsubs import messages
+from smartpubsub.protocols.scoutsubs.messages import HOPS_MAX, NOBODY, WHOLE, Bundle
 from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX
-from smartpubsub.protocols.scoutsubs.wire import HOPS_MAX
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
 from tests.protocols.strategies import ids, peers, publications
@@ -25,10 +24,10 @@ addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).m
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)
 signatures = st.sampled_from([0, 1, 64]).map(lambda length: b"s" * length)
-some_holders = st.lists(st.builds(parts.Holder, peers, signatures), max_size=3).map(tuple)
+some_holders = st.lists(st.builds(messages.Holder, peers, signatures), max_size=3).map(tuple)
 some_predicates = st.lists(said().map(predicate), max_size=3).map(tuple)
 children = st.builds(
-    parts.ChildCopy,
+    messages.ChildCopy,
     contacts,
     numbers,
     numbers,
@@ -37,12 +36,12 @@ children = st.builds(
     some_contacts,
 )
 some_children = st.lists(children, max_size=2).map(tuple)
-records = st.builds(parts.Record, publications, attributes, hops, flags, numbers)
+records = st.builds(messages.Record, publications, attributes, hops, flags, numbers)
 trees = st.tuples(attributes, some_children)
 
 some_parts = st.one_of(
     st.builds(
-        parts.Announce,
+        messages.Announce,
         attributes,
         numbers,
         numbers,
@@ -57,7 +56,7 @@ some_parts = st.one_of(
         stages,
     ),
     st.builds(
-        parts.Announced,
+        messages.Announced,
         attributes,
         numbers,
         numbers,
@@ -67,17 +66,19 @@ some_parts = st.one_of(
         signatures,
         stages,
     ),
-    st.builds(parts.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags),
-    st.builds(parts.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
-    st.builds(parts.Completed, ids, attributes, signatures),
-    st.builds(parts.Notify, publications, attributes, hops, flags, peers_or_none),
-    st.builds(parts.Confirm, ids, attributes, peers_or_none, signatures),
-    st.builds(parts.Elsewhere, attributes, some_predicates),
-    st.builds(parts.Offer, ids, attributes, said().map(predicate)),
-    st.builds(parts.Want, ids, attributes),
-    st.builds(parts.NoCopy, ids, attributes, peers_or_none),
     st.builds(
-        parts.CopyTree,
+        messages.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags
+    ),
+    st.builds(messages.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
+    st.builds(messages.Completed, ids, attributes, signatures),
+    st.builds(messages.Notify, publications, attributes, hops, flags, peers_or_none),
+    st.builds(messages.Confirm, ids, attributes, peers_or_none, signatures),
+    st.builds(messages.Elsewhere, attributes, some_predicates),
+    st.builds(messages.Offer, ids, attributes, said().map(predicate)),
+    st.builds(messages.Want, ids, attributes),
+    st.builds(messages.NoCopy, ids, attributes, peers_or_none),
+    st.builds(
+        messages.CopyTree,
         attributes,
         flags,
         numbers,
@@ -86,13 +87,13 @@ some_parts = st.one_of(
         st.lists(peers, max_size=3).map(tuple),
         stages,
     ),
-    st.builds(parts.TreeCopied, attributes, numbers, flags),
+    st.builds(messages.TreeCopied, attributes, numbers, flags),
     records,
-    st.builds(parts.Recorded, ids, attributes, flags, signatures),
-    st.builds(parts.Done, ids, attributes),
-    st.builds(parts.Pull, attributes),
+    st.builds(messages.Recorded, ids, attributes, flags, signatures),
+    st.builds(messages.Done, ids, attributes),
+    st.builds(messages.Pull, attributes),
     st.builds(
-        parts.Pulled,
+        messages.Pulled,
         attributes,
         flags,
         peers_or_none,
@@ -100,11 +101,11 @@ some_parts = st.one_of(
         st.lists(records, max_size=2).map(tuple),
         stages,
     ),
-    st.just(parts.PullOwn()),
-    st.builds(parts.PulledOwn, st.lists(trees, max_size=2).map(tuple)),
-    st.builds(parts.Adopt, attributes, peers_or_none),
+    st.just(messages.PullOwn()),
+    st.builds(messages.PulledOwn, st.lists(trees, max_size=2).map(tuple)),
+    st.builds(messages.Adopt, attributes, peers_or_none),
     st.builds(
-        parts.Recall,
+        messages.Recall,
         attributes,
         numbers,
         said().map(predicate),
@@ -114,7 +115,7 @@ some_parts = st.one_of(
         st.none() | ids,
     ),
     st.builds(
-        parts.Recalled,
+        messages.Recalled,
         attributes,
         numbers,
         st.lists(publications, max_size=3).map(tuple),
@@ -123,14 +124,14 @@ some_parts = st.one_of(
         numbers,
     ),
     st.builds(
-        parts.Inherit,
+        messages.Inherit,
         attributes,
         numbers,
-        st.lists(st.builds(parts.Span, numbers, numbers, numbers), max_size=3).map(tuple),
+        st.lists(st.builds(messages.Span, numbers, numbers, numbers), max_size=3).map(tuple),
         flags,
     ),
-    st.builds(parts.Probe, numbers),
-    st.builds(parts.Alive, numbers, numbers),
+    st.builds(messages.Probe, numbers),
+    st.builds(messages.Alive, numbers, numbers),
 )
-pieces = st.builds(parts.Piece, numbers, numbers, numbers, some_parts)
+pieces = st.builds(messages.Piece, numbers, numbers, numbers, some_parts)
 bundles = st.builds(Bundle, st.lists(some_parts | pieces, max_size=4).map(tuple))

@@ -12,22 +12,24 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.scoutsubs.attestation import Attestation
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     WHOLE,
     Admitted,
     Announce,
     Announced,
     Bundle,
+    BundleLimits,
     Completed,
     Confirm,
     Holder,
     Part,
     Probe,
     Recorded,
+    decode,
+    encode,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
 from smartpubsub.seam import Received
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest

@@ -7,7 +7,7 @@ import pytest
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Unsubscribed
-from smartpubsub.protocols.scoutsubs.parts import ChildCopy, CopyTree
+from smartpubsub.protocols.scoutsubs.messages import ChildCopy, CopyTree
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import MS, Forest
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify, Part, Raise
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Notify, Part, Raise
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Received
 from tests.protocols.scoutsubs.forest import Forest

@@ -8,7 +8,7 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Announce,
     Announced,

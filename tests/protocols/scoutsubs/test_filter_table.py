@@ -4,7 +4,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.filter_table import CHANGES_KEPT, FilterTable, ScoutChild
 from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS, Role
-from smartpubsub.protocols.scoutsubs.parts import WHOLE
+from smartpubsub.protocols.scoutsubs.messages import WHOLE
 from smartpubsub.protocols.scoutsubs.shard_names import NO_EPOCH
 from smartpubsub.seam import drawing
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.inspection import ChildView, TreeView
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.parts import Announce, Announced, Bundle, Part
+from smartpubsub.protocols.scoutsubs.messages import Announce, Announced, Bundle, Part
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Effect, Received, Send, TimerFired

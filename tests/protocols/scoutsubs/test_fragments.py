@@ -16,7 +16,7 @@ from smartpubsub.protocols.scoutsubs.fragments import (
     Reassembly,
     fragments_of,
 )
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     WHOLE,
     Announce,
@@ -25,9 +25,9 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Piece,
     Pull,
     Pulled,
+    entry_bytes,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.sizes import entry_bytes
 from tests.protocols.scoutsubs.forest import Forest
 from tests.protocols.scoutsubs.strategies import contacts, some_parts
 

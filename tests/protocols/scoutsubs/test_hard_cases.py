@@ -8,9 +8,8 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
-from smartpubsub.protocols.scoutsubs.parts import Admitted, Bundle, Part, Record
+from smartpubsub.protocols.scoutsubs.messages import Admitted, Bundle, Part, Record, wire_bytes
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.sizes import wire_bytes
 from smartpubsub.seam import Received
 from smartpubsub.sim.kernel.network import DROP
 from tests.protocols.scoutsubs.forest import (

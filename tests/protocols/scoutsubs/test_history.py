@@ -9,7 +9,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs.history import History
-from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
+from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.signing import StandInSigning

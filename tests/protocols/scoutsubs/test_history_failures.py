@@ -7,7 +7,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
+from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.replay import Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.streams import stream

@@ -12,7 +12,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
 from smartpubsub.protocols.scoutsubs.history import place_of
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Recall
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Recall
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings

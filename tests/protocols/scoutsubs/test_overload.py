@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.scoutsubs.parts import Bundle, Notify, Probe
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Notify, Probe
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.timeouts import AdaptiveTimeout, ResponseTimes
 from smartpubsub.sim.experiments.experiment import Experiment

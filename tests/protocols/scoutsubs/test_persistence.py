@@ -6,7 +6,7 @@ import pytest
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
-from smartpubsub.protocols.scoutsubs.parts import Notify
+from smartpubsub.protocols.scoutsubs.messages import Notify
 from smartpubsub.protocols.scoutsubs.persistence import STORED
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.scoutsubs.filter_table import PeerQuotas
-from smartpubsub.protocols.scoutsubs.parts import Announced
+from smartpubsub.protocols.scoutsubs.messages import Announced
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import Forest
 

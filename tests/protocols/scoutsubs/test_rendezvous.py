@@ -11,7 +11,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.membership import Role
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
-from smartpubsub.sim.kernel.crowd import settled_tables
+from smartpubsub.sim.kernel.population import settled_tables
 from smartpubsub.sim.kernel.streams import stream
 from tests.protocols.scoutsubs.forest import Forest, Knows, contacts_around
 

@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.scoutsubs.parts import ChildCopy, CopyTree, Record
+from smartpubsub.protocols.scoutsubs.messages import ChildCopy, CopyTree, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain

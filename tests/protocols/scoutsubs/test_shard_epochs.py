@@ -8,13 +8,16 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.filters import EPOCHS_AT_ONCE_MAX
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Announce,
     Announced,
     Bundle,
+    BundleLimits,
     CopyTree,
     Record,
+    decode,
+    encode,
 )
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
@@ -25,7 +28,6 @@ from smartpubsub.protocols.scoutsubs.shard_names import (
     shard_names,
     tree_name,
 )
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
 from tests.protocols.scoutsubs.forest import MS, Forest, chain
 
 HOT = ScoutSettings(hot_copies_per_s=20)

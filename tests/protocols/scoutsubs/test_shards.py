@@ -8,7 +8,7 @@ from hypothesis import given
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.parts import Announced, Raise, Record
+from smartpubsub.protocols.scoutsubs.messages import Announced, Raise, Record
 from smartpubsub.protocols.scoutsubs.replay import Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import (

@@ -15,7 +15,7 @@ from smartpubsub.kademlia.protobuf import framed
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Announce,
     Announced,
@@ -23,9 +23,9 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Confirm,
     Part,
     Recorded,
+    part_bytes,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.wire import part_bytes
 from smartpubsub.seam import Peer
 
 SignedPart = TypeVar("SignedPart", bound=Part)

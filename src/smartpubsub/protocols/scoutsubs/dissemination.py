@@ -23,7 +23,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow, EventKey
 from smartpubsub.protocols.scoutsubs.filter_table import FormerChild, ScoutChild
 from smartpubsub.protocols.scoutsubs.filters import Filters
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Confirm, NoCopy, Notify, Offer
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Confirm, NoCopy, Notify, Offer
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.replay import Replay
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas

@@ -14,7 +14,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.matching import FilterSet, Index
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.runtime.bounded import BoundedDict
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, ChildCopy
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, ChildCopy
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH, NO_EPOCH
 from smartpubsub.seam import Peer
 

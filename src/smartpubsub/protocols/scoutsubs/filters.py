@@ -34,7 +34,13 @@ from smartpubsub.protocols.scoutsubs.filter_table import (
     ScoutChild,
 )
 from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
-from smartpubsub.protocols.scoutsubs.parts import WHOLE, Announce, Announced, ChildCopy, Elsewhere
+from smartpubsub.protocols.scoutsubs.messages import (
+    WHOLE,
+    Announce,
+    Announced,
+    ChildCopy,
+    Elsewhere,
+)
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.recovery import Recovery

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     Announce,
     Bundle,
     ChildCopy,
@@ -22,9 +22,10 @@ from smartpubsub.protocols.scoutsubs.parts import (
     Piece,
     Pulled,
     PulledOwn,
+    entry_bytes,
+    event_bytes_in,
+    part_bytes,
 )
-from smartpubsub.protocols.scoutsubs.sizes import entry_bytes, event_bytes_in
-from smartpubsub.protocols.scoutsubs.wire import part_bytes
 from smartpubsub.seam import Peer
 
 FILTERS_PER_ENTRY = 100

@@ -26,7 +26,7 @@ from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Inherit, Recall, Recalled, Span
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Inherit, Recall, Recalled, Span
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings

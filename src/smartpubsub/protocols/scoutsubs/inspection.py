@@ -9,7 +9,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.filter_table import FilterOwner, FilterTable, ScoutChild
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.parts import ChildCopy, Record
+from smartpubsub.protocols.scoutsubs.messages import ChildCopy, Record
 from smartpubsub.seam import Peer
 
 

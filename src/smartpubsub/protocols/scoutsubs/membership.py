@@ -18,7 +18,7 @@ from smartpubsub.kademlia.keys import Contact, Key, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
-from smartpubsub.protocols.scoutsubs.parts import Adopt, Pull, Pulled
+from smartpubsub.protocols.scoutsubs.messages import Adopt, Pull, Pulled
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings

@@ -26,7 +26,7 @@ from smartpubsub.protocols.runtime.messages import (
     number,
     number_size,
 )
-from smartpubsub.protocols.scoutsubs.shard_names import STAGE_MAX, attribute_of
+from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, attribute_of
 
 NOBODY = b""
 """No peer."""
@@ -49,8 +49,8 @@ def _read_tree_name(name: str, budget: Budget) -> str:
 
 
 def _read_stage(stage: int, _: Budget) -> int:
-    if stage > STAGE_MAX:
-        raise WireError(f"a stage of {stage}; at most {STAGE_MAX} is taken")
+    if stage > EPOCH_MAX:
+        raise WireError(f"a stage of {stage}; at most {EPOCH_MAX} is taken")
     return stage
 
 

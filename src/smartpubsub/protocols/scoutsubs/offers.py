@@ -17,7 +17,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.filter_table import FilterTable
 from smartpubsub.protocols.scoutsubs.filters import Filters
-from smartpubsub.protocols.scoutsubs.parts import NOBODY, Notify, Offer, Want
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Notify, Offer, Want
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split, tree_name
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes

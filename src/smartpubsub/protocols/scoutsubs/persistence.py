@@ -13,15 +13,23 @@ from collections.abc import Container, Iterable, Sequence
 from typing import TypeVar
 
 from smartpubsub.kademlia.protobuf import WireError
-from smartpubsub.protocols.baselines.rpc_wire import RpcLimits
+from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
-from smartpubsub.protocols.scoutsubs.parts import Bundle, ChildCopy, CopyTree, Part, Record
+from smartpubsub.protocols.scoutsubs.messages import (
+    Bundle,
+    BundleLimits,
+    ChildCopy,
+    CopyTree,
+    Part,
+    Record,
+    decode,
+    encode,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, NO_EPOCH
 from smartpubsub.protocols.scoutsubs.timeouts import MS
-from smartpubsub.protocols.scoutsubs.wire import BundleLimits, decode, encode
 from smartpubsub.seam import Load, Peer
 
 STORED = b"scout/"

@@ -38,7 +38,7 @@ from smartpubsub.protocols.runtime.failure_detector import (
     PeerUp,
 )
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER
-from smartpubsub.protocols.scoutsubs import parts
+from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import (
     Dissemination,
@@ -64,8 +64,8 @@ from smartpubsub.protocols.scoutsubs.membership import (
     TreeAdded,
     TreeMembership,
 )
+from smartpubsub.protocols.scoutsubs.messages import Bundle
 from smartpubsub.protocols.scoutsubs.offers import HELD_COUNT_MAX, Offers
-from smartpubsub.protocols.scoutsubs.parts import Bundle
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
@@ -108,7 +108,7 @@ class ScoutSubs:
                 forget_us=2 * settings.renew_us,
             ),
             # A probe carries the time, so its answer tells the round trip, however late it is.
-            lambda: parts.Probe(max(0, outbox.now)),
+            lambda: messages.Probe(max(0, outbox.now)),
             times.timeout_us_for,
             self._on_news,
         )
@@ -177,32 +177,32 @@ class ScoutSubs:
             return lambda contact, part: handler(contact.peer, part)
 
         return {
-            parts.Announce: self._filters.on_announce,
-            parts.Announced: from_peer(self._filters.on_announced),
-            parts.Elsewhere: from_peer(self._filters.on_elsewhere),
-            parts.Pull: self._on_pull,
-            parts.Pulled: self._on_pulled,
-            parts.Adopt: self._membership.on_adopt,
-            parts.CopyTree: self._on_copy,
-            parts.TreeCopied: from_peer(self._replication.on_copied),
-            parts.PullOwn: lambda contact, _: self._tables_kept.on_pull_own(contact.peer),
-            parts.PulledOwn: from_peer(self._on_pulled_own),
-            parts.Raise: lambda contact, part: self._pass_up(contact.peer, part),
-            parts.Record: self._on_record,
-            parts.Recorded: from_peer(self._rendezvous.on_recorded),
-            parts.Done: self._events_kept.on_done,
-            parts.Admitted: from_peer(self._publisher.on_admitted),
-            parts.Completed: from_peer(self._publisher.on_completed),
-            parts.Notify: from_peer(self._offers.on_notify),
-            parts.Offer: from_peer(self._offers.on_offer),
-            parts.Want: from_peer(self._offers.on_want),
-            parts.Confirm: from_peer(self._dissemination.on_confirm),
-            parts.NoCopy: from_peer(self._dissemination.on_no_copy),
-            parts.Recall: from_peer(self._history.on_recall),
-            parts.Recalled: from_peer(self._on_recalled),
-            parts.Inherit: from_peer(self._anti_entropy.on_inherit),
-            parts.Probe: from_peer(self._on_probe),
-            parts.Alive: from_peer(self._on_alive),
+            messages.Announce: self._filters.on_announce,
+            messages.Announced: from_peer(self._filters.on_announced),
+            messages.Elsewhere: from_peer(self._filters.on_elsewhere),
+            messages.Pull: self._on_pull,
+            messages.Pulled: self._on_pulled,
+            messages.Adopt: self._membership.on_adopt,
+            messages.CopyTree: self._on_copy,
+            messages.TreeCopied: from_peer(self._replication.on_copied),
+            messages.PullOwn: lambda contact, _: self._tables_kept.on_pull_own(contact.peer),
+            messages.PulledOwn: from_peer(self._on_pulled_own),
+            messages.Raise: lambda contact, part: self._pass_up(contact.peer, part),
+            messages.Record: self._on_record,
+            messages.Recorded: from_peer(self._rendezvous.on_recorded),
+            messages.Done: self._events_kept.on_done,
+            messages.Admitted: from_peer(self._publisher.on_admitted),
+            messages.Completed: from_peer(self._publisher.on_completed),
+            messages.Notify: from_peer(self._offers.on_notify),
+            messages.Offer: from_peer(self._offers.on_offer),
+            messages.Want: from_peer(self._offers.on_want),
+            messages.Confirm: from_peer(self._dissemination.on_confirm),
+            messages.NoCopy: from_peer(self._dissemination.on_no_copy),
+            messages.Recall: from_peer(self._history.on_recall),
+            messages.Recalled: from_peer(self._on_recalled),
+            messages.Inherit: from_peer(self._anti_entropy.on_inherit),
+            messages.Probe: from_peer(self._on_probe),
+            messages.Alive: from_peer(self._on_alive),
         }
 
     def _timer_handlers(self) -> dict[str, Callable[..., None]]:
@@ -325,12 +325,12 @@ class ScoutSubs:
         self._resume()
 
     def _on_bundle(
-        self, peer: Peer, addresses: tuple[bytes, ...], received: tuple[parts.Part, ...]
+        self, peer: Peer, addresses: tuple[bytes, ...], received: tuple[messages.Part, ...]
     ) -> None:
         if not self._has_joined:
             # A node that knows no peers would take itself for every rendezvous. But it can tell a
             # peer that has restarted that it keeps nothing for it.
-            if any(isinstance(part, parts.PullOwn) for part in received):
+            if any(isinstance(part, messages.PullOwn) for part in received):
                 self._tables_kept.on_pull_own(peer)
             return
         self._proximity.look_around()
@@ -338,58 +338,58 @@ class ScoutSubs:
         contact = Contact.of(peer, addresses)
         self._rendezvous.on_heard(peer)
         for part in received:
-            whole: parts.Part | None = part
-            if isinstance(part, parts.Piece):
+            whole: messages.Part | None = part
+            if isinstance(part, messages.Piece):
                 whole = self._reassembly.on_fragment(peer, part)
             if whole is not None:
                 self._on_message(contact, whole)
 
-    def _on_message(self, contact: Contact, part: parts.Part) -> None:
+    def _on_message(self, contact: Contact, part: messages.Part) -> None:
         verified = self._attestation.verified(part, contact.peer)
         if verified is None:
             self._outbox.reject("signature")
         else:
             self._on_part[type(verified)](contact, verified)
 
-    def _pass_up(self, peer: Peer, part: parts.Raise) -> None:
+    def _pass_up(self, peer: Peer, part: messages.Raise) -> None:
         self._rendezvous.pass_up(part, peer)
 
-    def _on_pull(self, contact: Contact, part: parts.Pull) -> None:
+    def _on_pull(self, contact: Contact, part: messages.Pull) -> None:
         """A node that is to be the rendezvous asks what this one knows."""
         attribute, table = part.attribute, self._filters.tables.get(part.attribute)
         records = self._rendezvous.records_of(attribute)
         epoch = self._filters.epoch_of(attribute)
         if table is not None and self._filters.acts_as_root(attribute):
-            pulled = parts.Pulled(attribute, True, self._own.peer, (), records, epoch)
+            pulled = messages.Pulled(attribute, True, self._own.peer, (), records, epoch)
         else:
             owner, children = self._tables_kept.root_copy(attribute)
             epoch = max(epoch, self._tables_kept.root_epoch(attribute))
-            pulled = parts.Pulled(attribute, False, owner, children, records, epoch)
+            pulled = messages.Pulled(attribute, False, owner, children, records, epoch)
         self._outbox.queue(contact.peer, pulled)
         self._membership.on_pull(contact, attribute)
 
-    def _on_pulled(self, contact: Contact, part: parts.Pulled) -> None:
+    def _on_pulled(self, contact: Contact, part: messages.Pulled) -> None:
         table = self._filters.tables.get(part.attribute)
         is_child = table is not None and contact.peer in table.children
         self._membership.on_pulled(contact, part, is_child=is_child)
 
-    def _on_copy(self, contact: Contact, part: parts.CopyTree) -> None:
+    def _on_copy(self, contact: Contact, part: messages.CopyTree) -> None:
         if part.is_root:
             self._membership.on_rival(contact, part.attribute)
         self._tables_kept.on_copy(contact.peer, part)
 
-    def _on_record(self, contact: Contact, part: parts.Record) -> None:
+    def _on_record(self, contact: Contact, part: messages.Record) -> None:
         self._membership.on_rival(contact, part.attribute)
         self._events_kept.on_record(contact.peer, part)
 
-    def _on_recalled(self, peer: Peer, part: parts.Recalled) -> None:
+    def _on_recalled(self, peer: Peer, part: messages.Recalled) -> None:
         self._replay.on_recalled(peer, part)
         self._anti_entropy.on_recalled(peer, part)
 
-    def _on_probe(self, peer: Peer, part: parts.Probe) -> None:
-        self._outbox.queue(peer, parts.Alive(part.number, self._recovery.incarnation))
+    def _on_probe(self, peer: Peer, part: messages.Probe) -> None:
+        self._outbox.queue(peer, messages.Alive(part.number, self._recovery.incarnation))
 
-    def _on_alive(self, peer: Peer, part: parts.Alive) -> None:
+    def _on_alive(self, peer: Peer, part: messages.Alive) -> None:
         took_us = self._outbox.now - part.number
         if 0 <= took_us <= PROBE_US_MAX:
             self._times.sample_probe(peer, took_us)
@@ -475,7 +475,7 @@ class ScoutSubs:
                 continue  # It announces its filters itself.
             for copy in children:
                 if self._filters.restore(attribute, copy):
-                    self._outbox.queue(copy.contact.peer, parts.Adopt(attribute, owner))
+                    self._outbox.queue(copy.contact.peer, messages.Adopt(attribute, owner))
                     adopted.append(copy.contact.peer)
         return adopted
 
@@ -495,14 +495,14 @@ class ScoutSubs:
 
     def _on_own_event_answered(self, news: OwnEventAnswered) -> None:
         own, answer = self._own.peer, news.answer
-        if isinstance(answer, parts.Completed):
+        if isinstance(answer, messages.Completed):
             self._publisher.on_completed(own, answer)
         else:
             self._publisher.on_admitted(own, self._attestation.signed(answer, own))
 
     # --- recovery ---
 
-    def _on_pulled_own(self, peer: Peer, part: parts.PulledOwn) -> None:
+    def _on_pulled_own(self, peer: Peer, part: messages.PulledOwn) -> None:
         """A replica of this node's tables has answered after a restart."""
         if not self._recovery.on_answer(peer):
             return
@@ -636,7 +636,7 @@ class ScoutSubs:
             self._filters.claim(attribute),
         )
 
-    def tables(self) -> list[tuple[str, tuple[parts.ChildCopy, ...]]]:
+    def tables(self) -> list[tuple[str, tuple[messages.ChildCopy, ...]]]:
         """The node's children in all trees, as replicas keep them."""
         tables = self._filters.tables.items()
         return [(name, tuple(c.copy() for c in table.children.values())) for name, table in tables]

@@ -14,7 +14,7 @@ from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
-from smartpubsub.protocols.scoutsubs.parts import Admitted, Completed, Holder, Raise
+from smartpubsub.protocols.scoutsubs.messages import Admitted, Completed, Holder, Raise
 from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, tree_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
-from smartpubsub.protocols.scoutsubs.parts import PullOwn
+from smartpubsub.protocols.scoutsubs.messages import PullOwn
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes

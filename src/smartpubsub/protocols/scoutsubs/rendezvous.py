@@ -22,7 +22,7 @@ from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow, EventKey
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     Admitted,
     Completed,

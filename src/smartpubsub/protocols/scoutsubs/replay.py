@@ -26,7 +26,7 @@ from smartpubsub.protocols.scoutsubs.history import (
     place_before,
     place_of,
 )
-from smartpubsub.protocols.scoutsubs.parts import Recall, Recalled
+from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH, shard_names
 from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions

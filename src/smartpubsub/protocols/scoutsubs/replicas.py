@@ -10,7 +10,7 @@ from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.history import History
-from smartpubsub.protocols.scoutsubs.parts import (
+from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
     ChildCopy,
     CopyTree,

@@ -14,7 +14,7 @@ from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
-from smartpubsub.protocols.scoutsubs.parts import CopyTree, TreeCopied
+from smartpubsub.protocols.scoutsubs.messages import CopyTree, TreeCopied
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.replicas import NO_COPY

@@ -17,7 +17,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.membership import TreeMembership
-from smartpubsub.protocols.scoutsubs.parts import Raise
+from smartpubsub.protocols.scoutsubs.messages import Raise
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split, shard_for
 from smartpubsub.seam import Peer

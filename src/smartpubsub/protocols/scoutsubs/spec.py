@@ -13,7 +13,6 @@ from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs import messages
-from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.messages import (
     PART_NAMES,
     Bundle,
@@ -21,6 +20,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     ChildCopy,
     wire_bytes,
 )
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 

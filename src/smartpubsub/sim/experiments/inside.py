@@ -6,8 +6,8 @@ from typing import cast
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.registry import PROTOCOLS
-from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.messages import Bundle, PulledOwn, wire_bytes
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.sim.experiments.experiment import Experiment
 
 

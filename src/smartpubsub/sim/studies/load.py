@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import SHARDS
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.inside import all_scoutsubs, filters_kept
@@ -32,7 +33,7 @@ class Way(NamedTuple):
     @property
     def keys(self) -> int:
         """Over how many keys a hot attribute is spread."""
-        return BRANCHES if self.hot_copies_per_s else 1
+        return SHARDS if self.hot_copies_per_s else 1
 
 
 WAYS = (
