@@ -45,7 +45,7 @@ def test_a_publisher_without_a_reachable_rendezvous_is_told() -> None:
     (refusal,) = forest.refusals()
     assert refusal.id == id
     assert "surf" in refusal.reason
-    assert forest.held(3, "events that are not yet admitted") == 0
+    assert forest.held(3, "events without an acknowledgement") == 0
 
 
 def test_giving_up_is_no_receipt() -> None:

@@ -291,7 +291,7 @@ def test_after_a_quiet_time_nothing_is_open() -> None:
     forest.run(MINUTE)
 
     for number in forest.numbers:
-        assert forest.held(number, "open events") == 0
-        assert forest.held(number, "events that are not yet admitted") == 0
+        assert forest.held(number, "events in flight") == 0
+        assert forest.held(number, "events without an acknowledgement") == 0
         assert forest.scouts(number).view().records == ()
     assert_within_bounds(forest)

@@ -134,7 +134,7 @@ def test_relays_forget_events_of_children_that_are_gone() -> None:
         forest.run(SECOND)
     forest.run(20 * MINUTE)
 
-    assert [forest.held(n, "open events") for n in (0, 1, 2)] == [0, 0, 0]
+    assert [forest.held(n, "events in flight") for n in (0, 1, 2)] == [0, 0, 0]
 
 
 def test_lost_acknowledgements_do_not_stop_a_publisher_of_unreliable_events() -> None:

@@ -296,7 +296,7 @@ def test_who_unsubscribes_meanwhile_is_given_nothing() -> None:
     forest.run(10 * SECOND)
 
     assert forest.received(6) == []
-    assert forest.held(6, "subscriptions that read history") == 0
+    assert forest.held(6, "replays") == 0
 
 
 # --- what others say need not be so ---
