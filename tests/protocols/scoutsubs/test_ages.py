@@ -57,7 +57,7 @@ def test_giving_up_is_no_receipt() -> None:
     assert not forest.is_confirmed(id)
 
 
-def test_all_who_keep_an_event_are_told_when_it_is_done() -> None:
+def test_all_replicas_of_an_event_are_told_when_it_is_completed() -> None:
     """Also a replica that is not among the closest any more, as a node has joined."""
     forest = Forest(10, ScoutSettings(backups=1), absent=(1,))
     forest.subscribed(9, "surf")
