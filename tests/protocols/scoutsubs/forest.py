@@ -1,4 +1,4 @@
-"""A simulated network of ScoutSubs nodes that are numbered from an attribute's key outwards."""
+"""A simulated network of ScoutSubs nodes, numbered by their distance from an attribute's key."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

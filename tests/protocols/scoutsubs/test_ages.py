@@ -45,7 +45,7 @@ def test_a_publisher_without_a_reachable_rendezvous_is_told() -> None:
     (refusal,) = forest.refusals()
     assert refusal.id == id
     assert "surf" in refusal.reason
-    assert forest.held(3, "events that are not yet admitted") == 0
+    assert forest.held(3, "events without an acknowledgement") == 0
 
 
 def test_giving_up_is_no_receipt() -> None:
@@ -57,7 +57,7 @@ def test_giving_up_is_no_receipt() -> None:
     assert not forest.is_confirmed(id)
 
 
-def test_all_who_keep_an_event_are_told_when_it_is_done() -> None:
+def test_all_replicas_of_an_event_are_told_when_it_is_completed() -> None:
     """Also a replica that is not among the closest any more, as a node has joined."""
     forest = Forest(10, ScoutSettings(backups=1), absent=(1,))
     forest.subscribed(9, "surf")

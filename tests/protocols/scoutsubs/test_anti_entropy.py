@@ -32,7 +32,7 @@ def wait_until_published(forest: Forest, ids: list[EventId]) -> None:
     forest.run_until(lambda: all(map(forest.is_published, ids)), 5 * MINUTE)
 
 
-def test_who_comes_to_lie_closest_is_given_the_past() -> None:
+def test_a_newcomer_closest_to_the_key_gets_the_history() -> None:
     forest = started(12, SMALL_PAGES, absent=[0, 1])
     past = published(forest, (8, 9), 10)
     assert keepers(forest, past[0]) == [2, 3, 4]
@@ -79,7 +79,7 @@ def test_history_is_whole_under_churn(seed: int) -> None:
     assert not told.problem
 
 
-def test_what_was_inherited_outlives_a_restart() -> None:
+def test_fetched_history_survives_a_restart() -> None:
     forest = started(10, SMALL_PAGES, absent=[0])
     past = published(forest, (8, 9), 7)
     forest.join(0, by_way_of=6)
@@ -91,7 +91,7 @@ def test_what_was_inherited_outlives_a_restart() -> None:
     assert kept(forest, 0) == len(past)
 
 
-def test_who_was_away_gets_what_was_published_meanwhile_and_knows_that_it_has_it() -> None:
+def test_a_node_that_was_down_fetches_the_missing_history_and_knows_that_it_is_whole() -> None:
     forest = started(10, ON)
     past = published(forest, (8, 9), 4)
     forest.run(MINUTE)

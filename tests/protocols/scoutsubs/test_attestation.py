@@ -60,7 +60,7 @@ def over_the_wire(part: Part) -> Any:
 
 
 @KINDS
-def test_what_is_signed_is_heard(part: Any) -> None:
+def test_a_signed_message_is_accepted(part: Any) -> None:
     said = vouching(ALICE).signed(part, BOB.peer)
 
     assert len(said.signature) == 64
@@ -79,7 +79,7 @@ def test_a_message_that_its_sender_has_not_signed_is_rejected(part: Any) -> None
 
 
 @KINDS
-def test_what_was_changed_is_not_heard(part: Any) -> None:
+def test_a_changed_message_is_rejected(part: Any) -> None:
     said = vouching(ALICE).signed(part, BOB.peer)
     changes = {
         "attribute": "rain",
@@ -106,7 +106,7 @@ def test_a_message_to_another_node_is_rejected(part: Any) -> None:
     assert vouching(BOB).verified(said, ALICE.peer) is None
 
 
-def test_one_sort_of_what_is_said_does_not_pass_for_another() -> None:
+def test_a_signature_of_one_kind_of_message_does_not_pass_for_another() -> None:
     completed = vouching(ALICE).signed(Completed(ID, "surf"), BOB.peer)
     recorded = vouching(ALICE).signed(Recorded(ID, "surf", False), BOB.peer)
 
@@ -216,7 +216,9 @@ def test_a_forged_admission_publishes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("backups", "count"), [(2, 3), (0, 1)])
-def test_a_publisher_gets_the_signatures_of_all_who_keep_an_event(backups: int, count: int) -> None:
+def test_a_publisher_gets_the_signatures_of_all_nodes_that_store_an_event(
+    backups: int, count: int
+) -> None:
     forest = Forest(8, ScoutSettings(backups=backups))
     forest.subscribed(7, "surf")
     id = forest.published(5, "surf")

@@ -1,4 +1,4 @@
-"""What a node keeps is bounded; what is beyond a limit is refused before it is acknowledged."""
+"""The state of a node is bounded; it refuses what is beyond a limit before it acknowledges it."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ def test_a_rendezvous_with_too_many_event_in_flights_refuses_more_and_says_so() 
     assert forest.receivers(id) == []
 
 
-def test_what_was_acknowledged_comes_though_other_events_were_refused() -> None:
+def test_acknowledged_events_arrive_though_others_were_refused() -> None:
     forest = with_open_events()
     for _ in range(10):
         forest.publish(4, "surf")
@@ -97,7 +97,7 @@ def test_an_event_is_not_acknowledged_if_a_replica_has_no_room_for_it() -> None:
 
 
 @pytest.mark.parametrize("seen_count_max", [10])
-def test_a_node_that_remembers_few_events_keeps_only_so_many(seen_count_max: int) -> None:
+def test_the_duplicate_window_is_bounded(seen_count_max: int) -> None:
     forest = Forest(8, ScoutSettings(seen_count_max=seen_count_max))
     forest.subscribed(7, "surf")
     ids = []
@@ -291,7 +291,7 @@ def test_after_a_quiet_time_nothing_is_open() -> None:
     forest.run(MINUTE)
 
     for number in forest.numbers:
-        assert forest.held(number, "open events") == 0
-        assert forest.held(number, "events that are not yet admitted") == 0
+        assert forest.held(number, "events in flight") == 0
+        assert forest.held(number, "events without an acknowledgement") == 0
         assert forest.scouts(number).view().records == ()
     assert_within_bounds(forest)

@@ -1,8 +1,12 @@
-"""The components of ScoutSubs know only those before them."""
+"""The components of ScoutSubs know only those before them, as docs/scoutsubs.md shows them."""
+
+import re
+from pathlib import Path
 
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from tests.protocols.scoutsubs.forest import Forest
 
+DOCUMENT = Path(__file__).parents[3] / "docs" / "scoutsubs.md"
 PACKAGES = ("smartpubsub.protocols.scoutsubs.", "smartpubsub.protocols.runtime.")
 
 
@@ -31,3 +35,11 @@ def test_every_component_with_state_checks_its_invariants() -> None:
     made = components(Forest(2).scouts(0))
     unchecked = {name for name, item in made.items() if not hasattr(item, "check")}
     assert unchecked == stateless | deferred
+
+
+def test_the_document_has_all_components_in_their_order() -> None:
+    small = {"ScoutSettings", "Attestation", "Reassembly", "Deferred"}
+    made = [type(item).__name__ for item in components(Forest(2).scouts(0)).values()]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| `", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    shown = [name for row in rows for name in re.findall(r"\w+", row)]
+    assert shown == [name for name in made if name not in small]

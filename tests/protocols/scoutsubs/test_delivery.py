@@ -282,7 +282,7 @@ def test_an_event_does_not_overtake_the_one_before_it_on_a_shorter_way() -> None
     assert forest.received(1) == [first, second, third]
 
 
-def test_what_is_missing_holds_up_what_comes_after_it_only_for_a_while() -> None:
+def test_a_missing_event_delays_its_successors_only_for_a_while() -> None:
     """The copy of the first event to one rendezvous gets lost, and the publisher crashes."""
     forest = Forest(8)
     forest.subscribed(7, "surf")

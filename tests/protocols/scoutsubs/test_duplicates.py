@@ -1,4 +1,4 @@
-"""Within a window a copy of an event is ignored, and after it refused: no replay is delivered."""
+"""Within the duplicate window copies of an event are ignored, and after it they are rejected."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ def key(number: int, incarnation: int = 1, publisher: bytes = b"p") -> tuple[Eve
     return EventId(publisher, incarnation, number), "surf"
 
 
-def test_what_is_remembered_is_known_and_what_was_before_is_over() -> None:
+def test_remembered_events_are_duplicates_and_forgotten_ones_are_replays() -> None:
     window = DuplicateWindow(100, 10)
     assert window.add(key(5), 0)
     assert not window.add(key(5), 50)
@@ -35,7 +35,7 @@ def test_what_is_remembered_is_known_and_what_was_before_is_over() -> None:
     assert not window.is_replay(key(5, publisher=b"q"))
 
 
-def test_what_has_to_make_room_is_no_reason_to_refuse_what_comes_late() -> None:
+def test_an_evicted_event_does_not_make_late_events_replays() -> None:
     window = DuplicateWindow(100, 1)
     for number in (5, 6, 7):
         window.add(key(number), number)

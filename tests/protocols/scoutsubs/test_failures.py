@@ -1,4 +1,4 @@
-"""Nodes crash, pause and come back, and nothing gets lost that was promised."""
+"""Nodes crash, pause and restart, and no acknowledged event or subscription is lost."""
 
 from random import Random
 
@@ -66,7 +66,7 @@ def test_an_event_survives_the_crash_of_its_rendezvous_whenever_it_happens(
 
 
 @pytest.mark.parametrize("backups", [1, 2, 3])
-def test_an_acknowledged_event_survives_the_publisher_and_f_of_those_who_hold_it(
+def test_an_acknowledged_event_survives_the_publisher_and_f_of_its_holders(
     backups: int,
 ) -> None:
     """No subscriber has it when all of them crash."""
@@ -82,7 +82,7 @@ def test_an_acknowledged_event_survives_the_publisher_and_f_of_those_who_hold_it
 
 
 @pytest.mark.parametrize("reached", [1, 2, 3])
-def test_a_replica_brings_to_an_end_what_the_rendezvous_has_begun(reached: int) -> None:
+def test_a_replica_completes_the_events_of_a_crashed_rendezvous(reached: int) -> None:
     forest = forest_of()
     for number in WANTING[reached:]:
         forest.cut(0, number, MINUTE)
@@ -254,7 +254,7 @@ def test_a_relay_that_restarts_announces_nothing_before_it_knows_its_children_ag
 
 
 @pytest.mark.parametrize("down_us", [100 * MS, 20 * SECOND, 25 * MINUTE])
-def test_a_leaf_that_comes_back_gets_what_it_has_missed(down_us: int) -> None:
+def test_a_leaf_that_is_up_again_gets_the_events_that_it_has_missed(down_us: int) -> None:
     forest = forest_of()
     forest.crash(8)
     ids = [forest.published(13, "surf") for _ in range(5)]
@@ -266,7 +266,7 @@ def test_a_leaf_that_comes_back_gets_what_it_has_missed(down_us: int) -> None:
         assert forest.receivers(id) == WANTING
 
 
-def test_a_leaf_below_relays_that_comes_back_gets_what_it_has_missed() -> None:
+def test_a_leaf_below_relays_that_is_up_again_gets_the_events_that_it_has_missed() -> None:
     forest = chain(6)
     forest.subscribed(5, "surf")
     forest.subscribed(3, "surf")
@@ -307,7 +307,7 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
     assert Send(client.peer, Bundle((in_force,))) in effects
 
 
-def test_what_a_publisher_says_after_a_restart_is_not_taken_for_what_it_said_before() -> None:
+def test_events_of_a_restarted_publisher_are_not_taken_for_earlier_ones() -> None:
     forest = forest_of()
     before = [forest.published(13, "surf") for _ in range(3)]
     forest.run(SECOND)
@@ -351,7 +351,7 @@ def test_neighbours_that_fail_together_are_noticed_together(dead: int) -> None:
     assert forest.receivers(id) == wanting
 
 
-def test_a_second_rendezvous_gets_what_the_first_one_has_acknowledged_meanwhile() -> None:
+def test_a_second_rendezvous_gets_the_events_that_the_first_one_has_admitted_meanwhile() -> None:
     acquaintances = {0: [19], 1: [12], 12: [1], 19: [0]}
     forest = Forest(20, knows=lambda number: acquaintances.get(number, ()), is_fixed=True)
     forest.subscribed(12, "surf")

@@ -1,4 +1,4 @@
-"""One node's part of one tree: who wants what, what is shown above, and in which version."""
+"""A filter table: interested owners, the summary for the parent, and its versions."""
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
@@ -26,7 +26,7 @@ def child_of(table: FilterTable, contact: Contact, *texts: str) -> ScoutChild:
 # --- one table ---
 
 
-def test_all_who_want_an_event_are_found_own_and_children() -> None:
+def test_interested_subscriptions_and_children_are_found() -> None:
     table = FilterTable("surf")
     table.subscribe(1, Predicate.parse("surf"))
     table.subscribe(2, Predicate.parse("surf/price[0,5]"))
@@ -50,7 +50,7 @@ def test_a_filter_that_two_children_have_stays_when_one_of_them_goes() -> None:
     assert list(map(str, table.summary())) == ["surf/price[0,5]"]
 
 
-def test_changes_say_what_is_new_and_what_is_gone_and_nothing_that_came_and_went() -> None:
+def test_changes_name_added_and_removed_filters_but_none_that_came_and_went() -> None:
     table = FilterTable("surf")
     table.subscribe(1, Predicate.parse("surf/price[0,5]"))
     assert table.advance((), NO_EPOCH, offers_shortcut=False)
@@ -104,7 +104,7 @@ def test_only_a_node_with_one_child_and_no_wish_of_its_own_offers_a_shortcut() -
     assert table.direct is None
 
 
-def test_a_copy_of_a_child_replaces_what_is_older_and_nothing_newer() -> None:
+def test_a_copy_of_a_child_replaces_older_versions_only() -> None:
     table = FilterTable("surf")
     child = child_of(table, CHILD, "surf/bali")
     older = child.copy()

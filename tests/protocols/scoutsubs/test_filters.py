@@ -1,4 +1,4 @@
-"""Subscriptions leave filters on their way up, covered and merged, and take them away again."""
+"""Filters are announced up the tree, covered and merged, and withdrawn again."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ from tests.protocols.scoutsubs.forest import HOP_US, Forest, chain
 
 @pytest.mark.parametrize("jitter_us", [0, 30_000])
 @pytest.mark.parametrize("publisher", [0, 1, 3, 6, 7])
-def test_what_is_published_the_moment_a_subscription_is_acknowledged_comes(
+def test_an_event_right_after_the_acknowledgement_of_a_subscription_arrives(
     publisher: int, jitter_us: int
 ) -> None:
     forest = chain(8, network=NetworkOptions(latency_us=HOP_US, jitter_us=jitter_us))
@@ -54,7 +54,7 @@ def test_a_subscription_is_acknowledged_only_when_its_replicas_have_it() -> None
     assert forest.copy(1, 0) == forest.copy(2, 0) == {5: ["surf"]}
 
 
-def test_a_covered_subscription_is_acknowledged_only_when_what_covers_it_is_in_force() -> None:
+def test_a_covered_subscription_is_acknowledged_only_when_the_covering_one_is_in_force() -> None:
     forest = chain(5)
     forest.subscribe(4, "surf")
     forest.run(HOP_US // 2)  # The first is on its way.
@@ -156,7 +156,7 @@ def test_all_neighbours_with_a_matching_filter_get_an_event_however_many_filters
         assert forest.receivers(id) == wanting
 
 
-def test_an_event_does_not_come_to_who_does_not_want_it() -> None:
+def test_an_event_reaches_only_matching_subscribers() -> None:
     forest = chain(6)
     forest.subscribed(3, "surf/price[10,20]")
     forest.subscribed(4, "surf/price[20,30]")
@@ -230,7 +230,7 @@ def test_filters_with_several_ranges_survive_covering_merging_and_unsubscribing(
                 assert above[node] == sorted(map(str, tree.summary))
 
 
-def test_what_is_shown_above_is_what_is_there_merged() -> None:
+def test_the_summary_merges_the_filters_below() -> None:
     forest = chain(4)
     forest.subscribed(3, "surf/price[10,20]/wind[0,5]")
     forest.subscribed(2, "surf/price[20,30]/wind[0,5]")
@@ -244,7 +244,7 @@ def test_what_is_shown_above_is_what_is_there_merged() -> None:
 # --- unsubscribing ---
 
 
-def test_unsubscribing_leaves_what_it_covered_in_force() -> None:
+def test_an_unsubscribe_leaves_covered_filters_in_force() -> None:
     forest = chain(5)
     wide = forest.subscribed(4, "surf")
     narrow = forest.subscribed(4, "surf/price[10,20]")
@@ -264,7 +264,7 @@ def test_unsubscribing_leaves_what_it_covered_in_force() -> None:
     assert forest.deliveries(4)[-1].subscriptions == (same,)
 
 
-def test_unsubscribing_leaves_what_others_want_in_force() -> None:
+def test_an_unsubscribe_leaves_equal_filters_of_others_in_force() -> None:
     forest = chain(5)
     wide = forest.subscribed(2, "surf")
     forest.subscribed(4, "surf/price[10,20]")

@@ -1,4 +1,4 @@
-"""What a parent knows of a child is what the child shows, whatever happens on the way."""
+"""A parent has the filters that its child announces, whatever happens to the messages."""
 
 from hypothesis import settings
 from hypothesis import strategies as st

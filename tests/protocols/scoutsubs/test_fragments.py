@@ -1,4 +1,4 @@
-"""Parts that are too long for one message go in pieces, and are whole again where they arrive."""
+"""Long messages are sent in fragments and joined at the receiver."""
 
 from dataclasses import replace
 from itertools import permutations, zip_longest
@@ -54,7 +54,7 @@ def is_possible(part: Part) -> bool:
 
 
 @given(some_parts.filter(is_possible), st.integers(1, 400))
-def test_what_is_joined_is_what_was_said(part: Part, bytes_max: int) -> None:
+def test_joined_fragments_are_the_message(part: Part, bytes_max: int) -> None:
     pieces = fragments_of(part, bytes_max)
 
     assert pieces == [part] or heard(pieces) == [part]
@@ -100,7 +100,7 @@ def test_fragments_of_a_part_that_is_said_again_complete_it() -> None:
     assert heard([*pieces[:2], *fragments_of(part, 20)[2:]]) == [part]
 
 
-def test_what_is_no_piece_of_anything_is_passed_over() -> None:
+def test_impossible_fragments_are_ignored() -> None:
     incoming = Reassembly()
     wrong = [
         Piece(1, 3, 3, announce()),

@@ -61,7 +61,7 @@ def test_a_node_that_reaches_no_peer_when_it_starts_acknowledges_nothing() -> No
 
 @pytest.mark.parametrize("seconds", [10, 20, 40, 70, 300])
 @pytest.mark.parametrize("node", [1, 9])
-def test_what_a_cut_off_node_publishes_is_acknowledged_and_arrives_when_it_is_back(
+def test_events_of_an_isolated_node_are_acknowledged_and_arrive_when_it_is_back(
     seconds: int, node: int
 ) -> None:
     forest = Forest(10)
@@ -133,7 +133,7 @@ def test_relays_forget_events_of_children_that_are_gone() -> None:
         forest.run(SECOND)
     forest.run(20 * MINUTE)
 
-    assert [forest.held(n, "open events") for n in (0, 1, 2)] == [0, 0, 0]
+    assert [forest.held(n, "events in flight") for n in (0, 1, 2)] == [0, 0, 0]
 
 
 def test_lost_acknowledgements_do_not_stop_a_publisher_of_unreliable_events() -> None:

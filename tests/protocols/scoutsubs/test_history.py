@@ -144,7 +144,7 @@ def test_an_event_whose_time_cannot_be_right_is_delivered_but_does_not_stay(
     assert forest.rejected(0)["history"] == 1
 
 
-def test_what_was_kept_is_kept_after_a_restart() -> None:
+def test_history_survives_a_restart() -> None:
     forest = started(6, ScoutSettings(backups=0, history_us_max=HOUR, history_count_max=5))
     ids = published(forest, (4,), 6)
     forest.run(MINUTE)
@@ -159,7 +159,7 @@ def test_what_was_kept_is_kept_after_a_restart() -> None:
     assert keepers(forest, more) == [0]
 
 
-def test_what_is_stored_of_events_that_are_too_old_by_now_goes() -> None:
+def test_stored_events_that_are_too_old_are_removed() -> None:
     forest = started(6, ScoutSettings(history_us_max=10 * MINUTE))
     published(forest, (4,), 3)
     forest.run(MINUTE)
@@ -175,7 +175,7 @@ def test_what_is_stored_of_events_that_are_too_old_by_now_goes() -> None:
 # --- reading ---
 
 
-def test_a_late_subscriber_gets_the_past_in_order_and_then_what_comes() -> None:
+def test_a_late_subscriber_gets_the_past_in_order_and_then_new_events() -> None:
     forest = started(12, SMALL_PAGES)
     past = published(forest, (3, 9, 5), 20)
 
@@ -187,7 +187,7 @@ def test_a_late_subscriber_gets_the_past_in_order_and_then_what_comes() -> None:
     assert forest.received(8) == past[5:] + more[5:]
 
 
-def test_a_rendezvous_reads_what_it_keeps_itself() -> None:
+def test_a_rendezvous_replays_its_own_history() -> None:
     forest = started(6, SMALL_PAGES)
     past = published(forest, (3, 4), 10)
 
@@ -196,7 +196,7 @@ def test_a_rendezvous_reads_what_it_keeps_itself() -> None:
     assert forest.received(0) == past
 
 
-def test_who_is_alone_reads_what_it_keeps_itself() -> None:
+def test_a_node_that_is_alone_replays_its_own_history() -> None:
     forest = started(1, SMALL_PAGES)
     past = published(forest, (0,), 10)
 
@@ -227,7 +227,7 @@ def test_since_an_event_by_the_end_of_its_publishers_id() -> None:
 
 
 @pytest.mark.parametrize("last", [1, 3, 4, 10, 50])
-def test_the_last_so_many(last: int) -> None:
+def test_a_replay_of_the_last_events(last: int) -> None:
     forest = started(8, SMALL_PAGES)
     past = published(forest, (3, 4), 10)
 
@@ -262,7 +262,7 @@ def test_more_than_can_be_read_is_said_and_nothing_of_it_given() -> None:
     assert forest.received(7) == past[-8:]
 
 
-def test_so_many_subscriptions_read_at_a_time() -> None:
+def test_the_number_of_replays_is_bounded() -> None:
     forest = started(8, ScoutSettings(history_us_max=HOUR, recall_count_max=2))
     published(forest, (3, 4), 2)
     numbers = [recall(forest, 6, "surf", Past()) for _ in range(3)]
@@ -287,7 +287,7 @@ def test_two_subscriptions_of_a_node_get_each_their_own_past() -> None:
     assert [id for id, n in given if n == late] == past[2:] + more
 
 
-def test_who_unsubscribes_meanwhile_is_given_nothing() -> None:
+def test_an_unsubscribe_ends_a_replay() -> None:
     forest = started(8, ON)
     published(forest, (3, 4), 6)
     subscription = recall(forest, 6, "surf", Past())
@@ -296,13 +296,13 @@ def test_who_unsubscribes_meanwhile_is_given_nothing() -> None:
     forest.run(10 * SECOND)
 
     assert forest.received(6) == []
-    assert forest.held(6, "subscriptions that read history") == 0
+    assert forest.held(6, "replays") == 0
 
 
 # --- what others say need not be so ---
 
 
-def test_who_tells_what_is_not_so_is_asked_no_more_and_others_tell_the_rest(
+def test_a_keeper_that_forges_events_is_not_asked_again_and_others_answer_instead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forest = started(8, SMALL_PAGES)
@@ -322,7 +322,7 @@ def test_who_tells_what_is_not_so_is_asked_no_more_and_others_tell_the_rest(
     assert forest.count(Recall)[0] == 1
 
 
-def test_who_tells_the_same_again_and_again_is_asked_no_more(
+def test_a_keeper_that_repeats_its_answer_is_not_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forest = started(8, SMALL_PAGES)
@@ -340,7 +340,7 @@ def test_who_tells_the_same_again_and_again_is_asked_no_more(
     assert forest.count(Recall)[0] == 2
 
 
-def test_what_does_not_match_or_was_not_asked_for_is_not_taken(
+def test_events_that_do_not_match_or_were_not_asked_for_are_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forest = started(8, ON)

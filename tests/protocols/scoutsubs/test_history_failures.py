@@ -1,4 +1,4 @@
-"""The past is whole and is given once, also where nodes crash, come and lose messages."""
+"""A replay is complete and delivers once, while nodes crash and join and messages are lost."""
 
 from collections.abc import Iterable
 from itertools import product
@@ -84,7 +84,7 @@ def test_newcomers_that_have_nothing_hide_nothing() -> None:
     assert forest.received(7) == past + more
 
 
-def test_who_keeps_nothing_or_knows_nothing_of_that_does_not_hold_others_up() -> None:
+def test_a_keeper_without_history_does_not_delay_a_replay() -> None:
     forest = started(8, SMALL_PAGES)
     past = published(forest, (5, 6), 10)
     forest.scouts(1)._on_part[Recall] = lambda *_: None

@@ -1,4 +1,4 @@
-"""However the past is spread over those who keep it, it is put together to the one whole."""
+"""A replay merges the histories of all keepers, however the events are spread over them."""
 
 from random import Random
 

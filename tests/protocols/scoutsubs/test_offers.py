@@ -101,7 +101,7 @@ def test_an_event_that_does_not_come_by_the_other_tree_is_asked_for(
     assert got(forest, node, second) == [id]
 
 
-def test_what_comes_after_an_offered_event_does_not_overtake_it() -> None:
+def test_later_events_do_not_overtake_an_offered_one() -> None:
     forest, node, _, second = two_trees()
     slow = (root(forest, EARLIER), node)
     forest.world.network.rules.append(lambda _, *link: 200 * MS if link == slow else None)

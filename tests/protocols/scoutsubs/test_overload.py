@@ -1,4 +1,4 @@
-"""When links are full everything takes longer, and nothing else changes."""
+"""On full links everything takes longer, and nothing else changes."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth
 
 
 @pytest.mark.parametrize("seed", [2, 3])
-def test_what_takes_many_minutes_is_waited_for(seed: int) -> None:
+def test_events_that_take_many_minutes_arrive(seed: int) -> None:
     """A run is not over as long as anything comes that is owed."""
     run, found = with_hardly_any_bandwidth(500, seed)
 
@@ -97,7 +97,7 @@ def wait(waiting: AdaptiveTimeout, tries: int = 0) -> int:
     return waiting.timeout_us(tries, least_us=1_000, most_us=60_000)
 
 
-def test_the_wait_follows_what_is_usual() -> None:
+def test_the_timeout_follows_the_usual_response_time() -> None:
     waiting = AdaptiveTimeout(100)
     assert wait(waiting) == 1_000
     for _ in range(20):
@@ -133,7 +133,7 @@ def test_many_that_wait_at_the_same_time_say_no_more_than_one() -> None:
     assert wait(waiting) == wait(waiting, tries=1) == 2_000
 
 
-def test_what_takes_longer_than_the_limit_is_waited_for() -> None:
+def test_the_timeout_exceeds_its_limit_for_slower_responses() -> None:
     waiting = AdaptiveTimeout(0)
     for _ in range(30):
         waiting.on_answer(100_000, was_repeated=False)

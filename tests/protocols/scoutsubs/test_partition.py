@@ -1,4 +1,4 @@
-"""The network splits, both sides go on, and after they have met delivery is whole again."""
+"""Both sides of a partition go on, and after it delivery is complete."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_each_side_serves_its_own_after_its_repair_time(publisher: int) -> None:
 
 
 @pytest.mark.parametrize("publisher", [10, 11])
-def test_what_is_published_when_the_network_has_just_split_comes_on_that_side(
+def test_an_event_right_after_a_partition_arrives_on_its_side(
     publisher: int,
 ) -> None:
     forest = forest_with_wishes()
@@ -81,7 +81,7 @@ def test_after_the_sides_have_met_delivery_is_whole_within_a_refresh_cycle(
         assert forest.receivers(id) == WANTING
 
 
-def test_what_both_sides_have_said_comes_once_when_they_meet() -> None:
+def test_events_of_both_sides_arrive_once_after_a_partition() -> None:
     forest = forest_with_wishes()
     split(forest, LEFT, 3 * MINUTE)
     ids = []

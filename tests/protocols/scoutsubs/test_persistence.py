@@ -65,7 +65,7 @@ def test_an_acknowledged_event_survives_when_only_its_rendezvous_has_it() -> Non
     assert len(forest.received(4)) == 1
 
 
-def test_what_a_replica_keeps_survives_its_crash() -> None:
+def test_events_at_a_replica_survive_its_crash() -> None:
     forest = Forest(5, ScoutSettings(backups=1))
     with_an_open_event(forest)
     forest.crash(0)  # For ever.
@@ -91,7 +91,7 @@ def test_an_event_of_a_rendezvous_that_is_none_any_more_is_handed_on() -> None:
     assert len(forest.received(5)) == 1
 
 
-def test_what_children_want_survives_a_restart_of_their_parent() -> None:
+def test_filters_of_children_survive_a_restart_of_their_parent() -> None:
     forest = Forest(5, ALONE)
     for number in (3, 4):
         forest.subscribed(number, "surf")
@@ -105,7 +105,7 @@ def test_what_children_want_survives_a_restart_of_their_parent() -> None:
     assert forest.receivers(id) == [3, 4]
 
 
-def test_where_another_rendezvous_knows_better_what_was_stored_does_not_count() -> None:
+def test_stored_filters_do_not_count_where_another_rendezvous_knows_better() -> None:
     forest = Forest(6)
     for number in (4, 5):
         forest.subscribed(number, "surf")
@@ -123,7 +123,7 @@ def test_where_another_rendezvous_knows_better_what_was_stored_does_not_count() 
     assert copies(forest) - before <= 3, "a stale child was sent a copy too"
 
 
-def test_what_is_done_is_not_stored_any_more() -> None:
+def test_completed_events_are_not_stored_any_more() -> None:
     forest = Forest(5)
     number = forest.subscribed(4, "surf")
     for _ in range(3):
@@ -155,7 +155,7 @@ def test_a_rendezvous_whose_storage_is_full_refuses_events_and_says_so() -> None
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"\x05peer!", b"\x01p" + bytes(8) + b"\x02\x0a"])
 @pytest.mark.parametrize("what", [b"record/", b"child/"])
-def test_what_cannot_be_read_is_counted_and_removed(what: bytes, garbage: bytes) -> None:
+def test_unreadable_stored_values_are_counted_and_removed(what: bytes, garbage: bytes) -> None:
     own, _ = contacts_around("surf", 2, 1)
     core = ScoutSubs(
         ScoutSettings(), Kademlia(own, Settings(), Random(1)), StandInSigning(own.peer), Random(2)

@@ -1,4 +1,4 @@
-"""What one peer can have a node keep has limits over all trees, and what is beyond is told."""
+"""The filters of one peer are limited over all trees, and the peer is told of a refusal."""
 
 from collections import Counter
 from itertools import islice
@@ -20,7 +20,7 @@ REPEATABLE = settings(deadline=None, database=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from([b"p", b"q"]), st.sampled_from("abc"), st.integers(0, 5)))
 )
-def test_what_is_counted_is_what_there_is(changes: list[tuple[bytes, str, int]]) -> None:
+def test_quotas_agree_with_the_filters(changes: list[tuple[bytes, str, int]]) -> None:
     quotas = PeerQuotas()
     there: Counter[tuple[bytes, str]] = Counter()
     for peer, tree, after in changes:
@@ -73,7 +73,7 @@ def test_filters_of_a_peer_are_counted_over_all_trees() -> None:
     assert [forest.is_in_force(5, number) for number in left].count(True) == 3
 
 
-def test_a_peer_has_filters_under_so_many_attributes() -> None:
+def test_the_attributes_of_one_peer_are_bounded() -> None:
     forest = Forest(6, ScoutSettings(attribute_count_per_peer_max=2))
     names = attributes_at(forest, 0, 3)
     numbers = [forest.subscribe(5, name) for name in names]

@@ -53,7 +53,7 @@ def test_a_relay_with_two_children_or_a_wish_of_its_own_is_not_skipped() -> None
 
 
 @pytest.mark.parametrize("relay", [1, 2, 3, 4])
-def test_a_relay_that_subscribes_within_what_is_covered_is_skipped_no_more(relay: int) -> None:
+def test_a_relay_with_a_covered_subscription_is_not_skipped_any_more(relay: int) -> None:
     """No node above learns of a new filter, but all of them have to learn of the shortcut."""
     forest = with_shortcut()
     forest.subscribed(relay, "surf/price[10,20]")
@@ -88,7 +88,7 @@ def fork(network: NetworkOptions | None = None) -> Forest:
     return Forest(8, DIRECT, knows=lambda n: above.get(n, [3]), is_fixed=True, network=network)
 
 
-def test_a_second_subscriber_within_what_is_covered_is_not_skipped() -> None:
+def test_a_second_subscriber_with_a_covered_filter_is_not_skipped() -> None:
     forest = fork()
     forest.subscribed(7, "surf")
     assert forest.shortcut(0, 1) == 7

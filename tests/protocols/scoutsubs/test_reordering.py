@@ -1,4 +1,4 @@
-"""Events that wait at the rendezvous for the one before them."""
+"""Events that wait at the rendezvous for their predecessors."""
 
 import pytest
 

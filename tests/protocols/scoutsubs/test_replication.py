@@ -1,4 +1,4 @@
-"""What a node keeps is kept by f others too, and is whole there after a while whatever happens."""
+"""Tables are replicated to f other nodes, which have all of them after a while."""
 
 import pytest
 
@@ -178,7 +178,7 @@ def test_a_rendezvous_that_is_back_replaces_no_copy_by_less() -> None:
     assert forest.roots() == [0]
 
 
-def test_what_is_open_is_recorded_anew_where_a_replica_is_replaced() -> None:
+def test_events_in_flight_are_recorded_by_a_new_replica() -> None:
     """With one replica: it dies, and the rendezvous more than a repair time later."""
     forest = Forest(10, ScoutSettings(backups=1))
     forest.subscribed(9, "surf")
@@ -193,7 +193,7 @@ def test_what_is_open_is_recorded_anew_where_a_replica_is_replaced() -> None:
     assert forest.receivers(id) == [9]
 
 
-def test_what_is_open_is_recorded_anew_where_a_replica_has_restarted() -> None:
+def test_events_in_flight_are_recorded_again_by_a_restarted_replica() -> None:
     forest = Forest(10, ScoutSettings(backups=1))
     forest.subscribed(9, "surf")
     forest.world.pause(forest.host(9), forest.world.now + 4 * MINUTE)

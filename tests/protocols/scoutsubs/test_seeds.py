@@ -1,4 +1,4 @@
-"""Worlds that chance has made, each with something that goes wrong, in which all promises hold."""
+"""Random worlds, each with faults, in which all promises hold."""
 
 import pytest
 

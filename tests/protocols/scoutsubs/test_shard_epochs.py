@@ -68,7 +68,7 @@ def warm(forest: Forest, publisher: int, seconds: int) -> None:
 
 @pytest.mark.parametrize("split_ms", range(0, 50, 10))
 @pytest.mark.parametrize("later_ms", [65, 70, 75])
-def test_what_is_announced_meanwhile_does_not_undo_what_a_child_was_told(
+def test_an_announcement_under_way_does_not_undo_the_epoch_that_a_child_was_told(
     later_ms: int, split_ms: int
 ) -> None:
     """The second filter is announced before the node hears that the first one is in force."""
@@ -97,7 +97,7 @@ def test_a_child_that_has_left_the_shards_counts_as_such_where_a_epoch_before_is
     assert claim(forest, 1) == 1
 
 
-def test_who_knows_of_a_later_epoch_is_in_the_shards_where_a_parent_sends_events_there() -> None:
+def test_a_node_with_a_later_epoch_joins_the_shards_that_its_parent_uses() -> None:
     """As after failures in which those were lost that knew that the attribute is whole again."""
     forest = chain(4)
     forest.subscribed(3, "surf")
@@ -117,7 +117,7 @@ def test_who_knows_of_a_later_epoch_is_in_the_shards_where_a_parent_sends_events
     assert claim(forest, 0) == 2
 
 
-def test_what_an_earlier_message_of_a_parent_says_is_no_later_epoch() -> None:
+def test_a_late_message_of_a_parent_does_not_begin_a_new_epoch() -> None:
     forest = chain(2)
     forest.subscribed(1, "surf")
     split(forest, 3)

@@ -126,7 +126,7 @@ def test_publishers_send_straight_to_a_shard_and_not_by_way_of_the_attributes_re
     }
 
 
-def test_what_is_not_hot_stays_whole() -> None:
+def test_an_attribute_without_load_stays_whole() -> None:
     forest = Forest(NODES, HOT)
     forest.subscribed(12, "surf")
     for _ in range(20):
@@ -136,7 +136,7 @@ def test_what_is_not_hot_stays_whole() -> None:
     assert everywhere(forest, 12) == ["surf"]
 
 
-def test_what_one_publisher_sends_is_no_reason_to_split() -> None:
+def test_the_load_of_one_publisher_does_not_split_an_attribute() -> None:
     forest = Forest(NODES, HOT)
     for number in SUBSCRIBERS:
         forest.subscribed(number, "surf")
@@ -176,7 +176,7 @@ def test_no_event_goes_to_a_shard_before_all_subscribers_are_there() -> None:
 # --- who comes and goes ---
 
 
-def test_who_subscribes_later_is_in_force_in_all_shards() -> None:
+def test_a_later_subscription_is_in_force_in_all_shards() -> None:
     forest = hot_forest()
     forest.subscribed(11, "surf")
     assert everywhere(forest, 11) == list(shard_names("surf"))
@@ -197,7 +197,7 @@ def test_an_unsubscribe_takes_effect_in_all_shards() -> None:
     assert everywhere(forest, 12) == []
 
 
-def test_what_is_not_hot_any_more_is_whole_again() -> None:
+def test_an_attribute_that_has_cooled_down_is_whole_again() -> None:
     forest = hot_forest(replace(HOT, renew_us=MINUTE))
     forest.run(6 * MINUTE)
     assert {forest.tree(n).epoch for n in SUBSCRIBERS} == {3}

@@ -205,10 +205,6 @@ class History:
         """The attributes with history."""
         return [*self._places]
 
-    def counts(self) -> list[tuple[str, int]]:
-        """The attributes with history, and the number of their events."""
-        return [(attribute, len(places)) for attribute, places in self._places.items()]
-
     def spans(self, attribute: str) -> tuple[Span, ...]:
         """The digests of an attribute's history, hour by hour."""
         return tuple(sorted(self._spans.get(attribute, {}).values()))

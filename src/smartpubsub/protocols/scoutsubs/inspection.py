@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.filter_table import FilterOwner, FilterTable, ScoutChild
+from smartpubsub.protocols.scoutsubs.filter_table import FilterTable, ScoutChild
 from smartpubsub.protocols.scoutsubs.membership import Role
 from smartpubsub.protocols.scoutsubs.messages import ChildCopy, Record
 from smartpubsub.seam import Peer
@@ -22,8 +22,6 @@ class ChildView(NamedTuple):
     filters: tuple[Predicate, ...]
     shortcut: Contact | None
     backups: tuple[Contact, ...]
-    epoch: int
-    elsewhere: tuple[Predicate, ...]
 
     @classmethod
     def of(cls, child: ScoutChild) -> ChildView:
@@ -35,8 +33,6 @@ class ChildView(NamedTuple):
             tuple(child.filters),
             child.direct,
             child.backups,
-            child.epoch,
-            tuple(wanted for some in child.elsewhere.values() for wanted in some),
         )
 
 
@@ -56,12 +52,6 @@ class TreeView(NamedTuple):
     replicas: tuple[Contact, ...]
     version: int
     in_force: int
-    copy_version: int
-    copied_version: int
-    """The version that all replicas have."""
-    waiting: tuple[FilterOwner, ...]
-    former: tuple[Peer, ...]
-    is_handing_over: bool
     epoch: int
     claim: int
     """The shard epoch that the node would claim now."""
@@ -78,7 +68,6 @@ class TreeView(NamedTuple):
         parent: Contact | None,
         table: FilterTable,
         replicas: tuple[Contact, ...],
-        copied_version: int,
         claim: int,
     ) -> TreeView:
         """The view of a tree."""
@@ -94,11 +83,6 @@ class TreeView(NamedTuple):
             replicas,
             table.version,
             table.in_force,
-            table.copy_version,
-            copied_version,
-            tuple(table.waiting),
-            tuple(table.former),
-            table.is_handing_over,
             table.epoch,
             claim,
         )
@@ -114,5 +98,3 @@ class ScoutView(NamedTuple):
     records: tuple[Record, ...]
     """The events that the node has custody of, or keeps for others."""
     suspected: tuple[Peer, ...]
-    history: tuple[tuple[str, int], ...]
-    """The attributes with history, and the number of their events."""

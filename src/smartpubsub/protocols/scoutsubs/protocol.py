@@ -619,7 +619,6 @@ class ScoutSubs:
             replicas={key: tuple(copy.children.values()) for key, copy in kept.items()},
             records=tuple(r for name in attributes for r in self._rendezvous.records_of(name)),
             suspected=self._detector.suspected(),
-            history=tuple(self._history.counts()),
         )
 
     def tree(self, attribute: str) -> TreeView | None:
@@ -632,7 +631,6 @@ class ScoutSubs:
             place.parent,
             self._filters.tables[attribute],
             self._filters.replicas_of(attribute),
-            self._filters.copied_version(attribute),
             self._filters.claim(attribute),
         )
 
@@ -680,20 +678,22 @@ class ScoutSubs:
         bounds = (
             Bound("trees", len(tables), settings.tree_count_max),
             Bound("children in a tree", max(children, default=0), settings.child_count_max),
-            Bound("copies", len(copies), settings.tree_count_max),
-            Bound("children in a copy", max(copied, default=0), settings.child_count_max + 1),
+            Bound("table replicas", len(copies), settings.tree_count_max),
+            Bound(
+                "children in a table replica", max(copied, default=0), settings.child_count_max + 1
+            ),
             Bound("offered events", self._offers.held_count, HELD_COUNT_MAX),
             Bound("stored bytes", self._persistence.bytes_held, settings.stored_bytes_max),
-            Bound("open events", self._dissemination.flight_count, records),
-            Bound("events kept for others", len(self._events_kept.kept), records),
+            Bound("events in flight", self._dissemination.flight_count, records),
+            Bound("event replicas", len(self._events_kept.kept), records),
             Bound("events that wait on their way up", waiting, records),
-            Bound("events that are not yet admitted", len(self._publisher), records),
+            Bound("events without an acknowledgement", len(self._publisher), records),
             Bound("attributes published to", self._publisher.last_count, LAST_KNOWN_MAX),
             Bound("history of an attribute", history.longest, settings.history_count_max),
             Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
-            Bound("subscriptions that read history", len(replay), settings.recall_count_max),
-            Bound("history that is fetched", len(self._anti_entropy), settings.tree_count_max),
-            Bound("parts with missing pieces", len(self._reassembly), INCOMPLETE_COUNT_MAX),
+            Bound("replays", len(replay), settings.recall_count_max),
+            Bound("history fetches", len(self._anti_entropy), settings.tree_count_max),
+            Bound("messages with missing fragments", len(self._reassembly), INCOMPLETE_COUNT_MAX),
             Bound("events before joining", len(self._publications), records),
         )
         return Tally(bounds, self._outbox.rejected)

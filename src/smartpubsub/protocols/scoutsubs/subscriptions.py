@@ -89,11 +89,6 @@ class Subscriptions:
         placed = self._placed.get(number)
         return None if placed is None else (placed.subscription.predicate, placed.base)
 
-    def trees_of(self, number: int) -> tuple[str, ...]:
-        """The trees with the filter of a subscription."""
-        placed = self._placed.get(number)
-        return () if placed is None else tuple(placed.trees)
-
     def state_of(self, number: int) -> SubscriptionState:
         """The state of a subscription."""
         placed = self._placed.get(number)
