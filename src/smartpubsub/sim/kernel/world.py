@@ -100,7 +100,7 @@ class World:
         on_deliver: Callable[[Host, object], None] | None = None,
         on_receive: Callable[[Host, bytes, object], None] | None = None,
         on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
-        on_handled: Callable[[Host], None] | None = None,
+        on_handled: Callable[[Host, Event | None, Sequence[Effect]], None] | None = None,
         on_lost: Callable[[], None] | None = None,
     ) -> None:
         self.now = 0
@@ -115,7 +115,7 @@ class World:
         self.on_lost = on_lost
         """Called when the network loses a message."""
         self.on_handled = on_handled
-        """Called after a core has handled an input, before its effects are carried out."""
+        """Called after a core has handled an event or, if that is None, a call."""
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._through = through
@@ -263,10 +263,10 @@ class World:
 
     def _tell(self, host: Host, event: Event) -> None:
         effects = host.core.handle(event, host.clock(self.now))
+        if self.on_handled is not None:
+            self.on_handled(host, event, effects)
         if effects:
-            self.carry_out(host, effects)
-        elif self.on_handled is not None:
-            self.on_handled(host)
+            self._perform(host, effects)
 
     def _is_due(self, host: Host, sequence: int, timer: Timer) -> bool:
         """Whether a timer was neither cancelled nor set again; if so, clear it."""
@@ -298,9 +298,12 @@ class World:
     # --- effects ---
 
     def carry_out(self, host: Host, effects: Sequence[Effect]) -> None:
-        """Carry out the effects that a core has returned for an input."""
+        """Carry out the effects that a core has returned for a call."""
         if self.on_handled is not None:
-            self.on_handled(host)
+            self.on_handled(host, None, effects)
+        self._perform(host, effects)
+
+    def _perform(self, host: Host, effects: Sequence[Effect]) -> None:
         if self.on_effects is not None:
             self.on_effects(host, effects)
         for effect in effects:
