@@ -44,7 +44,7 @@ def test_what_must_not_be_is_told_in_words(tmp_path: Path) -> None:
     async def main() -> None:
         async with three_nodes(tmp_path) as (a, b, _):
             topic = await a.create_topic("news", publishers=["self"])
-            with pytest.raises(NotOwnerError, match=f"'news' is of {a.peer_id}"):
+            with pytest.raises(NotOwnerError, match=f"the author of 'news' is {a.peer_id}"):
                 await b.topic(topic.id).update(publishers="anyone")
             with pytest.raises(NodeError, match="version 1 of 'news' has these rules"):
                 await topic.update(publishers=[a.peer_id])
