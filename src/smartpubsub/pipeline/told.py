@@ -13,14 +13,15 @@ from pyspark.sql import functions as sf
 def faults(rows: DataFrame) -> DataFrame:
     """By run and node: the times of crashes, restarts, cuts and their ends."""
 
-    def times(kind: str) -> Column:
-        return sf.sort_array(sf.collect_list(sf.when(sf.col("kind") == kind, sf.col("at_us"))))
+    def times(*kinds: str) -> Column:
+        is_one = sf.col("kind").isin(*kinds)
+        return sf.sort_array(sf.collect_list(sf.when(is_one, sf.col("at_us"))))
 
     return (
-        rows.where("what = 'fault' and kind in ('crash', 'restart', 'partition', 'heal')")
+        rows.where("what = 'fault' and kind in ('crash', 'leave', 'restart', 'partition', 'heal')")
         .groupBy("run", "node")
         .agg(
-            times("crash").alias("crashes"),
+            times("crash", "leave").alias("crashes"),
             times("restart").alias("restarts"),
             sf.arrays_zip(
                 times("partition").alias("start_us"), times("heal").alias("end_us")

@@ -36,6 +36,8 @@ class Member:
     cpu_s: float = 0.0
     rss_mb_max: float = 0.0
     killed_us: int | None = None
+    stop: str = "crash"
+    """Whether it was killed as a crash, or after it had said goodbye."""
     has_ended: trio.Event = field(default_factory=trio.Event)
     """Whether its last report has arrived."""
 
@@ -80,14 +82,14 @@ class Cluster:
         for nodes in places:
             await self._start(tuple(nodes), is_shared=len(nodes) > 1)
 
-    async def crash(self, node: int, *, with_storage: bool = False) -> None:
+    async def crash(self, node: int, *, with_storage: bool = False, kind: str = "crash") -> None:
         """Kill the process of a node, which is its own, if it is up."""
         async with self._changing:
             member = self._member_of.pop(node, None)
             if member is None:
                 return
             assert len(member.nodes) == 1
-            member.killed_us = self._setup.now_us()
+            member.killed_us, member.stop = self._setup.now_us(), kind
             await self._launcher.kill(member.process)
             if with_storage:
                 shutil.rmtree(self._setup.folder_of(node), ignore_errors=True)
@@ -158,7 +160,7 @@ class Cluster:
             self._timeline.add(member, until_us, notes)
             self._timeline.advance(self._setup.now_us())
         if member.killed_us is not None:
-            self._timeline.put(Note(member.killed_us, member.nodes[0], Struck("crash")))
+            self._timeline.put(Note(member.killed_us, member.nodes[0], Struck(member.stop)))
         elif not self._is_ending:
             raise ProcessError(
                 f"the process of {_named(member.nodes)} has ended; its output is above"

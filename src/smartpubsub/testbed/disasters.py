@@ -13,7 +13,7 @@ from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.faults import Churn, Crash, Fault, Partition
 from smartpubsub.testbed.cluster import Cluster
 from smartpubsub.testbed.messages import Cut
-from smartpubsub.workloads.actions import CrashNode, RestartNode, Workload
+from smartpubsub.workloads.actions import CrashNode, LeaveNode, RestartNode, Workload
 
 
 class Disasters:
@@ -50,9 +50,12 @@ class Disasters:
         await trio.sleep(max(0, us - self._now()) / SECOND)
 
 
+STOPS = CrashNode | LeaveNode | RestartNode
+
+
 def nodes_that_crash(workload: Workload, faults: Iterable[Fault]) -> list[int]:
     """The nodes that need a process of their own, because it will be killed."""
-    crashing = [a.node for a in workload.actions() if isinstance(a, CrashNode | RestartNode)]
+    crashing = [a.node for a in workload.actions() if isinstance(a, STOPS)]
     return crashing + [crash.node for fault in faults for crash in _crashes_in(fault)]
 
 

@@ -42,9 +42,11 @@ from smartpubsub.testbed.joiners import Joiners
 from smartpubsub.testbed.ledger import Ledger
 from smartpubsub.testbed.messages import Act, Inspect, Join, Settle, Setup
 from smartpubsub.testbed.processes import launcher
-from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Workload
+from smartpubsub.workloads.actions import Action, CrashNode, LeaveNode, RestartNode, Workload
 
 JOIN_US_MAX = 15 * MINUTE
+LEAVE_US_MAX = 5 * SECOND
+"""How long a node that leaves has for its goodbyes."""
 POLL_S = 0.02
 END_S_MAX = 30.0
 """How long to wait for the last reports."""
@@ -272,6 +274,10 @@ class RealRun:
                 pass  # The node is down and can neither call nor crash.
             case CrashNode(_, node):
                 await cluster.crash(node)
+            case LeaveNode(_, node):
+                await self._call(action)
+                await self._wait(lambda: not self._ledger.to_do, LEAVE_US_MAX)
+                await cluster.crash(node, kind="leave")
             case _:
                 await self._call(action)
 

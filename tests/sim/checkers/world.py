@@ -146,7 +146,7 @@ class SmallWorld:
     def _on_fault(self, kind: str, node: int) -> None:
         match kind:
             case "crash":
-                self.journal.crashed(node, self.world.now)
+                self.journal.stopped(node, self.world.now)
             case "restart":
                 self.journal.restarted(node, self.world.now)
 

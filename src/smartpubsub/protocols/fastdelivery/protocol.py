@@ -45,6 +45,7 @@ from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
 from smartpubsub.seam import (
     Connect,
+    Departed,
     Effect,
     Event,
     Loaded,
@@ -242,6 +243,8 @@ class FastDelivery:
                 self._on_packet(Contact.of(peer, addresses), packet)
             case TimerFired(timer):
                 self._on_timer(timer)
+            case Departed(peer):
+                self._requests.on_departed(peer)
             case Told(Found() as found):
                 self._keepers.on_found(found)
             case Told(Joined()):

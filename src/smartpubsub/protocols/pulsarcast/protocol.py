@@ -51,6 +51,7 @@ from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import (
+    Departed,
     Disconnected,
     Effect,
     Event,
@@ -303,7 +304,7 @@ class Pulsarcast:
                 self._begin()
             case Told(item):
                 self._overlay.on_result(item)
-            case Disconnected(peer):
+            case Disconnected(peer) | Departed(peer):
                 self.membership.on_disconnected(peer)
                 self.keepers.on_disconnected(peer)
             case Started(incarnation):

@@ -18,7 +18,7 @@ PROBE_TIMER = "probe"
 
 
 class PeerDown(NamedTuple):
-    """A peer has not answered its probes."""
+    """A peer has not answered its probes, or has left."""
 
     peer: Peer
     was_down: bool
@@ -150,6 +150,15 @@ class FailureDetector:
             self._send_probe(peer)
             return
         del self._probing[peer]
+        self._find_down(peer)
+
+    def on_departed(self, peer: Peer) -> None:
+        """A peer has said that it leaves, or its machine refuses connections."""
+        if self._probing.pop(peer, None) is not None:
+            self._outbox.cancel_timer((PROBE_TIMER, peer))
+        self._find_down(peer)
+
+    def _find_down(self, peer: Peer) -> None:
         was_down = self.is_down(peer)
         self.suspect(peer)
         self._report(PeerDown(peer, was_down))

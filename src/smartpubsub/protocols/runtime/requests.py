@@ -151,6 +151,14 @@ class Requests(Generic[Question, Answer]):
         self._send(request.peer, number, request.question)
         self._set_timer(number, request.transmissions)
 
+    def on_departed(self, peer: Peer) -> None:
+        """Give up all questions to a peer that has left."""
+        for number in [n for n, request in self._pending.items() if request.peer == peer]:
+            request = self._pending.pop(number, None)
+            if request is not None:  # A failure before it may have cancelled this one.
+                self._outbox.cancel_timer((REQUEST_TIMER, number))
+                request.on_failure()
+
     def check(self) -> None:
         """Assert the invariants of the pending requests."""
         for number, request in self._pending.items():

@@ -79,7 +79,17 @@ from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
 from smartpubsub.protocols.scoutsubs.shards import Shards
 from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
-from smartpubsub.seam import Effect, Event, Loaded, Peer, Received, Started, TimerFired, Told
+from smartpubsub.seam import (
+    Departed,
+    Effect,
+    Event,
+    Loaded,
+    Peer,
+    Received,
+    Started,
+    TimerFired,
+    Told,
+)
 
 TICKS_PER_ROOT_LOOKUP = 9
 """A lookup verifies every so many ticks, which is three minutes, that a rendezvous still is one."""
@@ -298,9 +308,9 @@ class ScoutSubs:
             case Told(Found() as found):
                 self._membership.on_found(found)
                 self._replay.on_found(found)
-            case Told(Joined(known)):
-                if known:
-                    self._proximity.meet_peers()
+            case Departed(peer):
+                self._detector.on_departed(peer)
+            case Told(Joined()):
                 self._is_placed = True
                 self._begin()
             case Loaded(_, values):
@@ -333,7 +343,6 @@ class ScoutSubs:
             if any(isinstance(part, messages.PullOwn) for part in received):
                 self._tables_kept.on_pull_own(peer)
             return
-        self._proximity.look_around()
         self._detector.hear(peer)
         contact = Contact.of(peer, addresses)
         self._rendezvous.on_heard(peer)

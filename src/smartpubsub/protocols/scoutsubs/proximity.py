@@ -16,7 +16,6 @@ class Proximity:
         self._kademlia = kademlia
         self._detector = detector
         self._replica_count = replica_count
-        self._has_met_peers = False
 
     def is_closer(self, contact: Contact, attribute: str) -> bool:
         """Whether a peer is closer to an attribute's key than this node."""
@@ -62,18 +61,9 @@ class Proximity:
 
     @property
     def is_isolated(self) -> bool:
-        """Whether a node that finds no replicas ought to have some: the network has other nodes."""
-        self.look_around()
-        return self._replica_count > 0 and self._has_met_peers
+        """Whether this node knows peers that should keep replicas, though none of them answers.
 
-    def meet_peers(self) -> None:
-        """The network is known to have other nodes."""
-        self._has_met_peers = True
-
-    def look_around(self) -> None:
-        """Note whether there are other nodes.
-
-        Peers that Kademlia has evicted since still prove that this node is not alone. Clients are
-        never in the table; they keep no replicas.
+        A node that knows no peers is alone, and is the only replica of what it acknowledges.
+        Clients are never in the table; they keep no replicas.
         """
-        self._has_met_peers = self._has_met_peers or len(self._kademlia.table) > 0
+        return self._replica_count > 0 and len(self._kademlia.table) > 0

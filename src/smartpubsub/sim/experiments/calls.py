@@ -14,6 +14,7 @@ from smartpubsub.workloads.actions import (
     Action,
     CreateGroup,
     CreateTopic,
+    LeaveNode,
     Publish,
     Subscribe,
     Unsubscribe,
@@ -51,6 +52,8 @@ def call(
             if oldest is None:
                 return None, []  # The node was down when it should have subscribed.
             return Call("unsubscribe", oldest, predicate), core.unsubscribe(oldest, now)
+        case LeaveNode():
+            return None, core.leave(now)
         case Publish(_, _, predicate, payload):
             id, effects = core.publish(predicate, payload, now)
             return Call("publish", id, predicate, len(payload)), effects

@@ -43,7 +43,7 @@ from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.kernel.world import Host, World
 from smartpubsub.sim.traces.trace import Trace
-from smartpubsub.workloads.actions import Action, CrashNode, RestartNode, Workload
+from smartpubsub.workloads.actions import Action, CrashNode, LeaveNode, RestartNode, Workload
 
 JOINING_NODES_MAX = 300
 """Larger overlays get settled routing tables instead of joining, which saves minutes."""
@@ -225,7 +225,9 @@ class Experiment:
     def _watch_paths(self, faults: Iterable[Fault]) -> None:
         """Record which of the nodes that fail or join handle events of which publishers."""
         failing = {node: None for fault in faults for node in struck_nodes(fault)}
-        failing |= {a.node: None for a in self.workload.actions() if isinstance(a, CrashNode)}
+        failing |= {
+            a.node: None for a in self.workload.actions() if isinstance(a, CrashNode | LeaveNode)
+        }
         newcomers = range(self.options.nodes, self.options.nodes + len(self.options.newcomers_us))
         paths = Paths({**failing, **dict.fromkeys(newcomers)})
         self.journal.handlers = paths.handlers
@@ -301,6 +303,9 @@ class Experiment:
                 pass  # A node that is down neither calls nor crashes.
             case CrashNode():
                 self.world.crash(host)
+            case LeaveNode():
+                goodbyes = self.core(host.number).leave(host.clock(self.world.now))
+                self.world.leave(host, goodbyes)
             case _:
                 self._call(host, action, wanted_us)
 

@@ -26,12 +26,16 @@ from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.workloads import ScenarioOptions, read_workload, scenario
 from smartpubsub.workloads.actions import CrashNode, Publish, Workload
 from smartpubsub.workloads.crashes import with_crashes
+from smartpubsub.workloads.small import NODES as SMALL_NODES
 
 NODES = 60
 SCENARIO = "normal"
 FROM_FILE = "workload"
 """What a result calls the scenario of a workload file."""
 TOPICS_SCENARIO = "reddit"
+SMALL = "small"
+TOPICS_SCENARIOS = (TOPICS_SCENARIO, SMALL)
+"""The scenarios in which all predicates are topics."""
 TOPICS_EVENTS = 1_000
 """Protocols that know topics only run so many events of this scenario in place of `normal`."""
 PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
@@ -108,10 +112,17 @@ class SimOptions:
 
     @property
     def crash_count(self) -> int:
-        """How many nodes crash for good."""
+        """How many nodes crash for good; in `small`, whether nodes crash and come back."""
         if self.faults is None:
-            return self.backups if self.scenario_name == "fault" else 0
+            return {"fault": self.backups, SMALL: 1}.get(self.scenario_name, 0)
         return self.faults
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes a scenario has."""
+        if self.nodes is None:
+            return SMALL_NODES if self.scenario_name == SMALL else NODES
+        return self.nodes
 
     def check(self) -> None:
         """Raise an error if options contradict each other."""
@@ -145,9 +156,9 @@ class SimOptions:
         if self.workload:
             workload = self._load_file(self.workload, peer_of)
             return with_order(workload) if self.ordered else workload
-        nodes = NODES if self.nodes is None else self.nodes
+        nodes = self.node_count
         name, events = self.scenario_name, self.events
-        if has_topics and name != TOPICS_SCENARIO:
+        if has_topics and name not in TOPICS_SCENARIOS:
             name, events = self._scenario_with_topics(), events or TOPICS_EVENTS
         return scenario(
             name,
@@ -168,7 +179,7 @@ class SimOptions:
         if self.scenario_name not in ("normal", "fault"):
             raise OptionsError(
                 f"--scenario {self.scenario_name}: it has predicates, and there is a protocol that"
-                " knows topics only; take normal, fault or reddit"
+                " knows topics only; take normal, fault, small or reddit"
             )
         return TOPICS_SCENARIO
 

@@ -90,7 +90,7 @@ class Disturbance(NamedTuple):
     """A fault after which events may take another way: of which nodes, and from when until when."""
 
     kind: str
-    """crash, restart, pause, clog or join."""
+    """crash, leave, restart, pause, clog or join."""
     nodes: tuple[int, ...]
     start_us: int
     end_us: int
@@ -151,10 +151,14 @@ class Journal:
             )
         )
 
-    def crashed(self, node: int, now: int) -> None:
-        """Record that a node is down, and none of its subscriptions in force."""
-        self.failures.append((now, node))
-        self.disturbances.append(Disturbance("crash", (node,), now, now))
+    def stopped(self, node: int, now: int, kind: str = "crash") -> None:
+        """Record that a node is down, and none of its subscriptions in force.
+
+        A node that leaves says goodbye, so its peers need not find out that it is gone.
+        """
+        if kind == "crash":
+            self.failures.append((now, node))
+        self.disturbances.append(Disturbance(kind, (node,), now, now))
         self.downs.setdefault(node, []).append(Span(now))
         for record in self.subscriptions.values():
             if record.node == node:

@@ -150,8 +150,8 @@ class Observer:
 
     def failed(self, now: int, node: int, kind: str) -> None:
         """Record that a fault of a node has begun or ended."""
-        if kind == "crash":
-            self.journal.crashed(node, now)
+        if kind in ("crash", "leave"):
+            self.journal.stopped(node, now, kind)
             lost = [call for call in self._open_calls if call[0] == node]
             for call in lost:
                 del self._open_calls[call]  # Its caller is gone as well.

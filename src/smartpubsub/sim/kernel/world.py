@@ -177,18 +177,26 @@ class World:
         self._tell(host, Started(host.incarnation))
         return host
 
+    def leave(self, host: Host, goodbyes: Sequence[Effect]) -> None:
+        """Have a node say goodbye and stop, with its storage kept."""
+        self.carry_out(host, goodbyes)
+        self._stop(host, "leave")
+
     def crash(self, host: Host, *, with_storage: bool = False) -> None:
         """Stop a node at once; its memory is lost, and its storage too if `with_storage`."""
-        self.fault("crash", host.number)
+        self._stop(host, "crash")
+        if with_storage:
+            host.storage.clear()
+
+    def _stop(self, host: Host, kind: str) -> None:
+        self.fault(kind, host.number)
         host.is_up = False
         host.paused_until = 0
         host.incarnation += 1
         host.timers.clear()
-        if with_storage:
-            host.storage.clear()
 
     def restart(self, host: Host) -> None:
-        """Start a crashed node again, with its storage."""
+        """Start a stopped node again, with its storage."""
         self.fault("restart", host.number)
         host.is_up = True
         host.core = host.make_core(host.incarnation)
