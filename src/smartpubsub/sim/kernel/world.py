@@ -21,6 +21,7 @@ from smartpubsub.seam import (
     Connected,
     Core,
     Deliver,
+    Departed,
     Disconnected,
     Effect,
     Event,
@@ -68,6 +69,8 @@ class Host:
     storage: dict[bytes, bytes] = field(default_factory=dict)
     timers: dict[Timer, int] = field(default_factory=dict)
     is_up: bool = True
+    has_left: bool = False
+    """Whether its process has ended in order, so that its machine refuses connections."""
     incarnation: int = 0
     """Grows with every crash; inputs for an earlier incarnation do not reach a later one."""
     paused_until: int = 0
@@ -181,6 +184,7 @@ class World:
         """Have a node say goodbye and stop, with its storage kept."""
         self.carry_out(host, goodbyes)
         self._stop(host, "leave")
+        host.has_left = True
 
     def crash(self, host: Host, *, with_storage: bool = False) -> None:
         """Stop a node at once; its memory is lost, and its storage too if `with_storage`."""
@@ -198,7 +202,7 @@ class World:
     def restart(self, host: Host) -> None:
         """Start a stopped node again, with its storage."""
         self.fault("restart", host.number)
-        host.is_up = True
+        host.is_up, host.has_left = True, False
         host.core = host.make_core(host.incarnation)
         self._tell(host, Started(host.incarnation))
 
@@ -287,7 +291,12 @@ class World:
 
     def _miss(self, host: Host, event: Event) -> None:
         if isinstance(event, Received | Asked | Answered):
-            self._drop(host, self._by_peer[event.peer].number, event.message, 0)
+            sender = self._by_peer[event.peer]
+            self._drop(host, sender.number, event.message, 0)
+            if host.has_left and sender.is_up:
+                # The machine is there and refuses the connection, as no process listens.
+                at = self.now + self.network.options.latency_us
+                self._push(at, sender, sender.incarnation, Departed(host.peer))
 
     def _postpone(self, host: Host, sequence: int, event: Event) -> None:
         self._push(host.paused_until, host, host.incarnation, event)
