@@ -206,10 +206,6 @@ class Membership(Component):
 
     # --- for other components ---
 
-    def state_of(self, replica: TopicReplica) -> PlaceState:
-        """Return how far this node has come with its place."""
-        return self._place(replica).state
-
     def is_attached(self, replica: TopicReplica) -> bool:
         """Whether this node has a place in the tree."""
         return self._place(replica).is_attached
