@@ -124,6 +124,18 @@ def test_events_from_before_the_start_are_not_missing() -> None:
     assert log.heads == {third.cid: 3}
 
 
+def test_an_older_event_that_arrives_late_is_no_head_if_a_known_event_links_to_it() -> None:
+    first = ANN.event(TOPIC)
+    second = ANN.event(TOPIC, first)
+    log = Log()
+    log.start_at([(first.cid, first.height)], NOW - 10)
+    log.add(second)
+    log.add(first)  # By a backfill.
+
+    assert log.heads == {second.cid: second.height}
+    log.check()
+
+
 def test_giving_up_a_missing_event_lets_its_successors_go_on() -> None:
     first = ANN.event(TOPIC)
     second = ANN.event(TOPIC, first)

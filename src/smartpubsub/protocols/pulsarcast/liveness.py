@@ -6,11 +6,12 @@ from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.runtime.rtt import RoundTripEstimator, RttSettings
 from smartpubsub.seam import Peer
 
 HEARD_COUNT_MAX = 4_096
-_GAIN_UP, _GAIN_DOWN = 2, 8
-"""Smoothed round-trip time: gain 1/2 upward, 1/8 downward."""
+_GAIN_UP = 2
+"""A slower answer counts for one half: where links fill up, the next answer may be slower still."""
 
 
 class Liveness:
@@ -19,8 +20,14 @@ class Liveness:
     def __init__(self, outbox: Outbox[Part], settings: PulsarSettings) -> None:
         self._outbox = outbox
         self._settings = settings
-        self.round_trip_us = settings.grace_us // 2
-        """The smoothed round-trip time to neighbours."""
+        self._round_trips = RoundTripEstimator(
+            RttSettings(
+                timeout_us_first=settings.timeout_us,
+                timeout_us_min=settings.timeout_us,
+                timeout_us_max=settings.avoid_us,
+                gain_up=_GAIN_UP,
+            )
+        )
         self._heard_us: BoundedDict[Peer, int] = BoundedDict(HEARD_COUNT_MAX)
 
     def note_heard(self, peer: Peer) -> None:
@@ -32,19 +39,21 @@ class Liveness:
         return self._heard_us.get(peer, since_us) > since_us
 
     def sample(self, round_trip_us: int) -> None:
-        """Take the measured round trip of a neighbour's answer."""
-        round_trip_us = min(round_trip_us, self._settings.avoid_us)
-        gain = _GAIN_UP if round_trip_us > self.round_trip_us else _GAIN_DOWN
-        self.round_trip_us += (round_trip_us - self.round_trip_us) // gain
+        """Take the measured round trip of a neighbour's answer to the last transmission."""
+        self._round_trips.sample(round_trip_us)
+
+    @property
+    def round_trip_us(self) -> int:
+        """The smoothed round-trip time to neighbours."""
+        return self._round_trips.smoothed_us
 
     def at_least(self, timeout_us: int, round_trips: int) -> int:
         """Return a timeout that is no shorter than so many round trips."""
         return max(timeout_us, round_trips * self.round_trip_us)
 
-    @property
-    def timeout_us(self) -> int:
-        """How long to wait for a neighbour's answer before a retransmission."""
-        return max(self._settings.timeout_us, 5 * self.round_trip_us // 2)
+    def timeout_us(self, transmissions: int = 1) -> int:
+        """Return how long to wait for a neighbour's answer before a retransmission."""
+        return self._round_trips.timeout_us(transmissions)
 
     @property
     def grace_us(self) -> int:

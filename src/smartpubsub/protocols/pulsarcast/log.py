@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -92,6 +93,8 @@ class Log:
         """Whether all events from the first on are here, except pruned ones."""
         self.is_pinned = False
         """Whether retention does not apply."""
+        self._links: dict[Cid, int] = {}
+        """How many of the events here link to an event, which need not be here."""
         self._ids: dict[EventId, Cid] = {}
         self._order: list[Place] = []
         self._lacks: dict[Cid, int] = {}
@@ -131,7 +134,9 @@ class Log:
         for cid, height in heads:
             if cid not in self.events:
                 self.before[cid] = None
-                self.heads[cid] = self.whole[cid] = height
+                self.whole[cid] = height
+                if cid not in self._links:
+                    self.heads[cid] = height
 
     def set_floor(self, floor_us: int) -> None:
         """Need nothing that events created before a time link to, until the log is settled."""
@@ -209,11 +214,11 @@ class Log:
         cid = event.cid
         self.events[cid] = event
         self.before.pop(cid, None)
-        if cid in self.missing:
-            del self.missing[cid]
-        else:
+        self.missing.pop(cid, None)
+        if cid not in self._links:
             self.heads[cid] = event.height
         for parent in event.parents:
+            self._links[parent] = self._links.get(parent, 0) + 1
             if parent in self.heads:
                 del self.heads[parent]
             elif not self.knows(parent) and self._should_have_below(event):
@@ -280,6 +285,10 @@ class Log:
             if self._ids.get(event.id) == event.cid:
                 del self._ids[event.id]
             self.bytes -= len(event.block)
+            for parent in event.parents:
+                self._links[parent] -= 1
+                if not self._links[parent]:
+                    del self._links[parent]
             if event.cid in self.heads:
                 self.before[event.cid] = None
         self.note_pruned(event.cid for event in gone[-PRUNED_MAX:])
@@ -308,10 +317,6 @@ class Log:
         """Return the heads that became known last, at most so many."""
         heads = [Head(cid, height) for cid, height in self.heads.items()]
         return tuple(heads[-count_max:])
-
-    def highest(self) -> int:
-        """Return the height of the highest known event."""
-        return max(self.heads.values(), default=0)
 
     def after(self, place: Place | None) -> list[TopicEvent]:
         """Return the events after a place, in order; all events if it is None."""
@@ -362,6 +367,9 @@ class Log:
             assert event.height > max(heights, default=0)
             if len(heights) == len(event.parents):
                 assert event.height == 1 + max(heights, default=0)
+        links = Counter(cid for event in self.events.values() for cid in event.parents)
+        assert self._links == links
+        assert self.heads.keys().isdisjoint(links), "a head has no known successor"
         for cid, height in self.heads.items():
             assert cid not in self.events or self.events[cid].height == height
         for cid, count in self._lacks.items():

@@ -206,10 +206,6 @@ class Membership(Component):
 
     # --- for other components ---
 
-    def state_of(self, replica: TopicReplica) -> PlaceState:
-        """Return how far this node has come with its place."""
-        return self._place(replica).state
-
     def is_attached(self, replica: TopicReplica) -> bool:
         """Whether this node has a place in the tree."""
         return self._place(replica).is_attached
@@ -307,9 +303,9 @@ class Membership(Component):
         message = Join(replica.id, replica.topic.cid, _below(place))
         self._outbox.queue(place.candidate.peer, message)
         place.join_sent_us = self._outbox.now
-        # A candidate that is asked more often than this is alive, and busy.
-        doublings = max(0, place.tries - self._settings.tries_max)
-        self._outbox.set_timer(("join", replica.id), self._liveness.timeout_us << doublings)
+        # A candidate that is asked more often than `tries_max` is alive, and busy.
+        busy_tries = max(0, place.tries - self._settings.tries_max)
+        self._outbox.set_timer(("join", replica.id), self._liveness.timeout_us(1 + busy_tries))
 
     def on_join_timer(self, replica: TopicReplica) -> None:
         """Ask the candidate again, or give it up."""
@@ -387,7 +383,7 @@ class Membership(Component):
         is_lost = place.redirects > REDIRECTS_MAX
         if go_to is not None and self._is_avoided(place, go_to) and not is_lost:
             # The sender does not know yet that this peer is gone.
-            self._outbox.set_timer(("attach", replica.id), self._liveness.timeout_us)
+            self._outbox.set_timer(("attach", replica.id), self._liveness.timeout_us())
         elif go_to is None or is_lost or not self._may_be_parent(replica, place, go_to):
             place.redirects = 0
             if is_parent:
@@ -559,7 +555,7 @@ class Membership(Component):
         # round trip; measuring from the first would let longer timeouts cause longer timeouts.
         place.beat_sent_us = self._outbox.now
         self._outbox.queue(place.parent.peer, self._beat_of(replica, place, wants_answer=True))
-        self._outbox.set_timer(("parent", replica.id), self._liveness.timeout_us)
+        self._outbox.set_timer(("parent", replica.id), self._liveness.timeout_us())
 
     def on_parent_timer(self, replica: TopicReplica) -> None:
         """Probe the parent again, unless it has sent another message meanwhile."""
