@@ -19,25 +19,21 @@ class Overlay:
         self.own = kademlia.own
         self.is_ready = False
         """Whether this node has joined the overlay."""
-        self.has_company = False
-        """Whether this node has ever had contact with another node."""
         self._outbox = outbox
         self._kademlia = kademlia
         self._continuations: dict[int, Callable[..., None]] = {}
         self._last_number = 0
 
-    def note_joined(self, known: int) -> None:
-        """Note that this node has joined the overlay and knows that many peers."""
+    def note_joined(self) -> None:
+        """Note that this node has joined the overlay."""
         self.is_ready = True
-        self.has_company = self.has_company or bool(known)
-
-    def note_company(self) -> None:
-        """Note that another node has sent a message."""
-        self.has_company = True
 
     def is_cut_off(self, found: Found) -> bool:
-        """Whether a lookup found no other node, although this node has had contact with some."""
-        return len(found.closest) <= 1 and self.has_company
+        """Whether a lookup found no other node, although this node knows some.
+
+        A node that knows no peers is alone, and is the only keeper of what it publishes.
+        """
+        return len(found.closest) <= 1 and len(self._kademlia.table) > 0
 
     def new_number(self) -> int:
         """Return a number that no request of this node has used."""

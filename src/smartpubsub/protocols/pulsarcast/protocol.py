@@ -299,8 +299,8 @@ class Pulsarcast:
                     self._on_parcel(Contact.of(peer, addresses), messages)
             case TimerFired((_, *name)):
                 self._on_timer_fired(name)
-            case Told(Joined(known)):
-                self._overlay.note_joined(known)
+            case Told(Joined()):
+                self._overlay.note_joined()
                 self._begin()
             case Told(item):
                 self._overlay.on_result(item)
@@ -318,7 +318,6 @@ class Pulsarcast:
         return self._outbox.take()
 
     def _on_parcel(self, contact: Contact, messages: Iterable[Part]) -> None:
-        self._overlay.note_company()
         self.liveness.note_heard(contact.peer)
         for message in messages:
             self._on_message[type(message)](contact, message)

@@ -7,7 +7,7 @@ violation if an event that was published later had come to the subscription befo
 counts is from the call of publish to the delivery: what made the event late, or let another one
 overtake it, happened in that time or follows from an earlier fault. So a case is excused if
 
-- a crash, departure, restart, pause or clog lies in that time, or less than a repair time before it;
+- a crash, departure, restart, pause or clog is in that time, or less than a repair time before;
 - a node was joining in that time;
 - a split lies in that time, or ended less than a refresh cycle before;
 - a message was lost in that time: the copy that is sent again may come after its successors;
