@@ -104,7 +104,7 @@ SAID: dict[str, Part] = {
 }
 FAST_SAID: dict[str, Packet] = {
     "FastDelivery: the event for a member, one link": Packet(
-        7, fast.Notify(SURF, EVENT, 1, is_resend=False)
+        7, fast.GroupNotify(SURF, EVENT, 1, is_resend=False)
     ),
     "FastDelivery: the member has it": Packet(7, fast.Got(is_wanted=True)),
     "FastDelivery: the event for a helper, term 3": Packet(
@@ -117,8 +117,8 @@ FAST_SAID: dict[str, Packet] = {
 ROOM, TOPIC, LINKED = (cid_of(block_of(name)) for name in ("meta", "topic", "event"))
 BLOCK = bytes.fromhex("f6")
 PULSAR_SAID: dict[str, pulsar.Part] = {
-    "Pulsarcast: `q` joins with no node below it": pulsar.Join(ROOM, TOPIC, 0),
-    "Pulsarcast: it is sent to `q`": pulsar.Elsewhere(ROOM, CONTACT),
+    "Pulsarcast: `q` joins with no node below it": pulsar.JoinTopic(ROOM, TOPIC, 0),
+    "Pulsarcast: it is sent to `q`": pulsar.JoinElsewhere(ROOM, CONTACT),
     "Pulsarcast: it is welcome, the event is the newest, at height 300": pulsar.Welcome(
         ROOM, TOPIC, (Head(LINKED, 300),)
     ),

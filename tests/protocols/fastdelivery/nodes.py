@@ -11,7 +11,7 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
-from smartpubsub.protocols.fastdelivery.messages import Notify, Packet, Relay, wire_bytes
+from smartpubsub.protocols.fastdelivery.messages import GroupNotify, Packet, Relay, wire_bytes
 from smartpubsub.protocols.fastdelivery.news import GroupOpened, JoinRefused, SearchResult
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
@@ -239,14 +239,14 @@ class FastNodes:
         }
 
 
-def watch_events(nodes: FastNodes) -> list[tuple[int, int, Notify | Relay]]:
+def watch_events(nodes: FastNodes) -> list[tuple[int, int, GroupNotify | Relay]]:
     """Record all messages with events: the sender, the receiver, and the message."""
-    noted: list[tuple[int, int, Notify | Relay]] = []
+    noted: list[tuple[int, int, GroupNotify | Relay]] = []
     peers = {contact.peer: number for number, contact in enumerate(nodes.contacts)}
     transmit = nodes.world._transmit
 
     def noting(host: Host, peer: bytes, message: object, event: object) -> None:
-        if isinstance(message, Packet) and isinstance(message.part, Notify | Relay):
+        if isinstance(message, Packet) and isinstance(message.part, GroupNotify | Relay):
             noted.append((host.number, peers[peer], message.part))
         transmit(host, peer, message, event)  # type: ignore[arg-type]
 

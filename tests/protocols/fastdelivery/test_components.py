@@ -11,13 +11,13 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     Charge,
     Delegate,
-    Done,
     Expect,
     NotHelping,
     Packet,
     Question,
     Recruit,
     Release,
+    RequestDone,
 )
 from smartpubsub.protocols.fastdelivery.paths import MemberPaths
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
@@ -97,7 +97,7 @@ def test_a_held_event_is_delivered_when_the_owner_does_not_bring_its_predecessor
     component.on_hold_timer()
     ((peer, number, question),) = peers.sent
     assert (peer, question) == (OWNER.peer, Expect(1, 1))
-    peers.requests.on_answer(OWNER.peer, number, Done())
+    peers.requests.on_answer(OWNER.peer, number, RequestDone())
     assert peers.delivered() == [2]
     component.check()
 
@@ -125,11 +125,11 @@ def test_a_helper_grants_no_more_than_its_capacity_and_ignores_old_delegations()
     helper.on_delegate(OWNER, 3, Delegate(SURF, 1, 3, (three,), ()))
     helper.on_delegate(OWNER, 4, Delegate(SURF, 1, 1, (), (b"1",)))
     helper.check()
-    assert peers.answers() == [Done(), NotHelping(), Done()]
+    assert peers.answers() == [RequestDone(), NotHelping(), RequestDone()]
     assert helper.delegated_count == 2
     helper.on_release(OWNER, 5, Release(SURF, 1))
     helper.on_delegate(OWNER, 6, Delegate(SURF, 1, 4, (one,), ()))
-    assert peers.answers() == [Done(), NotHelping()]
+    assert peers.answers() == [RequestDone(), NotHelping()]
     assert helper.delegated_count == helper.granted == 0
 
 

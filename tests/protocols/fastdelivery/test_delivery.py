@@ -7,7 +7,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
-from smartpubsub.protocols.fastdelivery.messages import Expect, Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.messages import Expect, GroupNotify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery
@@ -63,11 +63,11 @@ def test_an_event_on_the_short_path_waits_for_its_predecessor_on_the_long_path()
 
 def test_events_on_a_single_path_name_no_predecessor() -> None:
     nodes, _ = two_paths()
-    notified = count_sent(nodes, Notify)
+    notified = count_sent(nodes, GroupNotify)
     for _ in range(5):
         nodes.publish("surf")
     nodes.run(1)
-    assert {part.prior for part in notified if isinstance(part, Notify)} == {0}
+    assert {part.prior for part in notified if isinstance(part, GroupNotify)} == {0}
 
 
 def test_an_event_waits_only_briefly_for_a_predecessor_at_a_crashed_helper() -> None:

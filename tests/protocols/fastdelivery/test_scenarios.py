@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.protocols.fastdelivery.messages import Notify, Packet, Relay
+from smartpubsub.protocols.fastdelivery.messages import GroupNotify, Packet, Relay
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.experiments.experiment import Experiment
@@ -73,7 +73,7 @@ def test_a_publisher_sends_only_to_its_helpers_and_directly_served_members() -> 
     transmit = experiment.world._transmit
 
     def noting(host: Host, peer: bytes, message: object, event: object) -> None:
-        if isinstance(message, Packet) and isinstance(message.part, Notify | Relay):
+        if isinstance(message, Packet) and isinstance(message.part, GroupNotify | Relay):
             id = message.part.event.id
             sent[id] += host.peer == id.publisher
         transmit(host, peer, message, event)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_with_regions_a_delivery_crosses_once() -> None:
     assert on_receive is not None
 
     def noting(host: Host, peer: bytes, message: object) -> None:
-        if isinstance(message, Packet) and isinstance(message.part, Notify | Relay):
+        if isinstance(message, Packet) and isinstance(message.part, GroupNotify | Relay):
             id = message.part.event.id
             is_far = region_of(peer, 4) != region_of(host.peer, 4)
             crossed[id, peer == id.publisher] += is_far

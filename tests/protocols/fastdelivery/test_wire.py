@@ -62,7 +62,9 @@ def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object,
 
 
 BY_KIND = {
-    messages.Notify: st.builds(messages.Notify, predicates, publications, hops, flags, numbers),
+    messages.GroupNotify: st.builds(
+        messages.GroupNotify, predicates, publications, hops, flags, numbers
+    ),
     messages.Got: st.builds(messages.Got, flags),
     messages.Relay: st.builds(
         messages.Relay,
@@ -73,7 +75,7 @@ BY_KIND = {
         flags,
         some(st.builds(messages.Turn, peers, numbers)),
     ),
-    messages.Confirmed: st.builds(messages.Confirmed, some_peers),
+    messages.RelayConfirmed: st.builds(messages.RelayConfirmed, some_peers),
     messages.Working: st.builds(messages.Working),
     messages.NotHelping: st.builds(messages.NotHelping),
     messages.Join: st.builds(messages.Join, predicates, requests, signatures),
@@ -84,7 +86,7 @@ BY_KIND = {
         messages.Delegate, predicates, numbers, numbers, some(charges), some_peers
     ),
     messages.Release: st.builds(messages.Release, predicates, numbers),
-    messages.Done: st.builds(messages.Done),
+    messages.RequestDone: st.builds(messages.RequestDone),
     messages.Ping: st.builds(messages.Ping),
     messages.Search: st.builds(
         messages.Search,
@@ -104,7 +106,7 @@ BY_KIND = {
         some(st.builds(messages.Posted, notices, numbers)),
         some(watched),
     ),
-    messages.Pull: st.builds(messages.Pull, names()),
+    messages.PullBoard: st.builds(messages.PullBoard, names()),
     messages.Invite: st.builds(messages.Invite, notices),
     messages.Measure: st.builds(messages.Measure, some(contacts)),
     messages.Measured: st.builds(messages.Measured, some(numbers)),
@@ -160,9 +162,12 @@ def test_these_very_bytes_are_sent(packet: Packet, data: str) -> None:
     ("packet", "problem"),
     [
         (Packet(1, messages.Joined("x" * 2000)), "a text of 2000 bytes"),
-        (Packet(1, messages.Confirmed((b"p",) * 6)), "more than 5 entries"),
+        (Packet(1, messages.RelayConfirmed((b"p",) * 6)), "more than 5 entries"),
         (Packet(1, messages.Unwatch("", SURF)), "no name"),
-        (Packet(1, messages.Notify(SURF, EVENT._replace(payload=b"x" * 20), 1, False)), "payload"),
+        (
+            Packet(1, messages.GroupNotify(SURF, EVENT._replace(payload=b"x" * 20), 1, False)),
+            "payload",
+        ),
         (
             Packet(
                 1, messages.Join(SURF, messages.Request(Contact.of(b""), (), "", 0, 0, b""), b"")

@@ -26,10 +26,10 @@ FRIEND = Contact.of(b"friend", (b"\x04\x7f\x00\x00\x01",))
 LIMITS = ParcelLimits()
 
 SAID: list[Part] = [
-    messages.Join(ROOM, TOPIC, 12),
+    messages.JoinTopic(ROOM, TOPIC, 12),
     messages.Welcome(ROOM, TOPIC, HEADS),
-    messages.Elsewhere(ROOM, FRIEND),
-    messages.Elsewhere(ROOM, None),
+    messages.JoinElsewhere(ROOM, FRIEND),
+    messages.JoinElsewhere(ROOM, None),
     messages.Wait(ROOM),
     messages.Leave(ROOM),
     messages.Beat(ROOM, TOPIC, HEADS, 3, True),
@@ -40,12 +40,12 @@ SAID: list[Part] = [
     messages.Range(ROOM, 6, None, 0, 10),
     messages.Page(ROOM, 7, (b"a", b"", b"c"), True, (TWO,)),
     messages.Page(ROOM, 7, (), False, (), HEADS, (ONE, TWO)),
-    messages.Want((ONE, TWO)),
+    messages.WantBlocks((ONE, TWO)),
     messages.Described((b"topic",)),
-    messages.Invite(ROOM, TOPIC),
-    messages.Keep(ROOM, TOPIC, (b"event",)),
+    messages.InviteKeeper(ROOM, TOPIC),
+    messages.KeepEvents(ROOM, TOPIC, (b"event",)),
     messages.Kept(ROOM, (ONE,)),
-    messages.Request(ROOM, 1, 2, 1, b"draft"),
+    messages.PublishRequest(ROOM, 1, 2, 1, b"draft"),
     messages.Granted(ROOM, 1, 2, "unauthorised"),
 ]
 
@@ -85,9 +85,9 @@ def test_several_parts_go_in_one_parcel() -> None:
         messages.Kept(ROOM, (b"x",)),
         messages.Welcome(ROOM, TOPIC, (Head(b"", 1),)),
         messages.Granted(ROOM, 1, 1, "x" * 2_000),
-        messages.Request(ROOM, 1 << 63, 1, 1, b""),
+        messages.PublishRequest(ROOM, 1 << 63, 1, 1, b""),
         messages.Page(ROOM, 1, (b"",) * 10_001, False),
-        messages.Elsewhere(ROOM, Contact.of(bytes(200))),
+        messages.JoinElsewhere(ROOM, Contact.of(bytes(200))),
     ],
     ids=lambda part: type(part).__name__,
 )

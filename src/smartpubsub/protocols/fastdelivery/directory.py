@@ -22,15 +22,15 @@ from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import (
     Advertise,
     CopyBoard,
-    Done,
     GroupId,
     Invite,
     Listed,
     Notice,
     Ping,
     Posted,
-    Pull,
+    PullBoard,
     Request,
+    RequestDone,
     Search,
     Unwatch,
     Watched,
@@ -210,7 +210,7 @@ class GroupDirectory:
         directory = self.directories.get(question.attribute)
         if directory is not None:
             directory.watches.pop((contact.peer, question.predicate), None)
-        self._requests.answer(contact.peer, number, Done())
+        self._requests.answer(contact.peer, number, RequestDone())
 
     def on_copy(self, contact: Contact, number: int, question: CopyBoard) -> None:
         """Merge the entries of another keeper."""
@@ -235,7 +235,7 @@ class GroupDirectory:
                 self._reject("searches")
             elif len(directory.watches) > before:
                 self._introduce(unknown, [(peer, request.predicates[0])])
-        self._requests.answer(contact.peer, number, Done())
+        self._requests.answer(contact.peer, number, RequestDone())
 
     def _merge_group(
         self, directory: Directory, notice: Notice, until: int, has_too: dict[GroupId, None]
@@ -309,7 +309,7 @@ class GroupDirectory:
         directory.pulling = {c.peer: None for c in around if c.peer != self._own.peer}
         for peer in list(directory.pulling):
             end = partial(self._on_pulled, directory, peer)
-            self._requests.ask(peer, Pull(attribute), end, end)
+            self._requests.ask(peer, PullBoard(attribute), end, end)
 
     def _on_pulled(self, directory: Directory, peer: Peer, _: object = None) -> None:
         directory.pulling.pop(peer, None)
@@ -318,9 +318,9 @@ class GroupDirectory:
             for action in early:
                 action()
 
-    def on_pull(self, contact: Contact, number: int, question: Pull) -> None:
+    def on_pull(self, contact: Contact, number: int, question: PullBoard) -> None:
         """Send a new keeper what this node has, then answer."""
-        end = partial(self._requests.answer, contact.peer, number, Done())
+        end = partial(self._requests.answer, contact.peer, number, RequestDone())
         directory = self.directories.get(question.attribute)
         if directory is None or not (directory.notices or directory.watches):
             end()

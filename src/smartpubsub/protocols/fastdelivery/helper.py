@@ -16,16 +16,16 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Agreed,
     Answer,
     Charge,
-    Confirmed,
     Delegate,
-    Done,
     Got,
     GroupId,
+    GroupNotify,
     NotHelping,
-    Notify,
     Recruit,
     Relay,
+    RelayConfirmed,
     Release,
+    RequestDone,
     Working,
 )
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
@@ -108,7 +108,7 @@ class GroupHelper:
         self.roles: dict[GroupId, HelperRole] = {}
         self._relayed: dict[Transmission, _RelayedEvent] = {}
         """By the owner and the number of its request."""
-        self._finished: dict[Transmission, Confirmed] = BoundedDict(FINISHED_COUNT_MAX)
+        self._finished: dict[Transmission, RelayConfirmed] = BoundedDict(FINISHED_COUNT_MAX)
 
     @property
     def granted(self) -> int:
@@ -147,13 +147,13 @@ class GroupHelper:
         """Take members over from an owner, and give members back."""
         role = self._role(contact, question)
         is_helping = role is not None and role.apply(question)
-        self._requests.answer(contact.peer, number, Done() if is_helping else NotHelping())
+        self._requests.answer(contact.peer, number, RequestDone() if is_helping else NotHelping())
 
     def on_release(self, contact: Contact, number: int, question: Release) -> None:
         """Stop helping in a group."""
         if self._role(contact, question) is not None:
             del self.roles[GroupId(contact.peer, question.group)]
-        self._requests.answer(contact.peer, number, Done())
+        self._requests.answer(contact.peer, number, RequestDone())
 
     def _role(self, contact: Contact, question: Delegate | Release | Relay) -> HelperRole | None:
         role = self.roles.get(GroupId(contact.peer, question.group))
@@ -196,7 +196,7 @@ class GroupHelper:
             prior = priors.get(peer, 0)
             self._requests.ask(
                 peer,
-                Notify(question.group, event, 2, question.is_resend, prior),
+                GroupNotify(question.group, event, 2, question.is_resend, prior),
                 partial(self._on_got, key, peer),
                 partial(self._miss, key, peer),
             )
@@ -222,7 +222,7 @@ class GroupHelper:
         if relayed.waiting:
             return
         del self._relayed[key]
-        self._finished[key] = confirmed = Confirmed(tuple(relayed.unreached))
+        self._finished[key] = confirmed = RelayConfirmed(tuple(relayed.unreached))
         self._requests.answer(*key, confirmed)
 
     def tick(self) -> None:

@@ -186,7 +186,7 @@ class CopyBoard(NamedTuple):
 
 
 @_wire.message(26)
-class Pull(NamedTuple):
+class PullBoard(NamedTuple):
     """A new keeper of a directory asks its neighbours for the content; the copies come first."""
 
     attribute: Attribute
@@ -315,14 +315,14 @@ class Working(NamedTuple):
 
 
 @_wire.message(5)
-class Confirmed(NamedTuple):
+class RelayConfirmed(NamedTuple):
     """All members have the event, except those that do not answer."""
 
     unreached: tuple[PeerId, ...]
 
 
 @_wire.message(2)
-class Notify(NamedTuple):
+class GroupNotify(NamedTuple):
     """An event for a member."""
 
     group: Predicate
@@ -367,12 +367,12 @@ class Ping(NamedTuple):
 
 
 @_wire.message(13)
-class Done(NamedTuple):
+class RequestDone(NamedTuple):
     """Yes, or the request is carried out."""
 
 
 Question: TypeAlias = (
-    Notify
+    GroupNotify
     | Relay
     | Join
     | Recruit
@@ -382,7 +382,7 @@ Question: TypeAlias = (
     | Search
     | Unwatch
     | CopyBoard
-    | Pull
+    | PullBoard
     | Invite
     | Measure
     | Keep
@@ -390,7 +390,16 @@ Question: TypeAlias = (
     | Ping
 )
 Answer: TypeAlias = (
-    Got | Confirmed | Working | NotHelping | Joined | Agreed | Watchers | Listed | Measured | Done
+    Got
+    | RelayConfirmed
+    | Working
+    | NotHelping
+    | Joined
+    | Agreed
+    | Watchers
+    | Listed
+    | Measured
+    | RequestDone
 )
 
 

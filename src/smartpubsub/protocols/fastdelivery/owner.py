@@ -41,21 +41,21 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     Charge,
     Delegate,
-    Done,
     Expect,
     Got,
     GroupId,
+    GroupNotify,
     Invite,
     Join,
     Joined,
     NotHelping,
     Notice,
-    Notify,
     Ping,
     Recruit,
     Relay,
     Release,
     Request,
+    RequestDone,
     Turn,
     Watched,
     Working,
@@ -432,7 +432,7 @@ class GroupOwner:
         wanted: Mapping[Peer, tuple[Predicate, ...]],
         answer: Answer,
     ) -> None:
-        if isinstance(answer, Done):
+        if isinstance(answer, RequestDone):
             group.book.handed_over(helper, term, wanted)
             self._carry_out(group)
         elif isinstance(answer, NotHelping):
@@ -561,7 +561,7 @@ class GroupOwner:
         prior = self._prior(event, peer)
         self._requests.ask(
             peer,
-            Notify(event.group.predicate, event.event, 1, is_resend, prior),
+            GroupNotify(event.group.predicate, event.event, 1, is_resend, prior),
             partial(self._on_got, event, peer),
             partial(self._on_unconfirmed, event, peer, [peer]),
         )
@@ -602,7 +602,7 @@ class GroupOwner:
         event = self._in_flight.get(id)
         hop = event.sent.get(peer) if event is not None and peer in event.waiting else None
         is_under_way = hop is not None and self._was_heard(hop)
-        self._requests.answer(peer, number, Working() if is_under_way else Done())
+        self._requests.answer(peer, number, Working() if is_under_way else RequestDone())
 
     # --- confirmations ---
 
@@ -615,7 +615,7 @@ class GroupOwner:
     def _on_relayed(
         self, event: EventInFlight, helper: Peer, term: int, peers: list[Peer], answer: Answer
     ) -> None:
-        if isinstance(answer, messages.Confirmed):
+        if isinstance(answer, messages.RelayConfirmed):
             missed = dict.fromkeys(answer.unreached)
             self._confirm(event, [peer for peer in peers if peer not in missed])
             self._unsend(event, answer.unreached)

@@ -20,7 +20,7 @@ from smartpubsub.protocols.fastdelivery.directory import GroupDirectory
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.messages import Answer, Notify, Packet, Question, Relay
+from smartpubsub.protocols.fastdelivery.messages import Answer, GroupNotify, Packet, Question, Relay
 from smartpubsub.protocols.fastdelivery.owner import GroupOwner
 from smartpubsub.protocols.fastdelivery.persistence import GroupStore
 from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastPorts, FastRequests
@@ -65,7 +65,7 @@ _ANSWERS = frozenset(get_args(Answer)) - {fast.Working}
 
 
 def _mark_resend(question: Question) -> Question:
-    if isinstance(question, Notify | Relay):
+    if isinstance(question, GroupNotify | Relay):
         return question._replace(is_resend=True)
     return question
 
@@ -124,7 +124,7 @@ class FastDelivery:
             self._delivery.deliver,
         )
         self._on_question: dict[type, Callable[[Contact, int, Any], None]] = {
-            fast.Notify: self._subscriber.on_notify,
+            fast.GroupNotify: self._subscriber.on_notify,
             fast.Relay: self.helper.on_relay,
             fast.Join: self._owner.on_join,
             fast.Recruit: self.helper.on_recruit,
@@ -134,7 +134,7 @@ class FastDelivery:
             fast.Search: self.directory.on_search,
             fast.Unwatch: self.directory.on_unwatch,
             fast.CopyBoard: self.directory.on_copy,
-            fast.Pull: self.directory.on_pull,
+            fast.PullBoard: self.directory.on_pull,
             fast.Invite: self._subscriber.on_invite,
             fast.Measure: self._regions.on_measure,
             fast.Keep: self._replicas.on_keep,
@@ -280,7 +280,7 @@ class FastDelivery:
             self._on_question[kind](contact, number, part)
 
     def _on_ping(self, contact: Contact, number: int, _: fast.Ping) -> None:
-        self._requests.answer(contact.peer, number, fast.Done())
+        self._requests.answer(contact.peer, number, fast.RequestDone())
 
     def _on_joined(self) -> None:
         if not self._deferred.is_open:

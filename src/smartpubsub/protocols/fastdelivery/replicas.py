@@ -14,7 +14,13 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.messages import Answer, Done, Keep, NotHelping, Notify
+from smartpubsub.protocols.fastdelivery.messages import (
+    Answer,
+    GroupNotify,
+    Keep,
+    NotHelping,
+    RequestDone,
+)
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
@@ -103,7 +109,7 @@ class GroupReplicas:
         self._kept_count += event.id not in events
         until = self._outbox.now + 2 * self._settings.renew_us
         events[event.id] = (question.group, event, until)
-        self._requests.answer(contact.peer, number, Done())
+        self._requests.answer(contact.peer, number, RequestDone())
 
     def tick(self) -> None:
         """Retry what keepers refused, drop expired replicas, and try to deliver the others."""
@@ -127,7 +133,7 @@ class GroupReplicas:
             return
         group, event, _ = next(iter(events.values()))
         on_got = partial(self._on_got, peer, event.id)
-        self._requests.ask(peer, Notify(group, event, 2, is_resend=True), on_got, tries_max=1)
+        self._requests.ask(peer, GroupNotify(group, event, 2, is_resend=True), on_got, tries_max=1)
 
     def _on_got(self, peer: Peer, id: EventId, _: Answer) -> None:
         events = self._kept.get(peer, {})

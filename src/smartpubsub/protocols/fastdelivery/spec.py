@@ -49,7 +49,7 @@ def fastdelivery_codec(limits: WireLimits | None = None) -> Codec:
         message_bytes_max=taken.packet_bytes_max,
         contacts=lambda packet: _contacts_in(packet.part),
         kinds=lambda packet: {_kind(type(packet.part)): 1},
-        event_kinds=frozenset({_kind(messages.Notify), _kind(messages.Relay)}),
+        event_kinds=frozenset({_kind(messages.GroupNotify), _kind(messages.Relay)}),
         event_ids=_event_ids,
         wire_bytes=wire_bytes,
     )
@@ -62,7 +62,7 @@ def _kind(part: type) -> str:
 def _event_ids(packet: Packet) -> list[EventId]:
     match packet.part:
         case (
-            messages.Notify(event=event, is_resend=False)
+            messages.GroupNotify(event=event, is_resend=False)
             | messages.Relay(event=event, is_resend=False)
         ):
             return [event.id]

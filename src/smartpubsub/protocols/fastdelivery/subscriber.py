@@ -18,14 +18,14 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
-    Done,
     Got,
     GroupId,
+    GroupNotify,
     Invite,
     Join,
     Joined,
     Notice,
-    Notify,
+    RequestDone,
     Unwatch,
     Working,
 )
@@ -192,7 +192,7 @@ class GroupSubscriber:
         for wanted in list(self._subscriptions.values()):
             if wanted.group is None and finds(wanted.subscription.predicate, notice.predicate):
                 self._on_notice(wanted, notice)
-        self._requests.answer(contact.peer, number, Done())
+        self._requests.answer(contact.peer, number, RequestDone())
 
     def _on_notice(self, wanted: GroupSubscription, notice: Notice) -> None:
         self._join(wanted, notice.contact, notice.predicate, b"")
@@ -370,7 +370,7 @@ class GroupSubscriber:
 
     # --- events ---
 
-    def on_notify(self, contact: Contact, number: int, question: Notify) -> None:
+    def on_notify(self, contact: Contact, number: int, question: GroupNotify) -> None:
         """Deliver an event in its order, and confirm it."""
         event = question.event
         is_in_group = question.group.matches(event.predicate)

@@ -8,7 +8,7 @@ from smartpubsub.protocols.pulsarcast.liveness import Liveness
 from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.persistence import Persistence
+from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
@@ -23,7 +23,7 @@ class Component:
     _overlay: Overlay
     _liveness: Liveness
     _permissions: Permissions
-    _persistence: Persistence
+    _persistence: TopicPersistence
 
     @property
     def _own(self) -> Peer:

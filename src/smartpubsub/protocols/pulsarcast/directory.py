@@ -16,7 +16,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.log import Log
-from smartpubsub.protocols.pulsarcast.messages import Described, Want
+from smartpubsub.protocols.pulsarcast.messages import Described, WantBlocks
 from smartpubsub.protocols.pulsarcast.permissions import (
     check_meta_topic,
     check_next_version,
@@ -254,7 +254,7 @@ class TopicDirectory(Component):
         self._wanted[cid] = [then]
         self._searches[cid] = 0
         if peer is not None:
-            self._outbox.queue(peer, Want((cid,)))
+            self._outbox.queue(peer, WantBlocks((cid,)))
             self._outbox.set_timer(("find", cid), RETRY_US)
         else:
             self._search(cid)
@@ -285,7 +285,7 @@ class TopicDirectory(Component):
         if cid in self._wanted:
             self._search(cid)
 
-    def on_want(self, peer: Peer, message: Want) -> None:
+    def on_want(self, peer: Peer, message: WantBlocks) -> None:
         """Send a peer the descriptors that it asks for, now or when they are found."""
         for cid in message.cids[:ANSWERED_MAX]:
             known = self._known(cid)

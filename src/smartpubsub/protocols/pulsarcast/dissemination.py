@@ -13,7 +13,7 @@ from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Leave, Parcel, Spread
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.store import EventStore
-from smartpubsub.protocols.pulsarcast.subscriptions import Subscriptions
+from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
@@ -22,7 +22,7 @@ FETCHED_HOPS = 1
 
 
 @dataclass(eq=False)
-class Dissemination(Component):
+class TopicDissemination(Component):
     """Accepts events and forwards them.
 
     `on_accepted` is called with each accepted event and the peer that it came from.
@@ -31,7 +31,7 @@ class Dissemination(Component):
     _directory: TopicDirectory
     _membership: Membership
     _store: EventStore
-    _subscriptions: Subscriptions
+    _subscriptions: TopicSubscriptions
     _on_accepted: Callable[[TopicReplica, TopicEvent, Peer | None], None]
     _unspread: dict[Cid, BoundedDict[Cid, None]] = field(init=False, default_factory=dict)
     """Events of each topic that came otherwise than through the tree, and still may."""

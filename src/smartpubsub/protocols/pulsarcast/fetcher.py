@@ -15,7 +15,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
@@ -65,7 +65,7 @@ class Fetcher(Component):
 
     _directory: TopicDirectory
     _membership: Membership
-    _dissemination: Dissemination
+    _dissemination: TopicDissemination
     _keepers: Keepers
     _states: dict[Cid, _FetchState] = field(init=False, default_factory=dict)
     lost: int = field(init=False, default=0)

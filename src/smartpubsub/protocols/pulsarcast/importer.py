@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.permissions import check_meta_topic
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
@@ -24,7 +24,7 @@ class Importer(Component):
 
     _directory: TopicDirectory
     _membership: Membership
-    _dissemination: Dissemination
+    _dissemination: TopicDissemination
     _metas: BoundedDict[Cid, Topic] = field(
         init=False, default_factory=lambda: BoundedDict(META_TOPICS_MAX)
     )

@@ -16,10 +16,10 @@ from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.messages import Invite, Keep, Kept
+from smartpubsub.protocols.pulsarcast.messages import InviteKeeper, KeepEvents, Kept
 from smartpubsub.seam import Peer
 
 SPARE_KEEPERS = 5
@@ -61,7 +61,7 @@ class Keepers(Component):
 
     _directory: TopicDirectory
     _membership: Membership
-    _dissemination: Dissemination
+    _dissemination: TopicDissemination
     _on_keeper: Callable[[TopicReplica], None]
     _sets: dict[Cid, _KeeperSet] = field(init=False, default_factory=dict)
     _waiting: dict[Cid, list[Callable[[], None]]] = field(init=False, default_factory=dict)
@@ -137,7 +137,7 @@ class Keepers(Component):
             if contact.peer == self._own:
                 self._become_keeper(replica)
             elif self._membership.is_root(replica):
-                self._outbox.queue(contact.peer, Invite(replica.id, replica.topic.cid))
+                self._outbox.queue(contact.peer, InviteKeeper(replica.id, replica.topic.cid))
         self._send_pending(replica, keepers)
 
     # --- having events stored ---
@@ -159,7 +159,7 @@ class Keepers(Component):
             self._send(replica, keepers, pending)
 
     def _send(self, replica: TopicReplica, keepers: _KeeperSet, pending: _PendingEvent) -> None:
-        message = Keep(replica.id, replica.topic.cid, (pending.event.block,))
+        message = KeepEvents(replica.id, replica.topic.cid, (pending.event.block,))
         for contact in keepers.contacts:
             if contact.peer == self._own:
                 pending.stored_by[contact.peer] = None
@@ -265,7 +265,7 @@ class Keepers(Component):
             self._membership.attach(replica)
             self._on_keeper(replica)
 
-    def on_invite(self, contact: Contact, message: Invite) -> None:
+    def on_invite(self, contact: Contact, message: InviteKeeper) -> None:
         """Become a keeper of a topic."""
         self._directory.with_replica(message.topic, self._on_invited, contact.peer)
 
@@ -273,7 +273,7 @@ class Keepers(Component):
         if replica is not None:
             self._become_keeper(replica)
 
-    def on_keep(self, contact: Contact, message: Keep) -> None:
+    def on_keep(self, contact: Contact, message: KeepEvents) -> None:
         """Store the events that a publisher sends, and acknowledge them."""
         then = partial(self._keep, contact.peer, message.blocks)
         self._directory.with_replica(message.topic, then, contact.peer)

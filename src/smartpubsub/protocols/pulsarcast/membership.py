@@ -20,9 +20,9 @@ from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.messages import (
     Beat,
-    Elsewhere,
     Head,
-    Join,
+    JoinElsewhere,
+    JoinTopic,
     Leave,
     Wait,
     Welcome,
@@ -300,7 +300,7 @@ class Membership(Component):
 
     def _send_join(self, replica: TopicReplica, place: _Place) -> None:
         assert place.candidate is not None
-        message = Join(replica.id, replica.topic.cid, _below(place))
+        message = JoinTopic(replica.id, replica.topic.cid, _below(place))
         self._outbox.queue(place.candidate.peer, message)
         place.join_sent_us = self._outbox.now
         # A candidate that is asked more often than `tries_max` is alive, and busy.
@@ -367,7 +367,7 @@ class Membership(Component):
             place.tries = 0
             self._outbox.set_timer(("join", replica.id), 2 * self._settings.join_us)
 
-    def on_elsewhere(self, contact: Contact, message: Elsewhere) -> None:
+    def on_elsewhere(self, contact: Contact, message: JoinElsewhere) -> None:
         """Follow a redirection of the parent or of the candidate."""
         replica = self._directory.get(message.room)
         if replica is None:
@@ -441,7 +441,7 @@ class Membership(Component):
 
     # --- children ---
 
-    def on_join(self, contact: Contact, message: Join) -> None:
+    def on_join(self, contact: Contact, message: JoinTopic) -> None:
         """Admit or redirect a peer that asks to be a child."""
         replica = self._directory.get(message.room)
         if replica is None:
@@ -452,16 +452,18 @@ class Membership(Component):
         self._directory.hear_of_version(replica, message.topic, contact.peer)
         self._admit_or_redirect(replica, contact, message.below)
 
-    def _on_join_found(self, contact: Contact, message: Join, replica: TopicReplica | None) -> None:
+    def _on_join_found(
+        self, contact: Contact, message: JoinTopic, replica: TopicReplica | None
+    ) -> None:
         if replica is None or replica.id != message.room:
-            self._outbox.queue(contact.peer, Elsewhere(message.room, None))
+            self._outbox.queue(contact.peer, JoinElsewhere(message.room, None))
         else:
             self._admit_or_redirect(replica, contact, message.below)
 
     def _admit_or_redirect(self, replica: TopicReplica, contact: Contact, below: int) -> None:
         place = self._place(replica)
         if contact.key ^ replica.target <= replica.own_distance:
-            self._outbox.queue(contact.peer, Elsewhere(replica.id, None))
+            self._outbox.queue(contact.peer, JoinElsewhere(replica.id, None))
             self._meet_closer(replica, place, contact)
         elif place.is_attached:
             self._admit(replica, place, contact, below)
@@ -487,7 +489,7 @@ class Membership(Component):
             if closer:
                 chosen = min(closer, key=lambda child: child.below)
                 chosen.below += 1 + below
-                self._outbox.queue(contact.peer, Elsewhere(replica.id, chosen.contact))
+                self._outbox.queue(contact.peer, JoinElsewhere(replica.id, chosen.contact))
                 return
             if len(place.children) >= 2 * self._settings.fan_out_max:
                 self._outbox.queue(contact.peer, Wait(replica.id))  # Until some have moved.
@@ -496,7 +498,7 @@ class Membership(Component):
             farthest = max(staying, key=lambda child: child.distance)
             farthest.is_moving = True
             below += 1 + farthest.below
-            self._outbox.queue(farthest.contact.peer, Elsewhere(replica.id, contact))
+            self._outbox.queue(farthest.contact.peer, JoinElsewhere(replica.id, contact))
         place.children[contact.peer] = TopicChild(contact, distance, below, self._outbox.now)
         self._welcome(replica, contact)
 
@@ -598,7 +600,7 @@ class Membership(Component):
         replica, peer = self._directory.get(message.room), contact.peer
         if replica is None:
             if message.wants_answer:  # The sender takes this node for its parent.
-                self._outbox.queue(peer, Elsewhere(message.room, None))
+                self._outbox.queue(peer, JoinElsewhere(message.room, None))
             return
         self._directory.hear_of_version(replica, message.topic, peer)
         place = self._place(replica)

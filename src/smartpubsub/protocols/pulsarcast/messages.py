@@ -44,7 +44,7 @@ class Head(NamedTuple):
 
 
 @_wire.message(10)
-class Join(NamedTuple):
+class JoinTopic(NamedTuple):
     """The sender asks to be a child in the tree of a topic."""
 
     room: ContentId
@@ -64,7 +64,7 @@ class Welcome(NamedTuple):
 
 
 @_wire.message(12)
-class Elsewhere(NamedTuple):
+class JoinElsewhere(NamedTuple):
     """The receiver joins at another peer, or without one looks up the closest to the author."""
 
     room: ContentId
@@ -146,7 +146,7 @@ class Page(NamedTuple):
 
 
 @_wire.message(15)
-class Want(NamedTuple):
+class WantBlocks(NamedTuple):
     """A question for descriptors of topics."""
 
     cids: tuple[ContentId, ...]
@@ -163,7 +163,7 @@ class Described(NamedTuple):
 
 
 @_wire.message(17)
-class Invite(NamedTuple):
+class InviteKeeper(NamedTuple):
     """The receiver becomes a keeper of a topic."""
 
     room: ContentId
@@ -171,7 +171,7 @@ class Invite(NamedTuple):
 
 
 @_wire.message(3)
-class Keep(NamedTuple):
+class KeepEvents(NamedTuple):
     """Events of a topic for a keeper."""
 
     room: ContentId
@@ -191,7 +191,7 @@ class Kept(NamedTuple):
 
 
 @_wire.message(5)
-class Request(NamedTuple):
+class PublishRequest(NamedTuple):
     """The receiver publishes a draft, after all earlier turns from the first unanswered one on."""
 
     room: ContentId
@@ -212,9 +212,9 @@ class Granted(NamedTuple):
 
 
 Part: TypeAlias = (
-    Join
+    JoinTopic
     | Welcome
-    | Elsewhere
+    | JoinElsewhere
     | Wait
     | Leave
     | Beat
@@ -222,12 +222,12 @@ Part: TypeAlias = (
     | Fetch
     | Range
     | Page
-    | Want
+    | WantBlocks
     | Described
-    | Invite
-    | Keep
+    | InviteKeeper
+    | KeepEvents
     | Kept
-    | Request
+    | PublishRequest
     | Granted
 )
 
@@ -275,5 +275,5 @@ def wire_bytes(parcel: Parcel) -> int:
 def contacts_in(parcel: Parcel) -> Iterable[Contact]:
     """The peers that a parcel names, which its receiver may have to reach."""
     for part in parcel.parts:
-        if isinstance(part, Elsewhere) and part.go_to is not None:
+        if isinstance(part, JoinElsewhere) and part.go_to is not None:
             yield part.go_to

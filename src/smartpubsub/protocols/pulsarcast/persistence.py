@@ -48,7 +48,7 @@ class StoredState(NamedTuple):
     """What was delivered to them and not taken."""
 
 
-class Persistence:
+class TopicPersistence:
     """Writes to storage; `is_keeper` tells whether this node is a keeper of a topic."""
 
     def __init__(self, outbox: Outbox[Part], is_keeper: Callable[[Cid], bool]) -> None:
@@ -116,7 +116,7 @@ class Persistence:
 def read_stored(
     name: str, values: Sequence[tuple[bytes, bytes]], permissions: Permissions
 ) -> StoredState:
-    """Read what `Persistence` wrote; count values that were damaged as refused."""
+    """Read what `TopicPersistence` wrote; count values that were damaged as refused."""
     prefix = len(name) + 1
     stored = [(key[prefix:], value) for key, value in values]
 

@@ -22,7 +22,7 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
 from smartpubsub.protocols.pulsarcast.history import HistoryReader, Wanted
@@ -41,11 +41,11 @@ from smartpubsub.protocols.pulsarcast.membership import (
 from smartpubsub.protocols.pulsarcast.messages import Parcel, Part
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.persistence import Persistence, read_stored
-from smartpubsub.protocols.pulsarcast.publisher import Publisher, RequestSender, RequestServer
+from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence, read_stored
+from smartpubsub.protocols.pulsarcast.publisher import RequestSender, RequestServer, TopicPublisher
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
-from smartpubsub.protocols.pulsarcast.subscriptions import Subscriptions
+from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import Deferred
@@ -98,7 +98,7 @@ class Pulsarcast:
         self._overlay = Overlay(outbox, kademlia)
         self.liveness = Liveness(outbox, settings)
         self.permissions = Permissions(outbox, settings, signing)
-        persistence = Persistence(outbox, lambda id: self.keepers.is_keeper(id))
+        persistence = TopicPersistence(outbox, lambda id: self.keepers.is_keeper(id))
         base = outbox, settings, self._overlay, self.liveness, self.permissions, persistence
         self.directory = directory = TopicDirectory(*base, self._on_version)
         self.store = EventStore(*base, directory, self._on_pruned)
@@ -107,8 +107,8 @@ class Pulsarcast:
         )
         in_tree = directory, membership
         self._versions = Versions(*base, *in_tree)
-        self.subscriptions = Subscriptions(*base, *in_tree)
-        self._dissemination = Dissemination(
+        self.subscriptions = TopicSubscriptions(*base, *in_tree)
+        self._dissemination = TopicDissemination(
             *base, *in_tree, self.store, self.subscriptions, self._on_accepted
         )
         self.keepers = Keepers(*base, *in_tree, self._dissemination, self._on_keeper)
@@ -116,7 +116,7 @@ class Pulsarcast:
         self._backfill = Backfill(*base, *in_tree, self.keepers, self.fetcher)
         self._parent_fetcher = ParentFetcher(*base, *in_tree, self.keepers, self.fetcher)
         self._requests = RequestSender(*base, *in_tree)
-        self._publisher = Publisher(
+        self._publisher = TopicPublisher(
             *base,
             *in_tree,
             signing,
@@ -133,21 +133,21 @@ class Pulsarcast:
         self._importer = Importer(*base, *in_tree, self._dissemination)
         self._on_message: dict[type, Callable[[Contact, Any], None]] = {
             pulsar.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
-            pulsar.Join: membership.on_join,
+            pulsar.JoinTopic: membership.on_join,
             pulsar.Welcome: membership.on_welcome,
-            pulsar.Elsewhere: membership.on_elsewhere,
+            pulsar.JoinElsewhere: membership.on_elsewhere,
             pulsar.Wait: lambda c, m: membership.on_wait(c.peer, m),
             pulsar.Leave: lambda c, m: membership.on_leave(c.peer, m),
             pulsar.Beat: membership.on_beat,
             pulsar.Fetch: lambda c, m: self.fetcher.on_fetch(c.peer, m),
             pulsar.Range: lambda c, m: self.fetcher.on_range(c.peer, m),
             pulsar.Page: self._on_page,
-            pulsar.Want: lambda c, m: directory.on_want(c.peer, m),
+            pulsar.WantBlocks: lambda c, m: directory.on_want(c.peer, m),
             pulsar.Described: lambda _, m: directory.on_described(m.blocks),
-            pulsar.Invite: self.keepers.on_invite,
-            pulsar.Keep: self.keepers.on_keep,
+            pulsar.InviteKeeper: self.keepers.on_invite,
+            pulsar.KeepEvents: self.keepers.on_keep,
             pulsar.Kept: lambda c, m: self.keepers.on_kept(c.peer, m),
-            pulsar.Request: lambda c, m: self._request_server.on_request(c.peer, m),
+            pulsar.PublishRequest: lambda c, m: self._request_server.on_request(c.peer, m),
             pulsar.Granted: lambda _, m: self._requests.on_granted(m),
         }
         self._on_timer: dict[str, Callable[[Any], None]] = {

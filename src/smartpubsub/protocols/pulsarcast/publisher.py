@@ -17,7 +17,7 @@ from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Published, Refused
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.dissemination import Dissemination
+from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import (
     PARENTS_MAX,
     PAYLOAD_BYTES_MAX,
@@ -31,7 +31,7 @@ from smartpubsub.protocols.pulsarcast.fetcher import ParentFetcher
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.messages import Granted, Request
+from smartpubsub.protocols.pulsarcast.messages import Granted, PublishRequest
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
@@ -107,7 +107,7 @@ class RequestSender(Component):
         self._membership.stay(replica, STAY_US)
         first_turn = next(iter(requests.drafts))
         block = draft_block(requests.drafts[turn])
-        message = Request(replica.id, self._incarnation, turn, first_turn, block)
+        message = PublishRequest(replica.id, self._incarnation, turn, first_turn, block)
         self._outbox.queue(self._publisher(replica.topic, requests), message)
 
     def _publisher(self, topic: Topic, requests: _OpenRequests) -> Peer:
@@ -163,14 +163,14 @@ class RequestSender(Component):
 
 
 @dataclass(eq=False)
-class Publisher(Component):
+class TopicPublisher(Component):
     """Makes this node's topics, versions and events."""
 
     _directory: TopicDirectory
     _membership: Membership
     _signing: Signing
     _versions: Versions
-    _dissemination: Dissemination
+    _dissemination: TopicDissemination
     _keepers: Keepers
     _parent_fetcher: ParentFetcher
     _requests: RequestSender
@@ -390,13 +390,13 @@ class RequestServer(Component):
     _membership: Membership
     _keepers: Keepers
     _parent_fetcher: ParentFetcher
-    _publisher: Publisher
+    _publisher: TopicPublisher
     _queues: BoundedDict[tuple[Cid, Peer, int], _AuthorQueue] = field(
         init=False, default_factory=lambda: BoundedDict(AUTHORS_MAX)
     )
     """By topic, author and the author's incarnation."""
 
-    def on_request(self, peer: Peer, message: Request) -> None:
+    def on_request(self, peer: Peer, message: PublishRequest) -> None:
         """Publish for an author, or refuse; ignore requests until this node has its place."""
         replica = self._directory.get(message.room)
         if replica is None or not self._membership.is_attached(replica):
@@ -415,7 +415,7 @@ class RequestServer(Component):
         then = partial(self._take, replica, peer, message, draft)
         self._parent_fetcher.when_here(replica, draft.parents or (), then, lambda: None)
 
-    def _answer(self, peer: Peer, message: Request, refusal: str) -> None:
+    def _answer(self, peer: Peer, message: PublishRequest, refusal: str) -> None:
         answer = Granted(message.room, message.start, message.turn, refusal)
         self._outbox.queue(peer, answer)
 
@@ -426,7 +426,9 @@ class RequestServer(Component):
         is_allowed = rules.allow(draft.id.publisher, self._own)
         return topic is not None and topic is not replica.meta and is_allowed
 
-    def _take(self, replica: TopicReplica, peer: Peer, message: Request, draft: Draft) -> None:
+    def _take(
+        self, replica: TopicReplica, peer: Peer, message: PublishRequest, draft: Draft
+    ) -> None:
         """Publish a draft when all drafts of earlier turns are published."""
         key = (replica.id, peer, message.start)
         queue = self._queues.get(key)

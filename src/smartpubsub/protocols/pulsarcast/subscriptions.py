@@ -41,7 +41,7 @@ class _TopicSubscriptions:
 
 
 @dataclass(eq=False)
-class Subscriptions(Component):
+class TopicSubscriptions(Component):
     """Owns this node's subscriptions."""
 
     _directory: TopicDirectory
