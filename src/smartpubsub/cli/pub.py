@@ -34,6 +34,12 @@ WAITS = ("nothing", "rendezvous", "all")
     metavar="TEXT",
     help="Publish once by this key: the same key is the same event, also after a restart.",
 )
+@click.option(
+    "--replicas-min",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Fail unless at least N nodes hold the event.  [default: as many as are up]",
+)
 @json_option
 def pub(
     event_text: str,
@@ -41,14 +47,16 @@ def pub(
     data: str | None,
     wait: str,
     key: str | None,
+    replicas_min: int | None,
     as_json: bool,
 ) -> None:
     """Publish an event.
 
     EVENT is the event's predicate, and DATA its payload; - reads the payload from standard input.
     Prints the event's id; with --json the receipt, which has the signatures of the event's
-    replicas. If the acknowledgement does not come in time, the error has the id, and smartpubsub
-    event tells what became of the event.
+    replicas. Where fewer nodes are up than should hold an event, those that are up hold it, and a
+    note says how many. If the acknowledgement does not come in time, the error has the id, and
+    smartpubsub event tells what became of the event.
 
     To retry safely, give a --key: publishing by the same key again publishes no second event, and
     prints the same id. The node remembers keys for seven days; node run --limit changes that.
@@ -63,6 +71,8 @@ def pub(
     fields: dict[str, object] = {"event": str(event), "wait": wait}
     if key is not None:
         fields["key"] = key
+    if replicas_min is not None:
+        fields["replicas_min"] = replicas_min
     with running_node(data) as node:
         payload = base64.b64encode(payload_of(payload_text)).decode()
         receipt = node.ask("publish", payload=payload, **fields)
@@ -70,6 +80,9 @@ def pub(
         print_json(receipt)
     else:
         click.echo(receipt["id"])
+        replicas, wanted = receipt["replicas"], receipt["replicas_wanted"]
+        if replicas is not None and replicas < wanted:
+            click.echo(f"note: replicas={replicas} of {wanted}: no more nodes are up", err=True)
 
 
 def payload_of(text: str) -> bytes:

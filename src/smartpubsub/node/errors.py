@@ -18,6 +18,18 @@ class EventRefusedError(NodeError):
     """A request that the network refused."""
 
 
+class TooFewReplicasError(NodeError):
+    """An event that is published and acknowledged, with fewer replicas than were asked for."""
+
+    def __init__(self, event_id: str, replicas: int, replicas_min: int) -> None:
+        super().__init__(
+            f"the event is published as {event_id}, but only {replicas} of the {replicas_min}"
+            " replicas asked for could be made, as there are not more live nodes; the network keeps"
+            " it, so do not publish it again; start more nodes, or ask for fewer replicas"
+        )
+        self.event_id = event_id
+
+
 class NotInTimeError(NodeError):
     """A request that was not acknowledged in time; it may still be."""
 

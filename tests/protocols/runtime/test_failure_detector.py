@@ -118,3 +118,17 @@ def test_what_is_old_is_forgotten() -> None:
     assert not watch.detector.is_down(PEER)
     assert watch.detector.suspected_count == 0
     assert watch.detector.heard_us(b"heard") == -1
+
+
+def test_a_peer_that_has_left_is_down_at_once_and_its_probe_is_over() -> None:
+    watch = Watch()
+    watch.at(0).probe(PEER)
+    watch.effects()
+    watch.at(1).on_departed(PEER)
+
+    assert watch.news == [PeerDown(PEER, was_down=False)]
+    assert watch.detector.is_suspected(PEER)
+    assert watch.effects() == [CancelTimer(TIMER)]
+
+    watch.at(2).hear(PEER)
+    assert watch.news[1:] == [PeerTrusted(PEER), PeerUp(PEER)]

@@ -134,3 +134,19 @@ def test_numbers_of_a_later_incarnation_are_higher() -> None:
     first = [toy.ask(), toy.ask()]
     toy.requests.start(2)
     assert first[0] < first[1] < toy.ask()
+
+
+def test_questions_to_a_peer_that_has_left_are_given_up_at_once() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    toy.ask()
+    toy.timers()
+    toy.requests.on_departed(OTHER)
+    assert toy.failures == 0
+
+    toy.requests.on_departed(PEER)
+    assert (toy.failures, len(toy.requests)) == (2, 0)
+    assert toy.timers() == [("cancel", None)] * 2
+
+    toy.requests.on_answer(PEER, number, "late")
+    assert toy.answers == []

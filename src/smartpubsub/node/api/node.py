@@ -201,8 +201,13 @@ class Node:
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         key: str | None = None,
+        replicas_min: int = 0,
     ) -> Receipt:
         """Publish an event, and wait for what `wait` says.
+
+        The network acknowledges an event with as many replicas as there are live nodes to hold
+        them, up to `backups + 1`; the receipt says how many. With fewer than `replicas_min` the
+        call raises `TooFewReplicasError`, which has the event's id: the event is published.
 
         Publication is idempotent by `key`: publishing by the same key again, also after a restart,
         publishes no second event, and returns the receipt of the first. Another content is an
@@ -211,7 +216,12 @@ class Node:
         If the acknowledgement does not come in time, `NotInTimeError.event_id` is the event's id.
         """
         return await self._publishing.publish(
-            self._read(predicate), as_payload(payload), choice(Wait, wait, "wait"), deadline_s, key
+            self._read(predicate),
+            as_payload(payload),
+            choice(Wait, wait, "wait"),
+            deadline_s,
+            key,
+            replicas_min,
         )
 
     def event(self, id: str) -> EventInfo:

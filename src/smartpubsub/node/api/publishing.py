@@ -18,7 +18,13 @@ from smartpubsub.node.api.event_records import (
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscribing import stores
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NotInTimeError, NotPromisedError
+from smartpubsub.node.errors import (
+    ChoiceError,
+    LimitError,
+    NotInTimeError,
+    NotPromisedError,
+    TooFewReplicasError,
+)
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import (
     PAYLOAD_BYTES_MAX,
@@ -55,9 +61,11 @@ class Publishing:
         wait: Wait,
         deadline_s: float,
         key: str | None = None,
+        replicas_min: int = 0,
     ) -> Receipt:
         """Publish an event, and wait for what `wait` says."""
         engine = self._engine
+        self._check_replicas(replicas_min, wait)
         if wait is Wait.ALL and not engine.is_reliable:
             raise NotPromisedError(
                 "this protocol does not tell when all subscribers have an event; use"
@@ -71,7 +79,21 @@ class Publishing:
             effects = engine.core.pubsub.publish(publication, now, wants_all=wants_all)
             return publication, effects
 
-        return await self.send(event, payload, wait, deadline_s, send, key=key)
+        receipt = await self.send(event, payload, wait, deadline_s, send, key=key)
+        if replicas_min > (receipt.replicas or 0):
+            raise TooFewReplicasError(receipt.id, receipt.replicas or 0, replicas_min)
+        return receipt
+
+    def _check_replicas(self, replicas_min: int, wait: Wait) -> None:
+        """Raise an error for a number of replicas that no publication could have."""
+        wanted = self._engine.config.backups + 1
+        if not 0 <= replicas_min <= wanted:
+            raise ChoiceError(
+                f"replicas_min is between 0 and {wanted}, not {replicas_min}; run the node with"
+                f" --backups {replicas_min - 1} for more"
+            )
+        if replicas_min and wait is Wait.NOTHING:
+            raise ChoiceError("replicas_min needs wait='rendezvous' or 'all'")
 
     async def send(
         self,
@@ -116,7 +138,7 @@ class Publishing:
                     await call.done.wait()
             record = self._records.get(str(ids[0]))
             held = () if record is None or wait is Wait.NOTHING else record.held
-            return Receipt(ids[0], wait, held)
+            return Receipt(ids[0], wait, held, engine.config.backups + 1)
         except NotInTimeError as error:
             error.event_id = str(ids[0]) if ids else None
             raise

@@ -31,6 +31,16 @@ class Receipt:
     waited_for: Wait
     held: tuple[Held, ...] = ()
     """The rendezvous of each attribute and its replicas; empty if the protocol signs nothing."""
+    replicas_wanted: int = 0
+    """How many nodes hold an event where there are enough of them."""
+
+    @property
+    def replicas(self) -> int | None:
+        """How many nodes hold the event, by its least replicated attribute; None if not known."""
+        holders: dict[str, dict[bytes, None]] = {}
+        for held in self.held:
+            holders.setdefault(held.attribute, {})[held.peer] = None
+        return min(map(len, holders.values()), default=None)
 
     @property
     def id(self) -> str:
@@ -55,6 +65,8 @@ class Receipt:
             "publisher": peer_text(self.event_id.publisher),
             "incarnation": self.event_id.incarnation,
             "number": self.event_id.number,
+            "replicas": self.replicas,
+            "replicas_wanted": self.replicas_wanted,
             "held": [held_document(held) for held in self.held],
         }
 
@@ -68,7 +80,8 @@ class Receipt:
                 int(document["number"]),
             )
             held = tuple(map(read_held, document["held"]))
-            return cls(id, Wait(document["waited_for"]), held)
+            wanted = int(document.get("replicas_wanted", 0))
+            return cls(id, Wait(document["waited_for"]), held, wanted)
         except (KeyError, TypeError, ValueError, AttributeError, Base64Error) as error:
             raise ReceiptError(f"the document is not a receipt: {error!r}") from None
 

@@ -158,7 +158,8 @@ class Topics:
                 read = await self._history(topic, WantedHistory(since_us=began_us))
                 cid = next((event.cid for event in read.events if event.id == id), None)
         content_id = None if cid is None else cid_text(cid)
-        return TopicReceipt(id, receipt.waited_for, receipt.held, content_id)
+        wanted = receipt.replicas_wanted
+        return TopicReceipt(id, receipt.waited_for, receipt.held, wanted, content_id)
 
     def _known(self, topic: Cid, id: EventId) -> Cid | None:
         replica = self._engine.pulsar.directory.of_version(topic)

@@ -61,7 +61,7 @@ from smartpubsub.node.control.groups import GroupRequests
 from smartpubsub.node.control.requests import Request, RequestError, RequestId, request_of
 from smartpubsub.node.control.socket import LINE_BYTES_MAX
 from smartpubsub.node.control.topics import TopicRequests
-from smartpubsub.node.errors import NotInTimeError
+from smartpubsub.node.errors import NotInTimeError, TooFewReplicasError
 from smartpubsub.protocols.blocks import time_text
 from smartpubsub.protocols.registry import spec_of
 
@@ -184,7 +184,7 @@ class _Client:
         }
         try:
             await actions[request.do](request)
-        except NotInTimeError as error:
+        except (NotInTimeError, TooFewReplicasError) as error:
             about = {} if error.event_id is None else {"event_id": error.event_id}
             await self._say(request.id, error=str(error), **about)
         except SmartPubSubError as error:
@@ -226,6 +226,7 @@ class _Client:
             wanted["payload"],
             wait=wanted["wait"],
             key=wanted["key"],
+            replicas_min=wanted["replicas_min"],
             deadline_s=wanted["deadline_s"],
         )
         await self._say(request.id, ok=receipt.document())

@@ -298,7 +298,7 @@ class Experiment:
         match action:
             case RestartNode():
                 if not host.is_up:
-                    self.world.restart(host)
+                    self._restart(host)
             case _ if not host.is_up:
                 pass  # A node that is down neither calls nor crashes.
             case CrashNode():
@@ -308,6 +308,12 @@ class Experiment:
                 self.world.leave(host, goodbyes)
             case _:
                 self._call(host, action, wanted_us)
+
+    def _restart(self, host: Host) -> None:
+        """Start a node again, and have it join through the peers that it remembers, if any."""
+        self.world.restart(host)
+        effects = self.core(host.number).join((), host.clock(self.world.now))
+        self.world.carry_out(host, effects)
 
     def _call(self, host: Host, action: Action, wanted_us: int | None = None) -> None:
         now = self.world.now
