@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,9 +182,11 @@ def test_pub_by_key_publishes_once_and_event_tells_the_state(
 
 
 def test_a_command_that_waits_says_for_what(running: Commands, tmp_path: Path) -> None:
-    gone = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWPH332bRWJqRHHycmLGka4odL32rmfUjCFvvDaqCfKXhE"
-    node = running.start(
-        *("node", "run", "--data", tmp_path, "--listen", "/ip4/127.0.0.1/tcp/0"),
-        *("--bootstrap", gone, "--log-level", "error"),
-    )
-    node.wait_for_error(f"smartpubsub: waiting for an answer of {gone}, up to 30 seconds")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # It takes connections and says nothing.
+        port = silent.getsockname()[1]
+        peer = f"/ip4/127.0.0.1/tcp/{port}/p2p/12D3KooWPH332bRWJqRHHycmLGka4odL32rmfUjCFvvDaqCfKXhE"
+        node = running.start(
+            *("node", "run", "--data", tmp_path, "--listen", "/ip4/127.0.0.1/tcp/0"),
+            *("--bootstrap", peer, "--log-level", "error"),
+        )
+        node.wait_for_error(f"smartpubsub: waiting for an answer of {peer}, up to 30 seconds")

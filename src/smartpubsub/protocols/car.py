@@ -1,4 +1,4 @@
-"""CAR files, version 1: blocks one after the other, with their content ids, as IPLD tools do."""
+"""CAR files, version 1: a sequence of blocks with their content ids, as IPLD tools use."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _VARINT_BYTES_MAX = 9
 
 
 class CarError(SmartPubSubError):
-    """A file that is no CAR file of blocks like these, or a damaged one."""
+    """A file that is damaged, or not a CAR file of such blocks."""
 
 
 class Section(NamedTuple):
-    """A part of a file: bytes, and the content id that the file gives them."""
+    """A section of a file: bytes, and their content id according to the file."""
 
     cid: bytes
     block: bytes
 
     @property
     def is_true(self) -> bool:
-        """Whether the bytes are what the content id says."""
+        """Whether the bytes match the content id."""
         return cid_of(self.block) == self.cid
 
 
 def write_car(file: BinaryIO, roots: Sequence[Cid], blocks: Iterable[bytes]) -> int:
-    """Write blocks, of which some are the roots; how many there were."""
+    """Write roots and blocks; return the number of blocks."""
     header = encode({"version": 1, "roots": [link(cid) for cid in roots]})
     file.write(varint.encode(len(header)) + header)
     count = 0
@@ -52,13 +52,13 @@ def write_car(file: BinaryIO, roots: Sequence[Cid], blocks: Iterable[bytes]) -> 
 
 
 def read_car(file: BinaryIO) -> tuple[list[Cid], Iterator[bytes]]:
-    """The roots of a file, and its blocks, each of which is what its content id says."""
+    """Read the roots and the blocks of a file; each block matches its content id."""
     roots, sections = read_sections(file)
     return roots, _blocks(sections)
 
 
 def read_sections(file: BinaryIO) -> tuple[list[Cid], Iterator[Section]]:
-    """The same for whoever wants to know of the blocks that are not what they should be."""
+    """Read the roots and all sections of a file, also those that do not match their content id."""
     try:
         header = _section(file)
     except CarError:

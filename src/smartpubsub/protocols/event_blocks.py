@@ -1,4 +1,4 @@
-"""Events as blocks, which say all that it takes to verify them: whoever has one needs nobody else.
+"""Events as blocks that contain all that it takes to verify them.
 
 A publisher has signed an event as libp2p's pubsub writes it; a block has the fields of that, from
 which it can be written again.
@@ -14,7 +14,7 @@ from smartpubsub.protocols.blocks import BlockError, decode, encode, time_from_t
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 
 VERSION = "1.0.0"
-"""Of such blocks."""
+"""The version of these blocks."""
 
 _FIELDS = {"publisher": bytes, "predicate": str, "payload": bytes, "signature": bytes}
 _METADATA = {"created": str, "protocolVersion": str, "start": int, "number": int}
@@ -22,7 +22,7 @@ _NUMBER_END = 1 << 32
 
 
 def event_block(event: Publication) -> bytes:
-    """An event that says when it was published, as a block."""
+    """Convert an event with a publication time to a block."""
     return encode(
         {
             "publisher": event.id.publisher,
@@ -40,7 +40,7 @@ def event_block(event: Publication) -> bytes:
 
 
 def read_event_block(block: bytes) -> Publication:
-    """The event of a block; nobody has looked at its signature yet."""
+    """Read the event of a block, without verifying its signature."""
     fields = _checked(decode(block), "an event", {**_FIELDS, "metadata": dict})
     metadata = _checked(fields["metadata"], "an event's metadata", _METADATA)
     id = EventId(fields["publisher"], metadata["start"], metadata["number"])
@@ -59,7 +59,7 @@ def read_event_block(block: bytes) -> Publication:
 
 
 def _checked(value: object, what: str, types: dict[str, type]) -> dict[str, Any]:
-    """A map that has these fields of these types and no others; True is no number."""
+    """Check that a map has exactly these fields with these types; a bool is not a number."""
     if not isinstance(value, dict) or value.keys() != types.keys():
         raise BlockError(f"{what} is a map of {', '.join(sorted(types))}")
     for name, kind in types.items():

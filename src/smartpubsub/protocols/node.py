@@ -1,6 +1,6 @@
-"""A node: Kademlia and the protocols on it, composed, and what outlives a crash.
+"""A node: composes Kademlia and the protocols, and stores what outlives a crash.
 
-One protocol carries subscriptions and events; others, the residents, can live beside it.
+One protocol carries subscriptions and events; others, the residents, can run beside it.
 
 The node numbers subscriptions and events, remembers subscriptions and peers in its storage, and
 keeps trying to meet the peers that it remembers, so that the sides of a split network find each
@@ -48,27 +48,27 @@ from smartpubsub.seam import (
 _STORED = b"node/"
 _SUBSCRIPTION = b"node/subscription/"
 _LAST = b"node/last"
-"""The last number of a subscription, which is not used again even if the subscription has ended."""
+"""The last number of a subscription, which is not used again when the subscription has ended."""
 _PEERS = b"node/peers"
 _NUMBER_BYTES = 8
 
 PEERS_REMEMBERED_MAX = 40
 PEERS_WANTED = 8
-"""Until a node remembers so many, it remembers everybody that it gets to know."""
+"""A node that remembers fewer peers than this remembers every peer that it meets."""
 MEET_US = MINUTE
-"""How often a node tries to meet peers that it remembers and does not know any more."""
+"""How often a node tries to reach remembered peers that are not in its routing table."""
 MEET_AT_ONCE = 3
 JOIN_AGAIN_US = 5 * SECOND
 LOOK_FOR_AT_ONCE_MAX = 64
-"""How many peers are looked for at once; for others it is tried again with the next message."""
+"""How many lookups of peers run at once; for others the next message starts one."""
 
 
 class Alone(NamedTuple):
-    """None of the peers that a node knows of has answered; it tries again and again."""
+    """No peer that the node knows has answered; the node works alone and keeps trying."""
 
 
 class NodeCore:
-    """What a node is made of, but for its connections."""
+    """A node without its connections."""
 
     def __init__(
         self,
@@ -91,19 +91,19 @@ class NodeCore:
         self._remembered: dict[bytes, Contact] = {}
         self._has_loaded = False
         self._bootstrap: Sequence[Contact] | None = None
-        """By way of whom to join once it is known whom the node remembers."""
+        """The peers to join through, once the remembered peers are loaded."""
         self._looked_for: dict[int, Peer] = {}
-        """Who is to be found, by the number of the query that does."""
+        """The peers that lookups search for, by the number of the lookup."""
         self._is_lonely = False
-        """Whether it has looked for its place and nobody has answered."""
+        """Whether the node has tried to join and no peer has answered."""
         self._effects: list[Effect] = []
 
-    # --- what can be wanted ---
+    # --- calls of the host ---
 
     def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
-        """Find the node's place by way of peers that are said to exist; `Joined` comes.
+        """Join the overlay through the given peers; deliver `Joined`.
 
-        After a restart those that it remembers are asked as well.
+        After a restart the node also joins through the peers that it remembers.
         """
         if self._has_loaded:
             self._remember(bootstrap)
@@ -113,12 +113,12 @@ class NodeCore:
         return self._taken()
 
     def meet(self, contact: Contact, now: int) -> list[Effect]:
-        """See whether a peer is there, and if so join by way of it too, which tells nothing."""
+        """Probe a peer, and if it answers join through it too, without `Joined`."""
         self._below(self.kademlia.meet(contact, now), now)
         return self._taken()
 
     def settle(self, known: Sequence[Contact], now: int) -> list[Effect]:
-        """Take a place among peers that are known to be there, as if joined; `Joined` comes."""
+        """Fill the routing table with live peers, as if joined; deliver `Joined`."""
         for contact in known:
             self.kademlia.table.heard_from(contact, now)
         self._below([Deliver(Joined(len(known)))], now)
@@ -127,50 +127,50 @@ class NodeCore:
     def leave(self, now: int, connected: Iterable[Peer] | None = None) -> list[Effect]:
         """Say goodbye to the peers in the table, or to those of them that are connected.
 
-        Nothing may be asked of the node after this.
+        The host makes no more calls after this.
         """
         known = [contact.peer for contact in self.kademlia.table.contacts()]
         told = known if connected is None else dict.fromkeys(connected)
         return [Send(peer, Goodbye(self._incarnation)) for peer in told]
 
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
-        """Subscribe; `Subscribed` comes when it is in force. The number is the subscription's."""
+        """Subscribe, and return the subscription's number; deliver `Subscribed` when it is in force."""
         subscription = Subscription(self.new_number(), predicate)
         self._effects.append(Store(_key(subscription.number), str(predicate).encode()))
         self._subscribe(subscription, now)
         return subscription.number, self._taken()
 
     def new_number(self) -> int:
-        """A number that no subscription of this node has had, in whichever protocol it is."""
+        """Return a number that no subscription of this node has had, in any protocol."""
         self._last_subscription += 1
         number = self._last_subscription
         self._effects.append(Store(_LAST, number.to_bytes(_NUMBER_BYTES, "big")))
         return number
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
-        """End a subscription; `Unsubscribed` comes when nobody cares for it any more."""
+        """End a subscription; deliver `Unsubscribed` when all nodes have forgotten it."""
         del self.subscriptions[number]
         self._effects.append(Store(_key(number), None))
         self._effects += self.pubsub.unsubscribe(number, now)
         return self._taken()
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
-        """How far a subscription has come."""
+        """The state of a subscription."""
         return self.pubsub.state_of(number, now)
 
     def publish(
         self, predicate: Predicate, payload: bytes, now: int, *, wants_all: bool = False
     ) -> tuple[EventId, list[Effect]]:
-        """Publish; `Published` or `Refused` comes for the id that this gives.
+        """Publish an event and return its id; deliver `Published` or `Refused`.
 
-        If it is wanted to know when all have it, `Confirmed` comes, where the protocol can tell.
+        With `wants_all`, also deliver `Confirmed` when all subscribers have it, if possible.
         """
         event = self.new_event(predicate, payload, now)
         self._effects += self.pubsub.publish(event, now, wants_all=wants_all)
         return event.id, self._taken()
 
     def new_event(self, predicate: Predicate, payload: bytes, now: int) -> Publication:
-        """An event of this node's, numbered, dated and signed, for whichever protocol carries it.
+        """Make an event of this node, numbered, dated and signed, for any protocol.
 
         By their times a publisher's events are in the order of their numbers, whatever its clock
         does.
@@ -181,10 +181,10 @@ class NodeCore:
         signature = self._signing.sign(id, predicate, payload, self._last_event_us)
         return Publication.of(id, predicate, payload, signature, self._last_event_us)
 
-    # --- what happens ---
+    # --- inputs ---
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """What to do about an event."""
+        """Handle an input and return the effects."""
         kind = type(event)
         if kind is Received or kind is Asked or kind is Answered:
             return self._on_message(event, now)  # type: ignore[arg-type]
@@ -230,14 +230,14 @@ class NodeCore:
         if len(self._remembered) < PEERS_WANTED and len(self.kademlia.table):
             self._remember(self.kademlia.closest_local(self.kademlia.own.peer, PEERS_WANTED))
         if self._is_lonely and len(self.kademlia.table):
-            # Somebody has come by itself, and need not wait until those that are gone are back.
+            # A peer has come by itself; joining need not wait for the remembered peers.
             self._is_lonely = False
             self._effects.append(CancelTimer(("node", "join")))
             effects += self.kademlia.join([], now)
         if self._effects or any(type(effect) is Deliver for effect in effects):
             self._below(effects, now)
             return self._taken()
-        return effects  # Most of what Kademlia does concerns nobody else.
+        return effects  # Most effects of Kademlia concern no other core.
 
     def _on_timer(self, event: TimerFired, now: int) -> list[Effect]:
         match event.timer:
@@ -253,7 +253,7 @@ class NodeCore:
         return self._taken()
 
     def _below(self, effects: list[Effect], now: int) -> None:
-        """Carry Kademlia's effects on, and tell the protocols what it delivers."""
+        """Pass Kademlia's effects on, and hand its results to the protocols."""
         for effect in effects:
             if type(effect) is not Deliver:
                 self._effects.append(effect)
@@ -281,14 +281,14 @@ class NodeCore:
         self._effects.append(Deliver(joined))
 
     def _meet(self, now: int) -> None:
-        """Look whether peers that have gone out of sight are back, a few at a time."""
+        """Try to reach remembered peers that are not in the table, a few at a time."""
         for contact in self._strangers()[:MEET_AT_ONCE]:
             self._remembered[contact.peer] = self._remembered.pop(contact.peer)
             self._below(self.kademlia.meet(contact, now), now)
         self._remember_anew()
 
     def _remember_anew(self) -> None:
-        """Remember those around that have come meanwhile, in the place of others.
+        """Remember the closest peers of the table, in place of others.
 
         Those that are out of sight go last, for they may be the other side of a split, and of them
         those that were looked for longest ago.
@@ -305,7 +305,7 @@ class NodeCore:
         self._effects.append(Store(_PEERS, _encoded(self._remembered.values())))
 
     def _look_for(self, peer: Peer, now: int) -> None:
-        """Find out where somebody is whom others know by its id alone."""
+        """Look up the addresses of a peer that is known only by its id."""
         if len(self._looked_for) < LOOK_FOR_AT_ONCE_MAX:
             number, effects = self.kademlia.find_closest(peer, now)
             self._looked_for[number] = peer
@@ -363,5 +363,5 @@ def _key(number: int) -> bytes:
 
 
 def _encoded(contacts: Iterable[Contact]) -> bytes:
-    """Contacts as an answer of Kademlia would carry them."""
+    """Encode contacts as an answer of Kademlia."""
     return encode(Message(Kind.FIND_NODE, closer=tuple(contacts)))

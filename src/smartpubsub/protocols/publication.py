@@ -1,4 +1,4 @@
-"""What is published: an event with an id that no other has, signed by its publisher."""
+"""A published event: it has a unique id and the signature of its publisher."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from smartpubsub.seam import Peer
 SEQUENCE_BYTES = 8
 SIGNATURE_BYTES = 64
 PAYLOAD_BYTES_MAX = 1 << 19
-"""Half of what nodes take, so that an event fits into a message with all that goes with it."""
+"""Half the largest message, so that an event and its envelope fit into one."""
 
 _ID = re.compile(r"((?:[0-9a-f]{2}){1,8})-([0-9]{1,10})-([0-9]{1,10})")
 
 TOPIC = "smartpubsub"
-"""The one topic, as libp2p's pubsub knows topics, that all events are in."""
+"""The topic of libp2p's pubsub that contains all events."""
 
 
 class EventId(NamedTuple):
-    """Who published an event, in which incarnation, and as which of its events.
+    """The publisher of an event, its incarnation, and the number of the event in that incarnation.
 
     The incarnation grows with every start of the publisher, so no id is ever used again; and the
     ids of one publisher are in the order of publishing.
@@ -38,7 +38,7 @@ class EventId(NamedTuple):
 
 
 class EventIdError(SmartPubSubError):
-    """A text that is no event's id."""
+    """A text that is not the id of an event."""
 
 
 def event_id_from_text(text: str) -> EventId:
@@ -57,7 +57,7 @@ def event_id_from_text(text: str) -> EventId:
 
 
 class Publication(NamedTuple):
-    """An event as it travels, and how long it is on the wire."""
+    """An event with its signature and its length on the wire."""
 
     id: EventId
     predicate: Predicate
@@ -65,7 +65,7 @@ class Publication(NamedTuple):
     signature: bytes
     wire_bytes: int
     created_us: int = 0
-    """When it was published, by its publisher's clock; 0 if that is not said."""
+    """When it was published, by its publisher's clock; 0 if the publisher does not say."""
 
     @classmethod
     def of(
@@ -94,18 +94,18 @@ class Publication(NamedTuple):
 
 
 class Witness(Protocol):
-    """Knows whose a signature is."""
+    """Verifies signatures of peers."""
 
     def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
-        """Whether a signature is a peer's, for what it says."""
+        """Whether a signature of some content is a peer's."""
         ...
 
 
 class Signing(Witness, Protocol):
-    """Signs as one peer and verifies what others have signed."""
+    """Signs as one peer, and verifies signatures of others."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
-        """This peer's signature for an event of its own."""
+        """Sign an event of this peer."""
         ...
 
     def is_signed(self, publication: Publication) -> bool:
@@ -113,12 +113,12 @@ class Signing(Witness, Protocol):
         ...
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
-        """This peer's signature for something else that it says."""
+        """Sign a statement of this peer."""
         ...
 
 
 def too_long(bytes_max: int = PAYLOAD_BYTES_MAX) -> str:
-    """What is said of a payload that is longer than it may be."""
+    """The error text for a payload above the limit."""
     return (
         f"an event carries at most {bytes_max:,} bytes; publish less, or where the rest can be had"
     )

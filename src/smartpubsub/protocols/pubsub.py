@@ -1,4 +1,4 @@
-"""What every protocol is to the node that owns it: what it can be asked for, and what it tells."""
+"""The interface between a protocol and the node that owns it: calls, and items it delivers."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from smartpubsub.seam import Core, Effect, Peer
 
 
 class Subscription(NamedTuple):
-    """What an application wants, under a number that is the node's own."""
+    """A predicate that an application subscribes to, under a number of the node."""
 
     number: int
     predicate: Predicate
 
 
 class SubscriptionState(Enum):
-    """How far a subscription has come."""
+    """The state of a subscription."""
 
     PENDING = "pending"
-    """Not, or not any more, known to be in force; the node is working on it."""
+    """Not yet or no longer known to be in force; the node works on it."""
     IN_FORCE = "in force"
     IN_PART = "in force in part"
-    """In force, but for publishers that do not want it, as the application was told."""
+    """In force, except at publishers that have refused it; the application was told."""
     REFUSED = "refused"
-    """The one publisher that it is for does not want it."""
+    """Its only publisher has refused it."""
     LAPSED = "lapsed"
-    """Not known to be in force for so long that others have forgotten it."""
+    """Unacknowledged for so long that other nodes have forgotten it."""
 
     @property
     def is_in_force(self) -> bool:
-        """Whether events come for it, be it from some only."""
+        """Whether it receives events, at least from some publishers."""
         return self in (SubscriptionState.IN_FORCE, SubscriptionState.IN_PART)
 
 
@@ -44,13 +44,13 @@ class Subscribed(NamedTuple):
 
 
 class Unsubscribed(NamedTuple):
-    """An unsubscribe has taken effect wherever the subscription was known."""
+    """An unsubscribe has taken effect on all nodes that knew the subscription."""
 
     subscription: Subscription
 
 
 class Held(NamedTuple):
-    """Somebody keeps an event for the sake of one of its attributes, and has signed that."""
+    """A signed statement of a node that it keeps an event for one of its attributes."""
 
     attribute: str
     peer: Peer
@@ -58,28 +58,28 @@ class Held(NamedTuple):
 
 
 class Published(NamedTuple):
-    """An event is in the care of the network: whoever acknowledges may crash."""
+    """The network has acknowledged an event: it survives the crash of a node that holds it."""
 
     id: EventId
     held: tuple[Held, ...] = ()
-    """By whom, where the protocol can tell."""
+    """The nodes that hold it, if the protocol can tell."""
 
 
 class Confirmed(NamedTuple):
-    """Everybody has an event who wanted it when it was published."""
+    """All nodes whose subscriptions matched an event at its publication have it."""
 
     id: EventId
 
 
 class Refused(NamedTuple):
-    """An event was not taken, and why."""
+    """An event was refused, with the reason."""
 
     id: EventId
     reason: str
 
 
 class Delivery(NamedTuple):
-    """An event for some of the node's subscriptions, and over how many links it came."""
+    """An event for some of the node's subscriptions, and the number of links it took."""
 
     event: Publication
     subscriptions: tuple[int, ...]
@@ -87,7 +87,7 @@ class Delivery(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """How much of something a node keeps, and the most that it may."""
+    """The size of a collection of a node, and its limit."""
 
     what: str
     held: int
@@ -95,22 +95,22 @@ class Bound(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What a node has counted, which is quickly said."""
+    """The counters of a node, which are cheap to read."""
 
     bounds: tuple[Bound, ...]
     refused: Mapping[str, int]
-    """What was not taken from others, by reason."""
+    """Rejected messages, counted by reason."""
 
 
 class Summary(NamedTuple):
-    """Filters that a node keeps, and those that it shows to others in their place."""
+    """Filters that a node keeps, and the summary that it announces for them."""
 
     members: tuple[Predicate, ...]
     shown: tuple[Predicate, ...]
 
 
 class Inspection(NamedTuple):
-    """What an onlooker may want to know of a node's state."""
+    """A view of a node's state, for tests and checkers."""
 
     bounds: tuple[Bound, ...] = ()
     summaries: tuple[Summary, ...] = ()
@@ -119,39 +119,39 @@ class Inspection(NamedTuple):
 
 
 class PubSub(Core, Protocol):
-    """A protocol that stands on Kademlia.
+    """A protocol on top of Kademlia.
 
-    What Kademlia delivers comes to it as `Told`. It delivers `Subscribed`, `Unsubscribed`,
+    It gets the results of Kademlia as `Told`. It delivers `Subscribed`, `Unsubscribed`,
     `Published`, `Confirmed`, `Refused` and `Delivery`.
     """
 
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
-        """Take a new subscription; `Subscribed` comes when it is in force."""
+        """Add a subscription; deliver `Subscribed` when it is in force."""
         ...
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
-        """End a subscription; nothing is delivered to it any more, and `Unsubscribed` comes."""
+        """End a subscription at once; deliver `Unsubscribed` when all nodes have forgotten it."""
         ...
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
-        """How far one of the node's subscriptions has come."""
+        """The state of one of the node's subscriptions."""
         ...
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:
-        """Send an event on its way; `Published` or `Refused` comes.
+        """Publish an event; deliver `Published` or `Refused`.
 
-        If it is wanted to know when all have it, `Confirmed` comes, where the protocol can tell.
+        With `wants_all`, also deliver `Confirmed` when all subscribers have it, if possible.
         """
         ...
 
     def inspect(self) -> Inspection:
-        """The node's state for an onlooker."""
+        """The node's state, for tests and checkers."""
         ...
 
     def tally(self) -> Tally:
-        """How much there is of what has limits, and what was refused."""
+        """The sizes of bounded collections, and the rejected messages."""
         ...
 
     def check(self) -> None:
@@ -160,17 +160,17 @@ class PubSub(Core, Protocol):
 
 
 class Resident(Core, Protocol):
-    """A protocol that lives on a node beside the one that carries its subscriptions.
+    """A protocol that runs on a node beside the one that carries its subscriptions.
 
-    It is told what happens to the node and what Kademlia delivers, as every protocol is; messages,
-    timers and stored values reach it if they are its own. What users ask of it is its own affair.
+    Like every protocol it gets the inputs that concern the whole node and the results of Kademlia;
+    messages, timers and stored values reach it if they are its own. Its calls are its own.
     """
 
     name: str
-    """What its timers and, with a slash after it, its storage keys begin with."""
+    """The prefix of its timers and, with a slash, of its storage keys."""
     messages: tuple[type, ...]
-    """The types of its messages, which nobody else has."""
+    """The types of its messages, which no other core uses."""
 
     def tally(self) -> Tally:
-        """How much there is of what has limits, and what was refused."""
+        """The sizes of bounded collections, and the rejected messages."""
         ...

@@ -1,4 +1,4 @@
-"""What a node has seen already: the newest few, and none for ever."""
+"""A set that remembers the newest ids for a limited time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Seen(Generic[Item]):
-    """Ids of events and the like, each for a time, and at most so many."""
+    """Ids, each kept for a time, and at most a given number of them."""
 
     def __init__(
         self, keep_us: int, count_max: int, on_lapsed: Callable[[Item], None] | None = None
     ) -> None:
-        """Those that lapse with time are told; those that have to make room are not."""
+        """Called for ids that expire, not for those that make room for newer ones."""
         self.count_max = count_max
         self._on_lapsed = on_lapsed
         self._keep_us = keep_us
@@ -29,7 +29,7 @@ class Seen(Generic[Item]):
         return id in self._since
 
     def add(self, id: Item, now: int) -> bool:
-        """Whether an event is seen for the first time; from now on it is not."""
+        """Add an id; return whether it is new."""
         if id in self._since:
             return False
         self._since[id] = now
