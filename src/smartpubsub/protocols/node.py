@@ -134,7 +134,7 @@ class NodeCore:
         return [Send(peer, Goodbye(self._incarnation)) for peer in told]
 
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
-        """Subscribe, and return the subscription's number; deliver `Subscribed` when it is in force."""
+        """Subscribe and return the number; deliver `Subscribed` when it is in force."""
         subscription = Subscription(self.new_number(), predicate)
         self._effects.append(Store(_key(subscription.number), str(predicate).encode()))
         self._subscribe(subscription, now)
