@@ -28,6 +28,9 @@ def make_fail(checkout: FakeCheckout, program: str) -> None:
     path.write_text(f"{path.read_text()}exit 9\n")
 
 
+LIVE = [f"tests/{name}" for name in ("cli", "interop", "node", "registry", "setup", "testbed")]
+"""The folders of tests that run beside all others."""
+
 CHECKS = [
     "ruff format --check",
     "ruff check",
@@ -60,11 +63,24 @@ def test_check_names_what_failed_after_running_all(
 
 def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) -> None:
     assert checkout.run("bin/test").returncode == 0
-    assert calls.read_text().splitlines() == [
-        *CHECKS,
-        "python -m pytest --ignore=tests/tidy",
-        "smartpubsub demo",
-    ]
+
+    *before, one, other, last = calls.read_text().splitlines()
+    assert (before, last) == (CHECKS, "smartpubsub demo")
+    assert {one, other} == {
+        f"python -m pytest {' '.join(LIVE)}",
+        f"python -m pytest --ignore=tests/tidy {' '.join(f'--ignore={name}' for name in LIVE)}",
+    }
+
+
+@pytest.mark.parametrize("failing", [LIVE[0], "--ignore=tests/tidy"])
+def test_test_fails_when_either_half_of_the_tests_does(
+    failing: str, checkout: FakeCheckout, calls: Path
+) -> None:
+    path = checkout.root / ".venv" / "bin" / "python"
+    path.write_text(f'{path.read_text()}case "$3" in {failing}) exit 9 ;; esac\n')
+
+    assert checkout.run("bin/test").returncode == 9
+    assert calls.read_text().splitlines()[-1] != "smartpubsub demo"
 
 
 def test_test_stops_at_a_failing_check(checkout: FakeCheckout, calls: Path) -> None:
