@@ -90,7 +90,9 @@ def test_a_result_has_all_figures_of_the_document() -> None:
     ).document()
 
     left_out = {"interrupted", "cpu_s_per_node", "peak_rss_mb_per_node"}
-    assert set(flattened(document)) - left_out <= set(RESULTS.names)
+    # Excuses have names of their own in each run.
+    figures = {name for name in flattened(document) if not name.startswith("excused_")}
+    assert figures - left_out <= set(RESULTS.names)
 
 
 def test_what_is_there_is_kept_and_what_was_begun_is_done_again(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
 
 from smartpubsub.pipeline.schemas import Column, Table
+from smartpubsub.sim.judging.checkers.suite import CHECKS
 
 LATENCY_FIGURES = ("mean", "p50", "p95", "p99", "max")
 LOAD_FIGURES = ("mean", "sd", "p95", "p99")
@@ -81,6 +82,11 @@ RESULTS = Table(
         Column("pace_ms", _DOUBLE, "the interval between events, if chosen to fit the network"),
         *_figures("publisher_sends_per_event", "copies sent by the publisher", _PER_EVENT),
         *_figures("region_crossings_per_event", "copies from another region", _PER_EVENT),
+        *_figures("publish_ms", "from publish to its acknowledgement", ("p50", "p99", "max")),
+        *(
+            Column(f"judged_{name}", _LONG, f"cases that the checker {name} judged")
+            for name in CHECKS
+        ),
         Column("violations", _LONG, "the number of violations"),
         Column("first_violation", _STRING, "the first violation", is_nullable=True),
         Column("trace_digest", _STRING, "the digest of the trace"),
