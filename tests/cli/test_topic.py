@@ -186,7 +186,7 @@ def test_rules_and_versions_are_said_by_options(
     unpin = running.run("topic", "unpin", first, "--data", b.folder)
     assert unpin == (0, f"{first} is kept within the limits of the node\n", "")
     other = running.run("topic", "update", surf, "--allow", "self", "--data", a.folder)
-    assert (other[0], f"'surf' is of {b.peer_id}" in other[2]) == (1, True)
+    assert (other[0], f"the author of 'surf' is {b.peer_id}" in other[2]) == (1, True)
 
 
 @pytest.mark.parametrize(
