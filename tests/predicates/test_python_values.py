@@ -85,7 +85,7 @@ def test_values(value: object, text: str) -> None:
     ("value", "problem"),
     [
         (False, "False cannot be expressed; a topic is True, or left out"),
-        (None, "None cannot be said; a topic is True, or left out"),
+        (None, "None cannot be expressed; a topic is True, or left out"),
         (math.nan, "NaN is not a number"),
         (math.inf, "at least one finite number"),
         (-math.inf, "at least one finite number"),
