@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,14 @@ def test_an_asyncio_task_that_waits_for_events_can_be_cancelled(tmp_path: Path) 
     asyncio.run(program())
 
 
+def wait_until(condition: Callable[[], bool], within_s: float = 20) -> None:
+    """Wait for a condition: other nodes hear of a change a moment later."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition does not hold in time"
+        time.sleep(0.02)
+
+
 def test_a_script_uses_topics(tmp_path: Path) -> None:
     with (
         SyncNode(**options(tmp_path / "one")) as one,
@@ -107,7 +117,7 @@ def test_a_script_uses_topics(tmp_path: Path) -> None:
             event = events.get(timeout_s=10)
         assert (event.id, event.publisher) == (receipt.content_id, one.peer_id)
         topic.update(subtopics={"more": one.create_topic("more").id})
-        assert [version.version for version in theirs.versions()] == [2, 1]
+        wait_until(lambda: [version.version for version in theirs.versions()] == [2, 1])
         assert "more" in theirs.show().subtopics
         theirs.pin()
         assert theirs.stock().is_pinned
