@@ -396,3 +396,9 @@ def test_a_file_or_folder_that_is_not_there_is_told_in_one_line(
         assert main(["sim", "run", "--protocol", "floodsub", *arguments]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
     assert workload.exists()
+
+
+def test_topics_only_protocols_run_small_as_it_is(capsys: Captured) -> None:
+    options = ["--protocol", "pulsarcast", "--scenario", "small", "--nodes", "1", "--faults", "0"]
+    assert main(["sim", "run", *options]) == 0
+    assert "instead of predicates" not in capsys.readouterr().err

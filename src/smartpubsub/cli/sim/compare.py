@@ -13,7 +13,7 @@ from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.text import percent, table
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names, spec_of
 from smartpubsub.sim.experiments.comparison import compared
-from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, SimOptions
+from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, TOPICS_SCENARIOS, SimOptions
 from smartpubsub.sim.judging import result as results
 
 HEAD = (
@@ -108,7 +108,7 @@ def compare(
 def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
     """Print a note if one protocol has changed the scenario of all of them."""
     knowing = [name for name in dict.fromkeys(protocols) if spec_of(name).has_only_topics]
-    is_changed = not options.workload and options.scenario_name != TOPICS_SCENARIO
+    is_changed = not options.workload and options.scenario_name not in TOPICS_SCENARIOS
     if knowing and is_changed:
         click.echo(
             f"note: {' and '.join(knowing)} has topics only, so in this run all protocols get the"
@@ -129,7 +129,7 @@ def tell_who_is_left_out(protocols: Sequence[str]) -> None:
 
 def usual_protocols(options: SimOptions) -> tuple[str, ...]:
     """All protocols that can run the scenario unchanged; some have topics only."""
-    has_topics = options.scenario_name == TOPICS_SCENARIO
+    has_topics = options.scenario_name in TOPICS_SCENARIOS
     specs = PROTOCOLS.specs.values()
     return tuple(spec.name for spec in specs if has_topics or not spec.has_only_topics)
 
