@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from smartpubsub.bench import brokers, node
+from smartpubsub.bench import brokers, live_costs, node, sim_cost
 from smartpubsub.cli.main import main
 
 
@@ -14,6 +14,17 @@ from smartpubsub.cli.main import main
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"REQUESTS": 40, "EVENTS": 20, "TRIES": 1, "EVENT_TRIES": 1}.items():
         monkeypatch.setattr(node, name, value)
+    for name, value in {
+        "EVENTS": 20,
+        "TRIES": 1,
+        "MANY": 2,
+        "MANY_EVENTS": 10,
+        "GOSSIP_EVENTS": 20,
+        "SEQUENTIAL": 8,
+        "ECHOES": 20,
+    }.items():
+        monkeypatch.setattr(live_costs, name, value)
+    monkeypatch.setattr(sim_cost, "TRIES", 1)
 
 
 def not_there(_: int, __: int) -> None:
@@ -33,6 +44,19 @@ def test_report_as_json(
     assert set(document) == {"machine", "figures", "ratios"}
     figures = {figure["name"]: figure["value"] for figure in document["figures"]}
     assert [*figures] == [
+        "crypto floor",
+        "cpu scoutsubs",
+        "cpu fastdelivery",
+        "cpu pulsarcast",
+        "cpu per delivery, 2 subscribers, scoutsubs",
+        "cpu py-libp2p gossipsub",
+        "sequential delivery",
+        "tcp echo",
+        "sequential acknowledgement",
+        "disk flush",
+        "sim CPU per message, scoutsubs",
+        "sim CPU per message, fastdelivery",
+        "sim CPU per message, pulsarcast",
         "echo",
         "stream",
         "stream, 32 at a time",
@@ -44,9 +68,26 @@ def test_report_as_json(
     assert figures["nats events"] == node.BROKER_EVENTS / 2
     assert document["machine"]["zenoh"] == "absent"
     assert "nats" not in document["machine"]
-    [ratio] = document["ratios"]
-    assert (ratio["name"], ratio["at_least"]) == ("stream/echo", 0.7)
-    assert ratio["value"] == pytest.approx(figures["stream"] / figures["echo"], rel=0.01)
+    ratios = {ratio["name"]: ratio for ratio in document["ratios"]}
+    assert [*ratios] == [
+        "cpu scoutsubs/crypto floor",
+        "cpu fastdelivery/crypto floor",
+        "cpu pulsarcast/crypto floor",
+        "cpu per delivery, 2 subscribers, scoutsubs/crypto floor",
+        "scoutsubs/py-libp2p gossipsub events per CPU second",
+        "sequential delivery/tcp echo",
+        "sequential acknowledgement/disk flush",
+        "sim CPU per simulated message",
+        "stream/echo",
+    ]
+    assert ratios["stream/echo"]["at_least"] == 0.7
+    for one, other in (
+        ("stream", "echo"),
+        ("cpu fastdelivery", "crypto floor"),
+        ("sequential delivery", "tcp echo"),
+    ):
+        expected = figures[one] / figures[other]
+        assert ratios[f"{one}/{other}"]["value"] == pytest.approx(expected, rel=0.01)
     assert "requests on one stream" in output.err
 
 

@@ -1,4 +1,4 @@
-"""`bench node`: hosts beside bare libp2p, and real nodes beside other systems."""
+"""`bench node`: real nodes beside the least cost, bare libp2p and other systems."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import trio
 from smartpubsub.bench import machine
 from smartpubsub.bench.bare_echo import BareEcho, bare_echo
 from smartpubsub.bench.brokers import ABSENT, nats_rate, zenoh_rate
+from smartpubsub.bench.live_costs import measure_live, measure_simulated
 from smartpubsub.bench.report import Ratio, Report
 from smartpubsub.bench.requests import Requests
 from smartpubsub.bench.three_hops import HOPS, three_hops
@@ -31,6 +32,8 @@ THREE_HOPS = f"events over {HOPS} hops"
 def run(progress: Progress) -> Report:
     """Measure everything."""
     report = Report(machine.describe())
+    measure_live(report, progress)
+    measure_simulated(report, progress)
     with collector_off():
         progress("requests on one stream")
         trio.run(_measure_requests, report)

@@ -1,0 +1,131 @@
+"""Real nodes in processes of their own, and what an event costs them.
+
+Processor time of all processes together holds on a busy machine, unlike events per second.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from smartpubsub.errors import SmartPubSubError
+
+GOSSIP = "py-libp2p gossipsub"
+UNACKNOWLEDGED_MAX = 16
+ANSWER_S_MAX = 90.0
+WARM_UP = 64
+
+
+class Worker:
+    """A process with one node, or none."""
+
+    def __init__(self, commands: Connection) -> None:
+        self._commands = commands
+
+    def send(self, name: str, *arguments: object) -> None:
+        """Send a command."""
+        self._commands.send((name, *arguments))
+
+    def receive(self) -> Any:
+        """Wait for the result of the last command."""
+        try:
+            result = self._commands.recv() if self._commands.poll(ANSWER_S_MAX) else None
+        except EOFError:
+            result = SmartPubSubError("a process of the benchmark has ended; run it again")
+        if isinstance(result, Exception):
+            raise SmartPubSubError(f"a node of the benchmark has failed: {result!r}") from result
+        return result
+
+    def do(self, name: str, *arguments: object) -> Any:
+        """Send a command, and wait for its result."""
+        self.send(name, *arguments)
+        return self.receive()
+
+
+@contextmanager
+def workers(count: int) -> Iterator[list[Worker]]:
+    """Processes that end with this; each is a fork of one that has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["smartpubsub.bench.live_worker"])
+    from smartpubsub.bench.live_worker import work
+
+    with ExitStack() as stack:
+        started = []
+        for _ in range(count):
+            here, there = context.Pipe()
+            process = context.Process(target=work, args=(there,), daemon=True)
+            process.start()
+            there.close()
+            stack.callback(process.join)
+            stack.callback(process.kill)
+            stack.enter_context(here)
+            started.append(Worker(here))
+        yield started
+
+
+class LiveSystem:
+    """A publisher and some subscribers of one system."""
+
+    def __init__(self, name: str, members: Sequence[Worker], folder: Path) -> None:
+        self.publisher, *self.subscribers = members
+        self._members = members
+        self._published = 0
+        self._acknowledges = name != GOSSIP
+        address = self.publisher.do("start", name, str(folder / "0"), None)
+        # All at once, as they would come to a running network.
+        for number, member in enumerate(self.subscribers, 1):
+            member.send("start", name, str(folder / str(number)), address)
+        for member in self.subscribers:
+            member.receive()
+        subject = self.publisher.do("prepare")
+        for member in self.subscribers:
+            member.send("subscribe", subject)
+        for member in self.subscribers:
+            member.receive()
+
+    def publish(self, count: int, payload_bytes: int, at_once: int) -> list[float]:
+        """Publish, and wait until all subscribers have all events; return the acknowledgements."""
+        took: list[float] = []
+        # A system that acknowledges nothing loses events that come faster than they are taken.
+        step = count if self._acknowledges else UNACKNOWLEDGED_MAX
+        for first in range(0, count, step):
+            some = min(step, count - first)
+            took += self.publisher.do("publish", some, payload_bytes, at_once)
+            self._published += some
+            for member in self.subscribers:
+                member.send("until_arrived", self._published)
+            for member in self.subscribers:
+                member.receive()
+        return took
+
+    def cpu_us(self, count: int, payload_bytes: int, at_once: int, tries: int) -> float:
+        """The processor time of all nodes for an event, the median of some tries."""
+        self.publish(WARM_UP, payload_bytes, at_once)
+        costs = []
+        for _ in range(tries):
+            before = self._cpu_s()
+            self.publish(count, payload_bytes, at_once)
+            costs.append((self._cpu_s() - before) / count * 1e6)
+        return median(costs)
+
+    def delays(self, count: int) -> list[float]:
+        """How long the last events took to the first subscriber."""
+        found: list[float] = self.subscribers[0].do("delays", count)
+        return found
+
+    def _cpu_s(self) -> float:
+        used: list[float] = [member.do("cpu_s") for member in self._members]
+        return sum(used)
+
+
+@contextmanager
+def live(name: str, subscribers: int = 1) -> Iterator[LiveSystem]:
+    """A publisher and subscribers, with storage that is removed at the end."""
+    with TemporaryDirectory() as folder, workers(1 + subscribers) as members:
+        yield LiveSystem(name, members, Path(folder))

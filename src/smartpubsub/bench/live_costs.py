@@ -1,0 +1,97 @@
+"""What events cost real nodes, beside what the promises about them cost at least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from smartpubsub.bench.floors import flush_s, signature_us
+from smartpubsub.bench.live import GOSSIP, LiveSystem, live
+from smartpubsub.bench.report import Ratio, Report
+from smartpubsub.bench.sim_cost import RUNS, heap_operations_per_message, recorded
+from smartpubsub.matching.native_engine import is_available
+
+Progress = Callable[[str], None]
+
+PAYLOAD_BYTES = 100
+AT_ONCE = 64
+EVENTS = 600
+TRIES = 3
+MANY = 10
+MANY_EVENTS = 150
+GOSSIP_EVENTS = 200
+SEQUENTIAL = 100
+ECHOES = 500
+
+FLOOR = "crypto floor"
+
+
+def measure_live(report: Report, progress: Progress) -> None:
+    """Measure the processor time of events, and the latency of events one after the other."""
+    progress("signatures")
+    sign_us, verify_us = signature_us()
+    report.add(FLOOR, sign_us + 2 * verify_us, "us of CPU per event")
+    at_most = {"scoutsubs": 4.0 if is_available() else 5.0, "fastdelivery": 2.0, "pulsarcast": 3.5}
+    for name, most in at_most.items():
+        progress(f"events from node to node: {name}")
+        cost = _cost(report, name, EVENTS)
+        report.ratios.append(Ratio(f"cpu {name}/{FLOOR}", cost / report.value(FLOOR), at_most=most))
+    progress(f"events to {MANY} subscribers")
+    with live("scoutsubs", MANY) as many:
+        cost = many.cpu_us(MANY_EVENTS, PAYLOAD_BYTES, AT_ONCE, TRIES) / MANY
+    what = f"cpu per delivery, {MANY} subscribers, scoutsubs"
+    report.add(what, cost, "us of CPU per event")
+    report.ratios.append(Ratio(f"{what}/{FLOOR}", cost / verify_us, at_most=3))
+    progress(f"events from node to node: {GOSSIP}")
+    quotient = _cost(report, GOSSIP, GOSSIP_EVENTS) / report.value("cpu scoutsubs")
+    name = f"scoutsubs/{GOSSIP} events per CPU second"
+    report.ratios.append(Ratio(name, quotient, at_least=5))
+    progress("events one after the other")
+    _measure_latency(report)
+
+
+def _cost(report: Report, name: str, events: int) -> float:
+    with live(name) as system:
+        cost = system.cpu_us(events, PAYLOAD_BYTES, AT_ONCE, TRIES)
+    report.add(f"cpu {name}", cost, "us of CPU per event")
+    return cost
+
+
+def _measure_latency(report: Report) -> None:
+    with live("scoutsubs, one attribute") as system, TemporaryDirectory() as folder:
+        system.publish(SEQUENTIAL // 4, PAYLOAD_BYTES, 1)
+        echo, flush = [], []
+        acknowledged: list[float] = []
+        delivered: list[float] = []
+        for _ in range(TRIES):  # In turn, so that other load on the machine affects all alike.
+            echo.append(_echo_s(system))
+            flush.append(flush_s(Path(folder)))
+            acknowledged += system.publish(SEQUENTIAL, PAYLOAD_BYTES, 1)
+            delivered += system.delays(SEQUENTIAL)
+    for name, seconds, floor, floor_s, at_most in (
+        ("sequential delivery", median(delivered), "tcp echo", median(echo), 12),
+        ("sequential acknowledgement", median(acknowledged), "disk flush", median(flush), 4),
+    ):
+        report.add(name, seconds * 1e3, "ms")
+        report.add(floor, floor_s * 1e3, "ms")
+        report.ratios.append(Ratio(f"{name}/{floor}", seconds / floor_s, at_most=at_most))
+
+
+def _echo_s(system: LiveSystem) -> float:
+    port = system.subscribers[0].do("serve_echo")
+    took: list[float] = system.publisher.do("echo", port, ECHOES, PAYLOAD_BYTES)
+    return median(took)
+
+
+def measure_simulated(report: Report, progress: Progress) -> None:
+    """Measure the processor time of simulated messages, beside what was recorded."""
+    quotients = []
+    for protocol in RUNS:
+        progress(f"simulated messages: {protocol}")
+        cost = heap_operations_per_message(protocol)
+        report.add(f"sim CPU per message, {protocol}", cost, "heap operations")
+        quotients.append(cost / recorded(protocol))
+    mean = sum(quotients) / len(quotients)
+    report.ratios.append(Ratio("sim CPU per simulated message", mean, at_most=0.6))
