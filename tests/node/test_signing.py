@@ -12,7 +12,7 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.messages import RpcLimits
-from smartpubsub.protocols.event_messages import event_bytes, read_event, signing_bytes
+from smartpubsub.protocols.event_messages import read_event, signing_bytes
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
@@ -57,7 +57,7 @@ def test_everybody_can_check_a_signature() -> None:
 
     assert Ed25519Signing(ALICE).is_signed(event)
     assert Ed25519Signing(MALLORY).is_signed(event)
-    assert Ed25519Signing(MALLORY).is_signed(read_event(event_bytes(event), RpcLimits()))
+    assert Ed25519Signing(MALLORY).is_signed(read_event(event.encoded, RpcLimits()))
 
 
 CHANGES: list[Callable[[Publication], Publication]] = [

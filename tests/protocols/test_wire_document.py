@@ -16,7 +16,7 @@ from smartpubsub.protocols.baselines import messages as rpc_messages
 from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc, RpcBuffer, RpcLimits
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.blocks import encode as block_of
-from smartpubsub.protocols.event_messages import ContentBuffer, event_bytes, signing_bytes
+from smartpubsub.protocols.event_messages import ContentBuffer, signing_bytes
 from smartpubsub.protocols.fastdelivery import messages as fast
 from smartpubsub.protocols.fastdelivery.messages import Packet, PacketBuffer, PacketLimits
 from smartpubsub.protocols.publication import EventId, Publication
@@ -137,7 +137,7 @@ VECTORS = {
     ).SerializeToString(),
     "what is signed": signing_bytes(ID, SURF, b"hi"),
     "what is signed with the time 300": signing_bytes(ID, SURF, b"hi", 300),
-    "the event": event_bytes(EVENT),
+    "the event": EVENT.encoded,
     "kad-dht: `FIND_NODE` of `surf`": kad.encode(QUESTION),
     "kad-dht: its answer, `q` with its address": kad.encode(ANSWER),
     "kad-dht: `PUT_VALUE` of `1` under `surf`": kad.encode(PUT),

@@ -12,7 +12,7 @@ from smartpubsub.kademlia.protobuf import WireError, framed, unframed
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
-from smartpubsub.protocols.event_messages import event_bytes, read_event
+from smartpubsub.protocols.event_messages import read_event
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
@@ -111,7 +111,7 @@ class Toy:
 
 def encode(message: ToyMessage) -> bytes:
     """Encode the hops as one byte, then the event, with the length of both before them."""
-    return framed(bytes([message.hops]) + event_bytes(message.event))
+    return framed(bytes([message.hops]) + message.event.encoded)
 
 
 def decode(data: bytes, limits: WireLimits) -> ToyMessage:

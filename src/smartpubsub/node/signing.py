@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from hashlib import sha256
 
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
 from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.event_messages import signing_bytes
-from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
+from smartpubsub.protocols.publication import (
+    SIGNATURE_BYTES,
+    SIGNATURE_HEAD,
+    SIGNED_FIRST,
+    EventId,
+    Publication,
+    unsigned_bytes,
+)
 from smartpubsub.seam import Peer
 
 VERIFIED_COUNT_MAX = 10_000
@@ -36,23 +42,29 @@ class Ed25519Signing(Ed25519Witness):
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""
-        return self._key.sign(signing_bytes(id, predicate, payload, created_us)).signature
+        unsigned = unsigned_bytes(id, predicate, payload, created_us)
+        signature = self._key.sign(SIGNED_FIRST + unsigned).signature
+        self._remember(sha256(unsigned + SIGNATURE_HEAD + signature).digest())
+        return signature
 
     def is_signed(self, publication: Publication) -> bool:
-        """Verify an event's signature."""
-        id, predicate, payload, signature, _, created_us = publication
-        content = signing_bytes(id, predicate, payload, created_us)
+        """Verify an event's signature, once for all copies of the event."""
         # The cache key has all signed content, or a copy with other content would pass by its id.
-        digest = hashlib.sha256(signature + content).digest()
+        digest = publication.digest
         if digest in self._verified:
             self._verified.move_to_end(digest)
             return True
-        if not is_signature(id.publisher, content, signature):
+        if not is_signature(
+            publication.id.publisher, publication.signed_bytes, publication.signature
+        ):
             return False
+        self._remember(digest)
+        return True
+
+    def _remember(self, digest: bytes) -> None:
         self._verified[digest] = None
         if len(self._verified) > self._verified_count_max:
             self._verified.popitem(last=False)
-        return True
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
         """Sign other content."""

@@ -28,7 +28,6 @@ from smartpubsub.pipeline.archive_schemas import (
 from smartpubsub.pipeline.schemas import Table
 from smartpubsub.protocols.blocks import BlockError, cid_text
 from smartpubsub.protocols.event_blocks import read_event_block
-from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
 from smartpubsub.protocols.pulsarcast.permissions import check_event, check_meta_topic, check_topic
@@ -232,11 +231,11 @@ def _judged_publication(row: Row, latest_us: int) -> Row:
     block = row["block"]
     assert isinstance(block, bytes)
     try:
-        id, predicate, payload, signature, _, created_us = read_event_block(block)
+        event = read_event_block(block)
     except BlockError as error:
         return {"reason": f"malformed: {error}"}
-    signed = signing_bytes(id, predicate, payload, created_us)
-    if not is_signature(id.publisher, signed, signature):
+    id, predicate, payload, signature, _, created_us = event
+    if not is_signature(id.publisher, event.signed_bytes, signature):
         return {"reason": NOT_SIGNED}
     if created_us > latest_us:
         return {"reason": OF_THE_FUTURE}

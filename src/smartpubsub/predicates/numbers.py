@@ -193,6 +193,10 @@ def format_number(number: Number) -> str:
     >>> format_number(20.0), format_number(1e-300)
     ('20', '1e-300')
     """
+    if type(number) is float:
+        text = repr(number)
+        if "e" not in text and "n" not in text:  # Neither an exponent, nor inf or nan.
+            return text.removesuffix(".0") if number else "0"
     decimal = number.decimal if isinstance(number, Exact) else Decimal(repr(number))
     sign, digits, exponent = decimal.as_tuple()
     if not isinstance(exponent, int):

@@ -21,10 +21,11 @@ class Predicate:
     `str` keeps the order in which they were written.
     """
 
-    __slots__ = ("_attributes", "_hash")
+    __slots__ = ("_attributes", "_hash", "_text")
 
     _attributes: Attributes
     _hash: int | None
+    _text: str | None
 
     def __init__(self) -> None:
         raise TypeError("use Predicate.parse, Predicate.where or Predicate.of to make a predicate")
@@ -34,7 +35,7 @@ class Predicate:
         """Make a predicate of attributes that are known to be valid and will not change."""
         predicate = object.__new__(cls)
         predicate._attributes = attributes
-        predicate._hash = None
+        predicate._hash = predicate._text = None
         return predicate
 
     @classmethod
@@ -130,7 +131,9 @@ class Predicate:
         )
 
     def __str__(self) -> str:
-        return format_attributes(self._attributes)
+        if self._text is None:
+            self._text = format_attributes(self._attributes)
+        return self._text
 
     def __repr__(self) -> str:
         return f"Predicate({str(self)!r})"

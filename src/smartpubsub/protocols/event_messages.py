@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from struct import Struct
 from typing import Any
 
 from smartpubsub.kademlia.protobuf import WireError, compile_schema, limit, parsed
 from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate, PredicateError
 from smartpubsub.protocols.publication import (
     SEQUENCE_BYTES,
+    SEQUENCE_TAG,
     SIGNATURE_BYTES,
+    SIGNATURE_HEAD,
+    SIGNED_FIRST,
     TOPIC,
+    TOPIC_FIELD,
     EventId,
     Publication,
+    id_of,
+    unsigned_bytes,
 )
 
 EVENT_SCHEMA = """
@@ -51,11 +56,15 @@ message Content {
 )
 """The data of an event in protobuf."""
 
-_SIGNED_FIRST = b"libp2p-pubsub:"
-_SEQUENCE = Struct(">II")
-"""The incarnation, then the number: later events have larger sequences."""
 _TIME_END_US = 1 << 56
 """Times before this can be written as dates."""
+_CACHED_BYTES_MAX = 1024
+"""Events and predicates up to this length are decoded once; copies of them follow."""
+_SEQUENCE_END = len(SEQUENCE_TAG) + SEQUENCE_BYTES
+_AFTER_SEQUENCE = TOPIC_FIELD + SIGNATURE_HEAD
+_SIGNATURE_START = _SEQUENCE_END + len(_AFTER_SEQUENCE)
+_TAIL_BYTES = _SIGNATURE_START + SIGNATURE_BYTES
+"""What follows the content of an event: the sequence, the topic and the signature."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,64 +80,94 @@ class EventLimits:
 # --- writing ---
 
 
-def event_bytes(event: Publication) -> bytes:
-    """An event as libp2p's pubsub writes it, signed and without hops."""
-    written: bytes = EventBuffer(**event_fields(event)).SerializeToString()
-    return written
-
-
 def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
     """The bytes that a publisher signs: the event without its hops, which change on the way."""
-    signed: bytes = EventBuffer(
-        **_unsigned_fields(id, predicate, payload, created_us)
-    ).SerializeToString()
-    return _SIGNED_FIRST + signed
-
-
-def event_fields(event: Publication) -> dict[str, object]:
-    """The fields of an event's message."""
-    id, predicate, payload, signature, _, created_us = event
-    return _unsigned_fields(id, predicate, payload, created_us) | {"signature": signature}
-
-
-def _unsigned_fields(
-    id: EventId, predicate: Predicate, payload: bytes, created_us: int
-) -> dict[str, object]:
-    text = predicate_text(predicate)
-    content = ContentBuffer(predicate=text, payload=payload, created_us=created_us)
-    return {
-        "publisher": id.publisher,
-        "data": content.SerializeToString(),
-        "seqno": sequence_of(id),
-        "topic": TOPIC,
-    }
-
-
-def sequence_of(id: EventId) -> bytes:
-    """The incarnation and the number of an event, in eight bytes."""
-    return _SEQUENCE.pack(id.incarnation, id.number)
-
-
-def predicate_text(predicate: Predicate) -> str:
-    """The text of a predicate, its attributes in the order in which they were written."""
-    return _text_of(tuple(predicate.attributes.items()), predicate)
-
-
-# Equal predicates may have their attributes in different orders, so the order is part of the key.
-@lru_cache(maxsize=1 << 14)
-def _text_of(items: tuple[tuple[str, object], ...], predicate: Predicate) -> str:  # noqa: ARG001
-    return str(predicate)
+    return SIGNED_FIRST + unsigned_bytes(id, predicate, payload, created_us)
 
 
 # --- reading ---
 
 
 def read_event(data: bytes, limits: EventLimits) -> Publication:
-    """Decode an event that `event_bytes` has written."""
+    """Decode an event."""
+    if len(data) <= _CACHED_BYTES_MAX:
+        return _read_small_event(data, limits)
+    return _read_event(data, limits)
+
+
+def _read_event(data: bytes, limits: EventLimits) -> Publication:
+    event = _read_as_encoded(data, limits)
+    if event is not None:
+        return event
     buffer = parsed(EventBuffer, data, "event")
     if buffer.topic != TOPIC:
         raise WireError(f"an event in another topic than {TOPIC!r}")
     return event_in(buffer, limits)
+
+
+_read_small_event = lru_cache(maxsize=1 << 12)(_read_event)
+
+
+def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
+    """Decode an event whose bytes are exactly those that `Publication.encoded` makes of it.
+
+    None for all others, which protobuf decodes or refuses. Nodes send and store these bytes as they
+    came.
+    """
+    payload, created_us = b"", 0
+    try:
+        publisher, at = _field(data, 0, 0x0A)
+        content, at = _field(data, at, 0x12)
+        tail = data[at:]
+        text, at = _field(content, 0, 0x0A)
+        if content[at : at + 1] == b"\x12":
+            payload, at = _field(content, at, 0x12)
+        if at < len(content):
+            _expect(content[at] == 0x18)
+            created_us, at = _varint(content, at + 1)
+            _expect(0 < created_us < _TIME_END_US and at == len(content))
+        _expect(len(publisher) <= limits.peer_bytes_max)
+        _expect(len(payload) <= limits.payload_bytes_max)
+        _expect(len(tail) == _TAIL_BYTES and tail.startswith(SEQUENCE_TAG))
+        _expect(tail[_SEQUENCE_END:_SIGNATURE_START] == _AFTER_SEQUENCE)
+        predicate = read_predicate(text.decode(), limits)
+        _expect(str(predicate).encode() == text)
+    except (_OtherwiseEncodedError, IndexError, UnicodeDecodeError, WireError):
+        return None
+    id = id_of(publisher, tail[len(SEQUENCE_TAG) : _SEQUENCE_END])
+    return Publication.read(id, predicate, payload, tail[_SIGNATURE_START:], created_us, data)
+
+
+class _OtherwiseEncodedError(Exception):
+    """Bytes that protobuf may understand, and that are not as this module encodes events."""
+
+
+def _expect(is_so: bool) -> None:
+    if not is_so:
+        raise _OtherwiseEncodedError
+
+
+def _field(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
+    """The content of a field that is not empty, and the place after it."""
+    length, start = _varint(data, at + 1)
+    end = start + length
+    _expect(data[at] == tag and length > 0 and end <= len(data))
+    return data[start:end], end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in the fewest bytes, and the place after it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    number, shift = byte & 127, 7
+    while byte > 127:
+        at += 1
+        byte = data[at]
+        number |= (byte & 127) << shift
+        shift += 7
+    _expect(byte > 0)
+    return number, at + 1
 
 
 def event_in(buffer: Any, limits: EventLimits) -> Publication:
@@ -150,13 +189,18 @@ def event_id(publisher: bytes, sequence: bytes, limits: EventLimits) -> EventId:
     if not publisher:
         raise WireError("an event has no publisher")
     limit("a peer id", publisher, limits.peer_bytes_max)
-    return EventId(publisher, *_SEQUENCE.unpack(sequence))
+    return id_of(publisher, sequence)
 
 
 def read_predicate(text: str, limits: EventLimits) -> Predicate:
     """Parse a predicate."""
     limit("a predicate", text.encode(), limits.predicate_bytes_max)
     try:
+        if len(text) <= _CACHED_BYTES_MAX:
+            return _read_small_predicate(text, limits.attributes_max)
         return Predicate.parse(text, limits.attributes_max)
     except PredicateError as error:
         raise WireError(f"a predicate that cannot be read: {error}") from error
+
+
+_read_small_predicate = lru_cache(maxsize=1 << 12)(Predicate.parse)

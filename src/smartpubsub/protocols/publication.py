@@ -1,9 +1,15 @@
-"""A published event: it has a unique id and the signature of its publisher."""
+"""A published event: it has a unique id and the signature of its publisher.
+
+An event is encoded once, as a message of libp2p's pubsub, and sent and stored as these bytes.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
+from hashlib import sha256
+from struct import Struct
 from typing import NamedTuple, Protocol
 
 from smartpubsub.errors import SmartPubSubError
@@ -56,9 +62,7 @@ def event_id_from_text(text: str) -> EventId:
     return EventId(bytes.fromhex(publisher), int(incarnation), int(number))
 
 
-class Publication(NamedTuple):
-    """An event with its signature and its length on the wire."""
-
+class _Fields(NamedTuple):
     id: EventId
     predicate: Predicate
     payload: bytes
@@ -66,6 +70,45 @@ class Publication(NamedTuple):
     wire_bytes: int
     created_us: int = 0
     """When it was published, by its publisher's clock; 0 if the publisher does not say."""
+
+
+class Publication(_Fields):
+    """An event with its signature and its length on the wire.
+
+    Simulated nodes need no encoded form, so it is made when it is first asked for.
+    """
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The event as libp2p's pubsub writes it, signed and without hops."""
+        id, predicate, payload, signature, _, created_us = self
+        unsigned = unsigned_bytes(id, predicate, payload, created_us)
+        return unsigned + _SIGNATURE_TAG + varint(len(signature)) + signature
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of all its content and its signature."""
+        return sha256(self.encoded).digest()
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """What its publisher has signed: the encoded event without the signature."""
+        return SIGNED_FIRST + self.encoded[:-SIGNATURE_FIELD_BYTES]
+
+    @classmethod
+    def read(
+        cls,
+        id: EventId,
+        predicate: Predicate,
+        payload: bytes,
+        signature: bytes,
+        created_us: int,
+        encoded: bytes,
+    ) -> Publication:
+        """An event that was read from its encoded form."""
+        event = cls(id, predicate, payload, signature, len(encoded), created_us)
+        event.__dict__["encoded"] = encoded
+        return event
 
     @classmethod
     def of(
@@ -91,6 +134,59 @@ class Publication(NamedTuple):
             + field_bytes(len(signature))
         )
         return cls(id, predicate, payload, signature, size, created_us)
+
+
+# --- encoding ---
+
+SIGNED_FIRST = b"libp2p-pubsub:"
+SIGNATURE_FIELD_BYTES = 2 + SIGNATURE_BYTES
+TOPIC_FIELD = b"\x22" + bytes([len(TOPIC)]) + TOPIC.encode()
+SEQUENCE_TAG = b"\x1a\x08"
+_SIGNATURE_TAG = b"\x2a"
+SIGNATURE_HEAD = _SIGNATURE_TAG + bytes([SIGNATURE_BYTES])
+_SEQUENCE = Struct(">II")
+"""The incarnation, then the number: later events have larger sequences."""
+
+
+def unsigned_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int) -> bytes:
+    """Encode an event up to its signature, as protobuf does.
+
+    By hand, which takes a fifth of the time; tests compare it with protobuf.
+    """
+    text = str(predicate).encode()
+    content = b"\x0a" + varint(len(text)) + text
+    if payload:
+        content += b"\x12" + varint(len(payload)) + payload
+    if created_us:
+        content += b"\x18" + varint(created_us)
+    publisher = id.publisher
+    head = b"\x0a" + varint(len(publisher)) + publisher + b"\x12" + varint(len(content))
+    return head + content + SEQUENCE_TAG + sequence_of(id) + TOPIC_FIELD
+
+
+def sequence_of(id: EventId) -> bytes:
+    """The incarnation and the number of an event, in eight bytes."""
+    return _SEQUENCE.pack(id.incarnation, id.number)
+
+
+def id_of(publisher: Peer, sequence: bytes) -> EventId:
+    """The id of an event with a sequence of eight bytes."""
+    return EventId(publisher, *_SEQUENCE.unpack(sequence))
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it, seven bits in a byte."""
+    if number < 128:
+        return bytes((number,))
+    groups = []
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
+# --- signatures ---
 
 
 class Witness(Protocol):

@@ -20,7 +20,6 @@ from smartpubsub.node.storage.kept import SEEN_COUNT_MAX, KeptQueue
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.event_blocks import event_block, read_event_block
-from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
@@ -87,9 +86,7 @@ class Event:
     def from_block(cls, block: bytes) -> Event:
         """Read a block, and verify the publisher's signature."""
         event = read_event_block(block)
-        id, predicate, payload, signature, _, created_us = event
-        signed = signing_bytes(id, predicate, payload, created_us)
-        if not is_signature(id.publisher, signed, signature):
+        if not is_signature(event.id.publisher, event.signed_bytes, event.signature):
             raise NodeError("the block's event is not signed by its publisher")
         return cls.of(Delivery(event, (), 0))
 

@@ -24,12 +24,16 @@ from smartpubsub.kademlia.protobuf import (
 from smartpubsub.protocols.event_messages import (
     EVENT_SCHEMA,
     EventLimits,
-    event_fields,
     event_id,
     event_in,
+)
+from smartpubsub.protocols.publication import (
+    SEQUENCE_BYTES,
+    TOPIC,
+    EventId,
+    Publication,
     sequence_of,
 )
-from smartpubsub.protocols.publication import SEQUENCE_BYTES, TOPIC, EventId, Publication
 
 (RpcBuffer,) = compile_schema(
     "pubsub",
@@ -171,7 +175,9 @@ def encode(rpc: Rpc) -> bytes:
     if rpc.subscribe is not None:
         buffer.subscriptions.add(subscribe=rpc.subscribe, topicid=TOPIC)
     for event, hops in rpc.publish:
-        buffer.publish.add(**event_fields(event), hops=hops)
+        copy = buffer.publish.add()
+        copy.MergeFromString(event.encoded)
+        copy.hops = hops
     if rpc.control is not None:
         buffer.control.SetInParent()  # An empty one differs from none.
         _fill(buffer.control, rpc.control)

@@ -75,8 +75,6 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols.event_messages import (
     EventLimits,
-    event_bytes,
-    predicate_text,
     read_event,
     read_predicate,
 )
@@ -226,13 +224,13 @@ _KINDS: dict[Any, Kind] = {
     Predicate: Kind(
         "string",
         lambda text, budget: read_predicate(text, budget.limits.events),
-        predicate_text,
+        str,
         _predicate_size,
     ),
     Publication: Kind(
         "bytes",
         lambda data, budget: read_event(data, budget.limits.events),
-        event_bytes,
+        attrgetter("encoded"),
         lambda event: field_bytes(event.wire_bytes),
     ),
     Contact: Kind(
