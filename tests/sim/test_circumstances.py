@@ -49,9 +49,6 @@ def test_newcomers_join_while_events_are_under_way() -> None:
     found = result.run(experiment, "power-law")
 
     assert len(experiment.world.hosts) == 10
-    joins = [fault for fault in experiment.journal.disturbances if fault.kind == "join"]
-    assert sorted(fault.nodes for fault in joins) == [(8,), (9,)]
-    assert all(fault.start_us < fault.end_us for fault in joins)
     assert all(len(experiment.core(number).kademlia.table) > 4 for number in (8, 9))
     assert found.verdict.missing == 0
     assert found.violations == []

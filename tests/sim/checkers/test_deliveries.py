@@ -153,17 +153,6 @@ def test_order_is_excused_from_a_fault_until_a_repair_time_after_it(kind: str) -
     assert len(check_order(facts).violations) == 1
 
 
-def test_a_join_excuses_order_until_it_is_over() -> None:
-    facts = quick_events(Shuffling)
-    called_us, _ = late_event(facts)
-    faults = facts.journal.disturbances
-
-    faults[:] = [Disturbance("join", (3,), 0, called_us)]
-    assert check_order(facts).excused["join"] > 0
-    faults[:] = [Disturbance("join", (3,), 0, called_us - 1)]
-    assert len(check_order(facts).violations) == 1
-
-
 def test_order_is_excused_until_a_refresh_cycle_after_a_split() -> None:
     facts = quick_events(Shuffling)
     called_us, _ = late_event(facts)

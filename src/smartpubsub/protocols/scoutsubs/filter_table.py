@@ -43,6 +43,8 @@ class ScoutChild:
     """The shard epoch up to which everything in force below is in all shards."""
     elsewhere: dict[str, list[Predicate]] = field(default_factory=dict)
     """Filters that the child (or its shortcut) has in other trees, by one attribute of each."""
+    in_force: int = 0
+    """The latest of its versions that it was told to be in force; 0 for none."""
 
     def copy(self) -> ChildCopy:
         """The child as a replica keeps it."""
@@ -158,6 +160,8 @@ class FilterTable:
         """The version of the table for replicas."""
         self.waiting: dict[FilterOwner, AwaitedVersion] = {}
         """Owners to be notified, in the order of versions."""
+        self.superseded: dict[Peer, AwaitedVersion] = {}
+        """The earliest version that a child waits for, if it waits for a later one too."""
         self.direct: Contact | None = None
         """The shortcut that is offered to the parent."""
         self.backups: tuple[Contact, ...] = ()
@@ -300,6 +304,7 @@ class FilterTable:
     def drop_child(self, peer: Peer) -> None:
         """Remove a child and its filters."""
         child = self.children.pop(peer)
+        self.superseded.pop(peer, None)
         self.change_child(child, (), list(child.filters))
 
     def _add(self, owner: FilterOwner, predicate: Predicate) -> int:
@@ -395,3 +400,4 @@ class FilterTable:
             wait.version <= self.version and wait.copy_version <= self.copy_version
             for wait in self.waiting.values()
         )
+        assert all(peer in self.waiting and peer in self.children for peer in self.superseded)

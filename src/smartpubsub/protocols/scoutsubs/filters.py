@@ -52,11 +52,9 @@ from smartpubsub.protocols.scoutsubs.shard_names import (
     base_name,
     is_split,
 )
-from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
+from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes, backed_off
 from smartpubsub.seam import Peer
 
-BACKOFF_MAX = 5
-"""The timeout of an announcement doubles so often at most."""
 NO_ROOM = 0
 """The acknowledged version of a parent that has no room for the filters."""
 INCARNATION_BITS = 28
@@ -114,6 +112,8 @@ class _Announcement:
     version: int
     sent_us: int
     tries: int = 1
+    last_sent_us: int = 0
+    """When it was last retransmitted."""
 
 
 class _TableReplication(NamedTuple):
@@ -345,8 +345,10 @@ class Filters:
             return
         # A probe is not queued behind filters, so it tells better whether the parent is up.
         self._detector.probe(tree.parent.peer)
-        self._send(attribute, timeouts=1 << min(under_way.tries, BACKOFF_MAX))
-        under_way.tries += 1
+        last_us = max(under_way.sent_us, under_way.last_sent_us)
+        was_heard = self._detector.heard_us(tree.parent.peer) > last_us
+        under_way.tries, under_way.last_sent_us = under_way.tries + 1, self._outbox.now
+        self._send(attribute, timeouts=backed_off(1, under_way.tries, was_heard=was_heard))
 
     def renew(self, attribute: str) -> None:
         """Announce again until that is acknowledged, so that the filters do not lapse."""
@@ -486,6 +488,10 @@ class Filters:
         is_restarted = part.incarnation != child.incarnation
         if is_restarted:
             child.epoch = NO_EPOCH
+        if is_restarted or part.base == WHOLE:
+            table.waiting.pop(peer, None)
+            table.superseded.pop(peer, None)
+            child.in_force = 0
         child.incarnation, child.version = part.incarnation, part.version
         child.heard_us = self._outbox.now
         # A claim from before the child knew of an epoch does not undo that it was told of it.
@@ -588,8 +594,11 @@ class Filters:
         self._membership.use(table.attribute)
         self._schedule_overlaps()
         self.advance(table.attribute)
-        # Of an owner only the last change is awaited, as it implies those before.
-        table.waiting.pop(owner, None)
+        before = table.waiting.pop(owner, None)
+        if before is not None and isinstance(owner, bytes) and owner in table.children:
+            # Of several changes the first and the last are awaited. If it were the last alone, a
+            # child that changes often would never be told that anything is in force.
+            table.superseded.setdefault(owner, before)
         table.waiting[owner] = AwaitedVersion(told_version, table.version, table.copy_version)
         self.announce(table.attribute)
         self.settle(table.attribute)
@@ -604,9 +613,18 @@ class Filters:
         if self._membership.is_root(attribute):
             table.in_force = table.version
         copied = self.copied_version(attribute)
+
+        def is_awaited(wait: AwaitedVersion) -> bool:
+            return table.in_force < wait.version or copied < wait.copy_version
+
+        for peer, wait in list(table.superseded.items()):
+            if not is_awaited(wait):
+                del table.superseded[peer]
+                version = table.children[peer].version
+                self._acknowledge(table, peer, version, in_force=wait.told_version)
         notified: list[FilterOwner] = []
         for owner, wait in table.waiting.items():
-            if table.in_force < wait.version or copied < wait.copy_version:
+            if is_awaited(wait):
                 break  # All others wait for later versions.
             notified.append(owner)
             if isinstance(owner, int):
@@ -623,6 +641,7 @@ class Filters:
         if in_force:
             # From here on the child has filters in force, in the epoch that it is told.
             child.epoch = child.epoch or table.epoch
+            child.in_force = max(child.in_force, in_force)
         self._outbox.queue(
             peer,
             Announced(
@@ -633,7 +652,7 @@ class Filters:
 
     def _answer_known(self, table: FilterTable, child: ScoutChild) -> None:
         peer = child.contact.peer
-        in_force = 0 if peer in table.waiting else child.version
+        in_force = child.in_force if peer in table.waiting else child.version
         self._acknowledge(table, peer, child.version, in_force=in_force)
 
     def _answer(

@@ -93,6 +93,8 @@ from smartpubsub.seam import (
 
 TICKS_PER_ROOT_LOOKUP = 9
 """A lookup verifies every so many ticks, which is three minutes, that a rendezvous still is one."""
+RAISED_BEFORE_JOINING_MAX = 1_000
+"""How many events of others wait until the node has joined; their publishers retransmit more."""
 PROBE_US_MAX = 10 * MINUTE
 """A probe that was answered later than this says nothing about the next ones."""
 
@@ -174,6 +176,8 @@ class ScoutSubs:
         self._calls = Deferred()
         self._publications = Deferred(settings.record_count_max)
         """Apart from other calls, as a subscription may end before the node has joined."""
+        self._raised = Deferred(RAISED_BEFORE_JOINING_MAX)
+        """Events on their way up that reached this node before it has joined."""
         self._has_joined = False
         self._is_placed = False
         self._is_loaded = False
@@ -333,25 +337,39 @@ class ScoutSubs:
         self._calls.open()
         self._publications.open()
         self._resume()
+        self._raised.open()
 
     def _on_bundle(
         self, peer: Peer, addresses: tuple[bytes, ...], received: tuple[messages.Part, ...]
     ) -> None:
-        if not self._has_joined:
-            # A node that knows no peers would take itself for every rendezvous. But it can tell a
-            # peer that has restarted that it keeps nothing for it.
-            if any(isinstance(part, messages.PullOwn) for part in received):
-                self._tables_kept.on_pull_own(peer)
-            return
-        self._detector.hear(peer)
+        if self._has_joined:
+            self._detector.hear(peer)
+            self._rendezvous.on_heard(peer)
         contact = Contact.of(peer, addresses)
-        self._rendezvous.on_heard(peer)
         for part in received:
             whole: messages.Part | None = part
             if isinstance(part, messages.Piece):
                 whole = self._reassembly.on_fragment(peer, part)
-            if whole is not None:
+            if whole is None:
+                continue
+            if self._has_joined:
                 self._on_message(contact, whole)
+            else:
+                self._on_message_before_joining(peer, whole)
+
+    def _on_message_before_joining(self, peer: Peer, part: messages.Part) -> None:
+        """A node that knows no peers would take itself for every rendezvous, so it does little.
+
+        It keeps events on their way up: if it dropped them and is the rendezvous when it has
+        joined, it would admit their successors first. It can tell a peer that has restarted that
+        it keeps nothing for it.
+        """
+        if isinstance(part, messages.PullOwn):
+            self._tables_kept.on_pull_own(peer)
+        elif isinstance(part, messages.Raise) and not self._raised.run(
+            lambda: self._pass_up(peer, part)
+        ):
+            self._outbox.reject("events before joining")
 
     def _on_message(self, contact: Contact, part: messages.Part) -> None:
         verified = self._attestation.verified(part, contact.peer)
@@ -704,5 +722,6 @@ class ScoutSubs:
             Bound("history fetches", len(self._anti_entropy), settings.tree_count_max),
             Bound("messages with missing fragments", len(self._reassembly), INCOMPLETE_COUNT_MAX),
             Bound("events before joining", len(self._publications), records),
+            Bound("raised before joining", len(self._raised), RAISED_BEFORE_JOINING_MAX),
         )
         return Tally(bounds, self._outbox.rejected)

@@ -19,11 +19,8 @@ from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.replicas import NO_COPY
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
+from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes, backed_off
 from smartpubsub.seam import Peer
-
-BACKOFF_MAX = 5
-"""The timeout of an update doubles so often at most."""
 
 
 @dataclass(slots=True)
@@ -147,11 +144,13 @@ class Replication:
             () if is_whole else tuple(peer for peer in peers if peer not in kept),
             table.epoch,
         )
+        peer = stream.contact.peer
+        was_heard = self._detector.heard_us(peer) > stream.sent_us
         stream.in_update, stream.dirty = dict.fromkeys(peers), {}
         stream.sent, stream.sent_us, stream.tries = table.copy_version, self._outbox.now, tries
-        peer = stream.contact.peer
         self._outbox.queue(peer, part)
-        timeout_us = self._times.timeout_us_for(peer) << min(stream.tries - 1, BACKOFF_MAX)
+        timeout_us = self._times.timeout_us_for(peer)
+        timeout_us = backed_off(timeout_us, stream.tries, was_heard=was_heard)
         # Owners of filters wait for it, and it may just have been lost.
         timeout_us = min(timeout_us, self._settings.check_us_max)
         self._outbox.set_timer(("replicate", attribute, peer), timeout_us)

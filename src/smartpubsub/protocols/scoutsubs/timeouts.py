@@ -10,6 +10,10 @@ from smartpubsub.seam import Peer
 MS = 1_000
 """A millisecond in microseconds."""
 DOUBLINGS_MAX = 6
+BACKOFF_MAX = 5
+BACKOFF_HEARD_MAX = 2
+"""How often the timeout of a retransmission doubles at most: usually, and if the peer was heard
+from since the last transmission. Its link is not full then, and the message was lost."""
 GAIN_UP = 2
 GAIN_DOWN = 8
 """A slower answer counts for one half and a faster one for an eighth: a peer that is late now may
@@ -18,6 +22,11 @@ be later next time."""
 
 def _smoothed(before_us: int, sample_us: int) -> int:
     return before_us + (sample_us - before_us) // (GAIN_UP if sample_us > before_us else GAIN_DOWN)
+
+
+def backed_off(timeout_us: int, transmissions: int, *, was_heard: bool) -> int:
+    """The timeout after a number of transmissions of the same message."""
+    return timeout_us << min(transmissions - 1, BACKOFF_HEARD_MAX if was_heard else BACKOFF_MAX)
 
 
 class ResponseTimes:

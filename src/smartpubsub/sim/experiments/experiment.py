@@ -92,8 +92,6 @@ class Experiment:
         self._progress = progress or Progress()
         self._postponed: dict[int, int] = {}
         """Actions of paused nodes, and when they were planned."""
-        self._joining: dict[int, int] = {}
-        """Newcomers that have not joined yet, and when each began."""
         self._watch_at = 0
         self.world = World(
             options.network,
@@ -147,8 +145,6 @@ class Experiment:
         except KeyboardInterrupt:
             self.was_interrupted = True
         self.inspect()
-        for node in list(self._joining):
-            self._joined(node)
         self.journal.ended_us = self.world.now
 
     def inspect(self) -> None:
@@ -223,13 +219,12 @@ class Experiment:
                 self.journal.disturbances.append(disturbance)
 
     def _watch_paths(self, faults: Iterable[Fault]) -> None:
-        """Record which of the nodes that fail or join handle events of which publishers."""
+        """Record which of the nodes that fail handle events of which publishers."""
         failing = {node: None for fault in faults for node in struck_nodes(fault)}
         failing |= {
             a.node: None for a in self.workload.actions() if isinstance(a, CrashNode | LeaveNode)
         }
-        newcomers = range(self.options.nodes, self.options.nodes + len(self.options.newcomers_us))
-        paths = Paths({**failing, **dict.fromkeys(newcomers)})
+        paths = Paths(failing)
         self.journal.handlers = paths.handlers
         if self.spec.promises_order and paths.watched:
             self.world.on_send = paths.on_send
@@ -238,7 +233,6 @@ class Experiment:
         """Add a node, which joins by way of any live node."""
         there = [host.number for host in self.world.hosts if host.is_up]
         new = self._population.add(self._make_core, self.options.started_before)
-        self._joining[new.number] = self.world.now
         rng = stream(self.options.seed, "newcomer", str(new.number))
         self._population.join(new.number, [self._population.contact(rng.choice(there))])
 
@@ -331,11 +325,6 @@ class Experiment:
         self.observer.told(self.world.now, host.number, host.incarnation, item)
         if isinstance(item, Joined):
             self._population.joined[host.number] = None
-            if host.number in self._joining:
-                self._joined(host.number)
-
-    def _joined(self, node: int) -> None:
-        self.journal.joined(node, self._joining.pop(node), self.world.now)
 
     def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
         event_ids = self._event_ids.get(type(message))

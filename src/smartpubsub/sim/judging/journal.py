@@ -90,7 +90,7 @@ class Disturbance(NamedTuple):
     """A fault after which events may take another way: of which nodes, and from when until when."""
 
     kind: str
-    """crash, leave, restart, pause, clog or join."""
+    """crash, leave, restart, pause or clog."""
     nodes: tuple[int, ...]
     start_us: int
     end_us: int
@@ -175,10 +175,6 @@ class Journal:
             return True
         handlers = self.handlers.get(publisher, {})
         return any(node in handlers for node in nodes)
-
-    def joined(self, node: int, start_us: int, end_us: int) -> None:
-        """Record that a further node was joining for a time; it may take the place of others."""
-        self.disturbances.append(Disturbance("join", (node,), start_us, end_us))
 
     def was_up(self, node: int, since: int) -> bool:
         """Whether a node was up from a time on until the end of the run."""

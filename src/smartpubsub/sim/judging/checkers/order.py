@@ -8,7 +8,6 @@ counts is from the call of publish to the delivery: what made the event late, or
 overtake it, happened in that time or follows from an earlier fault. So a case is excused if
 
 - a crash, departure, restart, pause or clog is in that time, or less than a repair time before;
-- a node was joining in that time;
 - a split lies in that time, or ended less than a refresh cycle before;
 - a message was lost in that time: the copy that is sent again may come after its successors;
 - the links of the network do not keep the order of messages, as TCP connections do.
@@ -17,7 +16,7 @@ A fault off the way excuses nothing: the node handled no event of the publisher 
 and an event of the publisher had come to the subscription before the fault, so that there was a way
 without the node.
 
-Duplicated messages, slow links and wrong clocks excuse nothing.
+Duplicated messages, slow links, wrong clocks and nodes that join excuse nothing.
 """
 
 from __future__ import annotations
@@ -133,10 +132,7 @@ class OrderExcuses:
             elsewhere: list[tuple[int, int, str]] = []
             for kind, nodes, start_us, end_us in self._journal.disturbances:
                 is_on_path = self._journal.may_handle(publisher, nodes)
-                # A join is no failure: order is to hold. But a ScoutSubs node that is closest to
-                # an attribute drops events until it has joined, and then admits their successors.
-                after_us = 0 if kind == "join" else self._repair_us
-                time = start_us, end_us + after_us, kind
+                time = start_us, end_us + self._repair_us, kind
                 (on_path if is_on_path else elsewhere).append(time)
             found = self._by_publisher[publisher] = _Faults(on_path), _Faults(elsewhere)
         return found
