@@ -137,7 +137,7 @@ def test_two_nodes_in_one_process_count_for_themselves(tmp_path: Path) -> None:
 def test_every_metric_and_every_limit_is_in_the_document(tmp_path: Path) -> None:
     document = (Path(__file__).parents[2] / "docs" / "node.md").read_text()
     said = set(re.findall(r"`((?:smartpubsub|libp2p|kad)_\w+)`", document))
-    limits = re.findall(r"^\| `(\w+_max)` \| ([\d,]+) \|", document, re.MULTILINE)
+    limits = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", document, re.MULTILINE)
 
     async def main() -> None:
         async with Node(data=tmp_path, listen=[LOOPBACK]) as node:

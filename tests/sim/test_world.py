@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from smartpubsub.seam import (
     Answered,
     Ask,
@@ -10,14 +12,19 @@ from smartpubsub.seam import (
     Connect,
     Connected,
     Disconnected,
+    Effect,
+    Event,
+    Loaded,
+    Received,
     Send,
     SetTimer,
+    Started,
     TimerFired,
 )
 from smartpubsub.sim.kernel.network import NetworkOptions
-from smartpubsub.sim.kernel.world import World
+from smartpubsub.sim.kernel.world import Sizes, World
 from smartpubsub.sim.traces.trace import Row, Trace
-from tests.sim.echo import Text, echo, peer, world_of
+from tests.sim.echo import Echo, Text, echo, peer, world_of
 
 SECOND = 1_000_000
 
@@ -65,6 +72,39 @@ def test_question_is_answered_under_its_number() -> None:
 
     answers = [event for _, event in echo(world, 0).heard if isinstance(event, Answered)]
     assert answers == [Answered(peer(1), Text("well?"), 42)]
+
+
+def fragile_world(*, contains_failures: bool) -> World:
+    """A node that fails when it is told to, and another that tells it."""
+
+    class Fragile(Echo):
+        def handle(self, event: Event, now: int) -> list[Effect]:
+            if isinstance(event, Received) and event.message == Text("fail"):
+                raise KeyError("a defect")
+            return super().handle(event, now)
+
+    sizes: Sizes = {Text: lambda message: int(message.size)}
+    world = World(NetworkOptions(), 1, sizes, contains_failures=contains_failures)
+    for number in range(2):
+        world.add(peer(number), lambda _: Fragile())
+    world.carry_out(world.hosts[1], [Send(peer(0), Text("kept")), Send(peer(0), Text("fail"))])
+    return world
+
+
+def test_an_exception_of_a_core_ends_the_world() -> None:
+    world = fragile_world(contains_failures=False)
+    with pytest.raises(KeyError, match="a defect"):
+        world.run(until=SECOND)
+
+
+def test_a_world_can_restart_a_core_that_raises_an_exception() -> None:
+    world = fragile_world(contains_failures=True)
+    world.run(until=SECOND)
+
+    assert [event for _, event in echo(world, 0).heard] == [
+        Started(1),
+        Loaded(b"", ((b"kept", b"heard"),)),
+    ]
 
 
 def test_a_message_to_an_unknown_peer_is_dropped() -> None:

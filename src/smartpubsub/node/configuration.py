@@ -102,6 +102,8 @@ class NodeLimits:
     """Groups that the node owns, and groups that it is a member of."""
     attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
     """Of a predicate."""
+    ban_s: int = _setting(int(HostSettings.ban_s), whole(0, 1_000_000_000))
+    """For how long a peer is banned whose message has made the node's protocols fail."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
     topic_event_count_max: int = _setting(Retention.event_count_max, whole(1, 1_000_000_000))
     """Events of one topic that is not pinned; the oldest are dropped first."""
@@ -174,6 +176,7 @@ def host_settings(config: NodeConfig) -> HostSettings:
         stream_count_max=config.stream_count_max,
         question_count_max=config.question_count_max,
         messages_per_s_max=config.messages_per_s_max,
+        ban_s=config.ban_s,
     )
 
 

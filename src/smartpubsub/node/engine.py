@@ -34,7 +34,8 @@ from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
 from smartpubsub.node.storage.kept import Change, KeptQueues
 from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
 from smartpubsub.node.transport.contacts import contact_at
-from smartpubsub.node.transport.host import Host, HostStoppedError
+from smartpubsub.node.transport.containment import Failures
+from smartpubsub.node.transport.host import Host, HostStoppedError, OnRestart
 from smartpubsub.node.transport.mdns import look_around
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import HasReplay
@@ -77,6 +78,8 @@ class Engine:
         """Called with each item before it is delivered; what they return is stored first."""
         self.loaders: list[tuple[bytes, Callable[[list[tuple[bytes, bytes]]], None]]] = []
         """Called before the node starts, with what is stored under a prefix."""
+        self.on_restart: list[OnRestart] = []
+        """Called when the core was restarted, for what it has not stored."""
         self.queues = KeptQueues(kept_limits(config))
         """The events that wait on disk."""
         self.dropped_in_memory = 0
@@ -84,6 +87,8 @@ class Engine:
         self._host: Host | None = None
         self._storage: SqliteStorage
         self._joined = trio.Event()
+        self._known_before: list[Contact] = []
+        """The routing table of the core before the last restart."""
 
     @property
     def host(self) -> Host:
@@ -144,6 +149,11 @@ class Engine:
             )
         return self.spec.replay(self.core.pubsub)
 
+    @property
+    def failures(self) -> Failures:
+        """What the host has dropped because of exceptions."""
+        return self.host.containment.report(trio.current_time())
+
     def signed_again(
         self, id: EventId, predicate: Predicate, payload: bytes, created_us: int
     ) -> Publication:
@@ -193,6 +203,7 @@ class Engine:
                 storage,
                 on_deliver=self._on_deliver,
                 journal=self._journal,
+                on_restart=self._restore,
                 settings=host_settings(self.config),
             )
             async with trio.open_nursery() as nursery:
@@ -232,11 +243,21 @@ class Engine:
         if bootstrap and not len(self.core.kademlia.table):
             _log.warning("no peer to bootstrap by has answered; the node is alone for now")
 
+    def _restore(self, now: int) -> list[Effect]:
+        """Join again with a core that has been restarted, and have it go on where it was."""
+        bootstrap = [contact_at(address) for address in self.config.bootstrap]
+        effects = self.core.join([*bootstrap, *self._known_before], now)
+        for restore in self.on_restart:
+            effects += restore(now)
+        return effects
+
     async def _meet(self, contact: Contact) -> None:
         with suppress(HostStoppedError, NodeClosedError):
             await self.host.do(lambda now: self.core.meet(contact, now))
 
     def _make_core(self, own: Contact) -> NodeCore:
+        if self._host is not None:
+            self._known_before = self.core.kademlia.table.contacts()
         # If peers could predict the random numbers, they could make nodes act at the same time.
         rng = Random(secrets.randbits(256))
         kademlia = Kademlia(own, kademlia_settings(self.config), rng)

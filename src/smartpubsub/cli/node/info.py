@@ -39,6 +39,7 @@ def info(data: str | None, metrics: bool, as_json: bool) -> None:
 
 def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     """Format a node's information."""
+    failures = found["failures"]
     return [
         ("peer id", found["peer_id"]),
         *(("address", address) for address in found["addresses"]),
@@ -47,6 +48,9 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("data", found["data"]),
         ("process", f"{found['process']}"),
         ("version", found["version"]),
+        *(("failure", f"{reason} ({times:,})") for reason, times in failures["dropped"].items()),
+        *((("restarts", f"{failures['restarts']:,}"),) if failures["restarts"] else ()),
+        *((("banned peers", f"{failures['banned']:,}"),) if failures["banned"] else ()),
         *(("subscription", subscription_text(info)) for info in found["subscriptions"]),
     ]
 

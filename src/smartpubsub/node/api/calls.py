@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
@@ -79,6 +79,11 @@ class Calls:
         for call in self._waiting.get((what, about), ()):
             call.refusal, call.refusal_kind = reason, kind
         self.acknowledge(what, about)
+
+    def interrupt(self, whats: Collection[str]) -> None:
+        """End all calls of some kinds with an error: the core that would answer is gone."""
+        for what, about in [key for key in self._waiting if key[0] in whats]:
+            self.refuse(what, about, "the node had to restart its protocols; try again", NodeError)
 
     def forget(self, what: str, about: Hashable, call: Call | None = None) -> None:
         """Forget a call that has stopped waiting, or all for this."""

@@ -140,7 +140,22 @@ class Groups:
         self._memberships: dict[int, Membership] = {}
         self._found: dict[int, tuple[Notice, ...]] = {}
         self._last_search = 0
+        self._contracts: dict[Predicate, Contract] = {}
+        """What decides about members of this node's groups."""
         engine.on_deliver.append(self._on_deliver)
+        engine.on_restart.append(self._restore)
+
+    def _restore(self, now: int) -> list[Effect]:
+        """Tell a core that has been restarted what it has not stored."""
+        self._engine.calls.interrupt(("group", "search"))
+        fast, effects = self._engine.fast, list[Effect]()
+        for predicate, contract in self._contracts.items():
+            if group := fast.groups.get(predicate):
+                properties = {"is_advertised": group.is_advertised, "is_private": group.is_private}
+                effects += fast.create_group(predicate, now, contract=contract, **properties)
+        for membership in self._memberships.values():
+            effects += self._join(membership, now)
+        return effects
 
     # --- owning ---
 
@@ -148,13 +163,13 @@ class Groups:
         self, predicate: Predicate, *, advertised: bool, private: bool, accept: Accept | None
     ) -> None:
         """Create a group, and wait until it is open."""
-        fast = self._engine.fast
         contract = accept_all if accept is None else _contract(accept)
         call = Call()
 
         def create(now: int) -> tuple[None, list[Effect]]:
             self._engine.calls.expect("group", predicate, call)
-            effects = fast.create_group(
+            self._contracts[predicate] = contract
+            effects = self._engine.fast.create_group(
                 predicate,
                 now,
                 is_advertised=advertised,
@@ -205,15 +220,14 @@ class Groups:
         everywhere: bool,
     ) -> Receipt:
         """Publish in a group of this node, and outside of it too with `everywhere`."""
-        core, fast = self._engine.core, self._engine.fast
 
-        def send(now: int, wants_all: bool) -> tuple[Publication, list[Effect]]:
-            publication = core.new_event(event, payload, now)
+        def send(publication: Publication, now: int, wants_all: bool) -> list[Effect]:
+            core, fast = self._engine.core, self._engine.fast
             effects = fast.publish_in(group, publication, now, wants_all=wants_all)
             is_owner = group in fast.groups and group.matches(event)
             if everywhere and is_owner and core.pubsub is not fast:
                 effects += core.pubsub.publish(publication, now)
-            return publication, effects
+            return effects
 
         return await self._publishing.send(event, payload, wait, deadline_s, send)
 
@@ -262,13 +276,13 @@ class Groups:
     async def open(self, subscription: Subscription) -> None:
         """Join a group, and wait for the owner's answer."""
         assert isinstance(subscription, Membership)
-        membership, core, fast = subscription, self._engine.core, self._engine.fast
+        membership = subscription
         call = Call()
 
         def join(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
-            number = core.new_number()
+            number = self._engine.core.new_number()
             changes = list[Change]()
             queue: KeptQueue | None = None
             if membership.waits_on_disk and membership.beside is None:
@@ -277,11 +291,7 @@ class Groups:
             self._memberships[number] = membership
             self._subscribing.register(number, membership)
             self._engine.calls.expect("subscribe", number, call)
-            owner = contact_of(membership.owner)
-            wanted = Wanted(number, membership.predicate)
-            group, invitation = membership.group.predicate, membership.invitation
-            effects = fast.join_group(wanted, owner, group, now, invitation)
-            return None, [*stores(changes), *effects]
+            return None, [*stores(changes), *self._join(membership, now)]
 
         def late() -> str:
             return (
@@ -300,6 +310,15 @@ class Groups:
         except BaseException:  # The application cannot end what it has not entered.
             await self.end(membership)
             raise
+
+    def _join(self, membership: Membership, now: int) -> list[Effect]:
+        assert membership.number is not None
+        owner, wanted = (
+            contact_of(membership.owner),
+            Wanted(membership.number, membership.predicate),
+        )
+        group, invitation = membership.group.predicate, membership.invitation
+        return self._engine.fast.join_group(wanted, owner, group, now, invitation)
 
     async def end(self, subscription: Subscription) -> None:
         """Leave a group."""

@@ -45,6 +45,7 @@ from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import text_of
+from smartpubsub.node.transport.containment import Failures
 from smartpubsub.predicates import Predicate, as_predicate
 from smartpubsub.protocols.blocks import cid_from_text
 
@@ -121,6 +122,11 @@ class Node:
         """The node's metrics in Prometheus' text format."""
         must_be_open(self._engine.is_running)
         return self._metrics.text()
+
+    def failures(self) -> Failures:
+        """What the node has dropped because handling it raised an exception."""
+        must_be_open(self._engine.is_running)
+        return self._engine.failures
 
     # --- subscribing ---
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.node.api.calls import Call, Wait
@@ -36,8 +37,19 @@ from smartpubsub.protocols.publication import (
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.seam import Effect
 
-SendEvent: TypeAlias = Callable[[int, bool], tuple[Publication, list[Effect]]]
+SendEvent: TypeAlias = Callable[[Publication, int, bool], list[Effect]]
 """Sends an event at a time; the flag says whether `Confirmed` is wanted."""
+
+UNDER_WAY_MAX = 10_000
+"""Events that are sent again if the core is restarted; beyond this, the oldest are not."""
+
+
+class _UnderWay(NamedTuple):
+    """An event that is not acknowledged yet, or not as its publisher wants it."""
+
+    event: Publication
+    send: SendEvent
+    wants_all: bool
 
 
 class Publishing:
@@ -50,6 +62,9 @@ class Publishing:
         engine.loaders.append((PREFIX, self._load))
         engine.journals.append(self._records.journal)
         engine.on_deliver.append(self._on_deliver)
+        engine.on_restart.append(self._send_again)
+        self._under_way: OrderedDict[EventId, _UnderWay] = OrderedDict()
+        """The core has these events in memory only."""
 
     def _load(self, stored: Sequence[tuple[bytes, bytes]]) -> None:
         self._records.load(self._engine.identity.peer, stored)
@@ -74,10 +89,8 @@ class Publishing:
         if key is not None:
             checked_key(key)
 
-        def send(now: int, wants_all: bool) -> tuple[Publication, list[Effect]]:
-            publication = engine.core.new_event(event, payload, now)
-            effects = engine.core.pubsub.publish(publication, now, wants_all=wants_all)
-            return publication, effects
+        def send(publication: Publication, now: int, wants_all: bool) -> list[Effect]:
+            return engine.core.pubsub.publish(publication, now, wants_all=wants_all)
 
         receipt = await self.send(event, payload, wait, deadline_s, send, key=key)
         if replicas_min > (receipt.replicas or 0):
@@ -104,10 +117,13 @@ class Publishing:
         send: SendEvent,
         what: str = "",
         key: str | None = None,
+        *,
+        is_stored: bool = False,
     ) -> Receipt:
         """Have an event sent, and wait for what `wait` says.
 
-        `what` is how errors call the event. An event with a key is sent once.
+        `what` is how errors call the event. An event with a key is sent once. Whether the core
+        stores the event until it is acknowledged, `is_stored` says.
         """
         engine, host = self._engine, self._engine.host
         must_fit(payload, engine.config.message_bytes_max)
@@ -120,6 +136,8 @@ class Publishing:
             wants_all = wait is Wait.ALL
             id, effects = self._sent(event, payload, now, send, key, wants_all=wants_all)
             ids.append(id)
+            if is_stored:
+                self._under_way.pop(id, None)
             record = self._records.get(str(id))
             assert record is not None
             if record.is_known_as_wanted(wants_all=wants_all):
@@ -161,7 +179,8 @@ class Publishing:
         digest = "" if key is None else digest_of(event, payload)
         found = None if key is None else records.with_key(key, digest, now)
         if found is None:
-            publication, effects = send(now, wants_all)
+            publication = self._engine.core.new_event(event, payload, now)
+            effects = self._send(publication, now, send, wants_all)
             changes = records.add(
                 publication.id,
                 publication.created_us,
@@ -180,8 +199,22 @@ class Publishing:
         if found.state is EventState.REFUSED:
             found.state, found.reason = EventState.PENDING, ""
         again = self._engine.signed_again(found.id, event, payload, found.created_us)
-        effects = self._engine.core.pubsub.publish(again, now, wants_all=wants_all)
+        effects = self._send(again, now, send, wants_all)
         return found.id, [*stores([found.change]), *effects]
+
+    def _send(self, event: Publication, now: int, send: SendEvent, wants_all: bool) -> list[Effect]:
+        self._under_way[event.id] = _UnderWay(event, send, wants_all)
+        if len(self._under_way) > UNDER_WAY_MAX:
+            self._under_way.popitem(last=False)
+        return send(event, now, wants_all)
+
+    def _send_again(self, now: int) -> list[Effect]:
+        """Send the events that a core had which has been restarted."""
+        return [
+            effect
+            for event, send, wants_all in list(self._under_way.values())
+            for effect in send(event, now, wants_all)
+        ]
 
     def _late(self, what: str, ids: list[EventId], wait: Wait, deadline_s: float) -> str:
         """Say what becomes of an event that was not acknowledged in time."""
@@ -213,10 +246,14 @@ class Publishing:
         calls = self._engine.calls
         match item:
             case Published(id):
+                if id in self._under_way and not self._under_way[id].wants_all:
+                    del self._under_way[id]
                 calls.acknowledge(Wait.RENDEZVOUS.value, id)
             case Confirmed(id):
+                self._under_way.pop(id, None)
                 calls.acknowledge(Wait.ALL.value, id)
             case Refused(id, reason):
+                self._under_way.pop(id, None)
                 for wait in Wait:
                     calls.refuse(wait.value, id, reason)
 

@@ -39,6 +39,7 @@ class Subscribing:
         """The last events of subscriptions that a crash left without a reader or a queue."""
         engine.on_deliver.append(self._on_deliver)
         engine.journals.append(self._journal)
+        engine.on_restart.append(self._restore)
 
     def new(
         self,
@@ -70,20 +71,27 @@ class Subscribing:
 
         await engine.host.do(remove)
 
+    def _restore(self, _now: int) -> list[Effect]:
+        """Subscriptions are stored; their history is not."""
+        self._engine.calls.interrupt(("recall",))
+        return []
+
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force.
 
         Continue one with the same predicate that has no reader, if there is one: it was kept, or a
         crash of the node left it behind. Its waiting events come first.
         """
-        host, core, past = self._engine.host, self._engine.core, subscription.past
-        replay = None if past is None else self._engine.replay
+        host, past = self._engine.host, subscription.past
+        if past is not None:
+            _ = self._engine.replay  # An error where there is none.
         self._engine.must_have_room(len(str(subscription.predicate).encode()))
         call, history = Call(), Call()
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
+            core = self._engine.core
             number = self._without_reader(subscription.predicate)
             subscription.was_there = number is not None
             effects: list[Effect] = []
@@ -94,9 +102,9 @@ class Subscribing:
             else:
                 self._engine.calls.expect("subscribe", number, call)
             effects = [*self._begin(subscription, number, now), *effects]
-            if replay is not None:
+            if past is not None:
                 self._engine.calls.expect("recall", number, history)
-                effects += replay.recall(number, past, now)
+                effects += self._engine.replay.recall(number, past, now)
             return None, effects
 
         try:

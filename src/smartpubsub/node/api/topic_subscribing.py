@@ -32,6 +32,19 @@ class TopicSubscribing:
         self._read_history = read_history
         self._open: dict[int, TopicSubscription] = {}
         engine.on_deliver.append(self._on_deliver)
+        engine.on_restart.append(self._restore)
+
+    def _restore(self, now: int) -> list[Effect]:
+        """Subscribe again in a core that has been restarted, except for what it has stored."""
+        pulsar = self._engine.pulsar
+        return [
+            effect
+            for number, subscription in self._open.items()
+            if number not in pulsar.subscriptions.wanted
+            for effect in pulsar.subscribe(
+                Wanted(number, subscription.predicate), now, is_kept=subscription.is_kept
+            )
+        ]
 
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force and has its history.
@@ -40,13 +53,14 @@ class TopicSubscribing:
         wait come first, and there is no history.
         """
         assert isinstance(subscription, TopicSubscription)
-        core, pulsar, call = self._engine.core, self._engine.pulsar, Call()
-        must_be_topic(subscription.topic, pulsar.directory)
+        call = Call()
+        must_be_topic(subscription.topic, self._engine.pulsar.directory)
         left_over: list[int] = []
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
+            core, pulsar = self._engine.core, self._engine.pulsar
             effects: list[Effect] = []
             if subscription.is_kept and not subscription.ends:
                 left_over.extend(self._left_over(subscription.topic)[:1])
@@ -112,9 +126,8 @@ class TopicSubscribing:
             await self._unsubscribe(subscription.number)
 
     async def _unsubscribe(self, number: int) -> None:
-        pulsar = self._engine.pulsar
-
         def unsubscribe(now: int) -> list[Effect]:
+            pulsar = self._engine.pulsar
             is_there = number in pulsar.subscriptions.wanted
             return pulsar.unsubscribe(number, now) if is_there else []
 
@@ -182,10 +195,10 @@ class TopicSubscribing:
 
     async def take_told(self, number: int | None, event: Cid) -> None:
         """Acknowledge an event, and all before it."""
-        pulsar = self._engine.pulsar
-        if number is not None and self._engine.is_running:
+        engine = self._engine
+        if number is not None and engine.is_running:
             with suppress(HostStoppedError):
-                await self._engine.host.do(lambda now: pulsar.take_told(number, event, now))
+                await engine.host.do(lambda now: engine.pulsar.take_told(number, event, now))
 
     def state_of(self, subscription: Subscription) -> SubscriptionState:
         """Report how far a subscription has come."""

@@ -66,6 +66,12 @@ class Topics:
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
         """The answers of the core, by number; None until they come."""
         engine.on_deliver.append(self._on_deliver)
+        engine.on_restart.append(self._restore)
+
+    def _restore(self, _now: int) -> list[Effect]:
+        """Topics are stored; questions about them are not."""
+        self._engine.calls.interrupt(("topic", "told"))
+        return []
 
     # --- making and writing ---
 
@@ -73,15 +79,15 @@ class Topics:
         self, name: str, wanted: RulesWanted, subtopics: Mapping[str, str | None]
     ) -> Topic:
         """Create a topic, and wait until its keepers have stored it."""
-        pulsar, own = self._engine.pulsar, self._engine.host.own.peer
+        engine, own = self._engine, self._engine.host.own.peer
         rules = wanted.applied(Rules(), own)
         linked = subtopics_of(subtopics)
-        count_max = pulsar.settings.topic_count_max
-        if pulsar.directory.is_full:
+        count_max = engine.pulsar.settings.topic_count_max
+        if engine.pulsar.directory.is_full:
             raise LimitError(f"the node has {count_max:,} topics, which is its limit")
         made = await self._stored(
             f"the topic {name!r}",
-            lambda now: pulsar.create(name, now, rules=rules, subtopics=linked),
+            lambda now: engine.pulsar.create(name, now, rules=rules, subtopics=linked),
         )
         return Topic(self, made.cid)
 
@@ -90,7 +96,7 @@ class Topics:
     ) -> descriptors.Topic:
         """Make a new version of a topic, and wait until its keepers have stored it."""
         newest = (await self.versions(topic))[0]
-        pulsar, own = self._engine.pulsar, self._engine.host.own.peer
+        engine, own = self._engine, self._engine.host.own.peer
         if newest.author != own:
             raise NotOwnerError(
                 f"only the author of a topic can update it; the author of {newest.name!r} is"
@@ -106,7 +112,7 @@ class Topics:
             )
         return await self._stored(
             f"a version of {newest.name!r}",
-            lambda now: pulsar.update(newest.cid, now, rules=rules, subtopics=linked),
+            lambda now: engine.pulsar.update(newest.cid, now, rules=rules, subtopics=linked),
         )
 
     async def _stored(
@@ -141,16 +147,16 @@ class Topics:
                 " 'nothing'"
             )
         must_be_topic(topic, self._engine.pulsar.directory)
-        core, pulsar = self._engine.core, self._engine.pulsar
         predicate = Predicate.of({cid_text(topic): True})
 
-        def send(now: int, _: bool) -> tuple[Publication, list[Effect]]:
-            publication = core.new_event(predicate, payload, now)
-            return publication, pulsar.publish_in(topic, publication, now, parents)
+        def send(publication: Publication, now: int, _: bool) -> list[Effect]:
+            return self._engine.pulsar.publish_in(topic, publication, now, parents)
 
         began_us = self._engine.host.clock.now()
         what = f"publishing in the topic {cid_text(topic)}"
-        receipt = await self._publishing.send(predicate, payload, wait, deadline_s, send, what)
+        receipt = await self._publishing.send(
+            predicate, payload, wait, deadline_s, send, what, is_stored=True
+        )
         id = receipt.event_id
         cid = self._known(topic, id)
         if cid is None and wait is not Wait.NOTHING:  # Another node has published it.
@@ -168,10 +174,9 @@ class Topics:
 
     async def take(self, blocks: Sequence[bytes]) -> int:
         """Store the blocks of a file."""
-        pulsar = self._engine.pulsar
-        size = sum(map(len, blocks))
-        self._engine.must_have_room(size)
-        return await self._engine.host.call(lambda now: pulsar.take(blocks, now))
+        engine = self._engine
+        engine.must_have_room(sum(map(len, blocks)))
+        return await engine.host.call(lambda now: engine.pulsar.take(blocks, now))
 
     # --- reading ---
 
@@ -197,9 +202,8 @@ class Topics:
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
         must_be_topic(topic, self._engine.pulsar.directory)
-        pulsar = self._engine.pulsar
         told = await self._told(
-            f"the topic {cid_text(topic)}", lambda now: pulsar.describe(topic, now)
+            f"the topic {cid_text(topic)}", lambda now: self._engine.pulsar.describe(topic, now)
         )
         if not isinstance(told, TopicDescribed) or not told.versions:
             raise _not_found(topic)
@@ -208,9 +212,9 @@ class Topics:
     async def pin(self, topic: Cid, is_pinned: bool) -> None:
         """Pin or unpin a topic."""
         await self.versions(topic)
-        pulsar = self._engine.pulsar
 
         def pin(now: int) -> list[Effect]:
+            pulsar = self._engine.pulsar
             if pulsar.directory.of_version(topic) is None:  # The node has just left the tree.
                 raise _not_found(topic)
             return pulsar.pin(topic, is_pinned, now)
@@ -242,9 +246,9 @@ class Topics:
 
     async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
         must_be_topic(topic, self._engine.pulsar.directory)
-        pulsar = self._engine.pulsar
         told = await self._told(
-            f"the history of {cid_text(topic)}", lambda now: pulsar.read(topic, wanted, now)
+            f"the history of {cid_text(topic)}",
+            lambda now: self._engine.pulsar.read(topic, wanted, now),
         )
         if not isinstance(told, HistoryRead) or told.topic is None:
             raise _not_found(topic)

@@ -130,6 +130,28 @@ class NodeMetrics(Collector):
             "reason",
             {**reasons, **self._engine.tally.refused},
         )
+        failures = self._engine.failures
+        yield _labelled(
+            "smartpubsub_failures",
+            "What was dropped because handling it raised an exception.",
+            "reason",
+            failures.dropped,
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_core_restarts",
+            "Restarts of the protocols from storage after an exception.",
+            failures.restarts,
+        )
+        yield GaugeMetricFamily(
+            "smartpubsub_banned_peers",
+            "Peers that are banned because their messages have raised an exception.",
+            failures.banned,
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_refused_banned",
+            "Connections and streams of banned peers that were refused.",
+            counts.refused_banned,
+        )
         yield CounterMetricFamily(
             "smartpubsub_delayed", "Messages that came too fast and had to wait.", counts.delayed
         )

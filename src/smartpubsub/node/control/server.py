@@ -206,6 +206,7 @@ class _Client:
             "process": os.getpid(),
             "version": metadata.version("smartpubsub"),
             "peers": len(node.peers()),
+            "failures": node.failures()._asdict(),
             "subscriptions": [_info_of(info) for info in node.subscriptions()],
         }
         await self._say(request.id, ok=info)

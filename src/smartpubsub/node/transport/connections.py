@@ -21,6 +21,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.transport import identify
 from smartpubsub.node.transport.addresses import transport_address
+from smartpubsub.node.transport.bans import Bans
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.select import QuickClient
@@ -58,6 +59,7 @@ class Connections:
         on_connection: OnConnection,
         counts: Counts | None = None,
         make_tcp: MakeTcp | None = None,
+        bans: Bans | None = None,
     ) -> None:
         self.peer = identity.peer
         self.addresses: tuple[bytes, ...] = ()
@@ -65,6 +67,7 @@ class Connections:
         self._settings = settings
         self._counts = counts or Counts()
         self._on_connection = on_connection
+        self._bans = bans or Bans(settings.ban_s, settings.peer_count_max)
         self._keys = create_new_key_pair(identity.seed)
         self._told: dict[Peer, None] = {}
         """The peers reported as connected."""
@@ -153,6 +156,8 @@ class Connections:
 
     async def dial(self, peer: Peer, address: bytes) -> None:
         """Connect to a peer at an address."""
+        if self._bans.is_banned(peer, trio.current_time()):
+            raise UnreachableError(f"{ID(peer)} is banned for a time")
         try:
             with trio.fail_after(self._settings.dial_s):
                 await self._swarm.dial_addr(Multiaddr(address), ID(peer))
@@ -224,6 +229,10 @@ class Connections:
     async def _on_stream(self, stream: INetStream) -> None:
         """An exception here would end the swarm, and a peer may have caused it."""
         connection: Any = stream
+        if self._bans.is_banned(peer_of(stream), trio.current_time()):
+            self._counts.refused_banned += 1
+            await end(stream, self._settings.close_s, politely=False)
+            return
         if len(connection.swarm_conn.get_streams()) > self._settings.stream_count_max:
             self._counts.refused_streams += 1
             await end(stream, self._settings.close_s, politely=False)

@@ -38,6 +38,8 @@ class Counts:
     """Streams beyond the limit of a peer."""
     refused_connections: int = 0
     """Connections beyond the limit."""
+    refused_banned: int = 0
+    """Connections and streams of banned peers."""
     unanswered: int = 0
     """Questions, sent or received, whose stream ended before the answer."""
     failed_dials: int = 0

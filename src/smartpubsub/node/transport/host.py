@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,9 +18,12 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.node.identity import Identity
+from smartpubsub.node.storage.store import StorageLimitError
 from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.bans import Bans
 from smartpubsub.node.transport.connections import Connections
+from smartpubsub.node.transport.containment import Containment
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
 from smartpubsub.node.transport.host_settings import HostSettings
@@ -60,6 +64,8 @@ T = TypeVar("T")
 _INCARNATION = b"host/incarnation"
 _INCARNATION_BYTES = 8
 _DRAIN_POLL_S = 0.01
+_ASK_BITS = 48
+"""The numbers of a core's requests are below this power of two; the core's own number is above."""
 
 
 class HostStoppedError(SmartPubSubError):
@@ -70,7 +76,10 @@ class Storage(Protocol):
     """Durable storage of keys and values."""
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Store values, or remove keys whose value is None; durable when this returns."""
+        """Store values, or remove keys whose value is None; durable when this returns.
+
+        If there is no room, raise `StorageLimitError` and store nothing.
+        """
         ...
 
     def load(self, prefix: bytes) -> Sequence[tuple[bytes, bytes]]:
@@ -100,10 +109,25 @@ class _Request:
 
 _Item: TypeAlias = Event | _Request
 
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """What follows from some inputs: changes of the storage, and after those effects."""
+
+    changes: dict[bytes, bytes | None] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+
+
 Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
 """What the application stores of an item that the core delivers, at a time.
 
 It is stored in the same transaction as the core's own changes, before any effect is carried out.
+"""
+
+OnRestart: TypeAlias = Callable[[int], list[Effect]]
+"""Calls the core, which has been restarted and has loaded what is stored, with what is not.
+
+A host without this ends with the exceptions of its core, as experiments and tests want it.
 """
 
 
@@ -119,6 +143,7 @@ class Host:
         *,
         on_deliver: Callable[[object], None],
         journal: Journal = lambda _item, _now: (),
+        on_restart: OnRestart | None = None,
         settings: HostSettings | None = None,
         rng: Random | None = None,
         make_tcp: MakeTcp | None = None,
@@ -132,16 +157,20 @@ class Host:
             settings.peer_count_max, settings.address_count_max, settings.address_bytes_max
         )
         self._make_core = make_core
-        self._core: Core | None = None
+        self._core: Core
+        self._core_number = 0
         self._codecs = {codec.message: codec for codec in codecs}
         self._storage = storage
         self._on_deliver = on_deliver
         self._journal = journal
+        self._on_restart = on_restart
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
         self._turns = Turns(self._inbox, self._timers)
+        self.bans = Bans(settings.ban_s, settings.peer_count_max)
+        self.containment = Containment(self.bans)
         self.connections = Connections(
-            identity, settings, self._on_connection, self.counts, make_tcp
+            identity, settings, self._on_connection, self.counts, make_tcp, self.bans
         )
         self._backoff = Backoff(
             settings.backoff_s_first,
@@ -198,9 +227,8 @@ class Host:
                 self._nursery = nursery
                 await nursery.start(self.connections.run, listen, announce)
                 self.own = Contact.of(self.own.peer, self.connections.addresses)
-                self._core = self._make_core(self.own)
-                self._inbox.put(Started(await self._next_incarnation()))
-                nursery.start_soon(self._handle_all, self._core)
+                await self._start_core()
+                nursery.start_soon(self._handle_all)
                 task_status.started()
                 await self._stopping.wait()
                 with trio.move_on_after(self.settings.drain_s):
@@ -263,24 +291,75 @@ class Host:
 
     # --- the core ---
 
-    async def _handle_all(self, core: Core) -> None:
+    async def _start_core(self) -> None:
+        """Make the core, and have it load what is stored before it handles anything else."""
+        self._timers.clear()
+        self._core_number += 1
+        self._core = self._make_core(self.own)
+        work = _Work()
+        waiting: deque[Event] = deque([Started(await self._next_incarnation())])
+        now = self.clock.now()
+        while waiting:
+            for effect in self._core.handle(waiting.popleft(), now):
+                if isinstance(effect, Load):
+                    waiting.append(Loaded(effect.prefix, tuple(self._storage.load(effect.prefix))))
+                else:
+                    self._note(effect, work, now)
+        if self._core_number > 1 and self._on_restart is not None:
+            for effect in self._on_restart(now):
+                self._note(effect, work, now)
+        await self._finish(work)
+
+    async def _restart_core(self) -> None:
+        """Replace a core that may be half changed; what waits for it is lost, except calls.
+
+        Peers learn of it as they do when a process is restarted: their connections end.
+        """
+        await trio.sleep(self.containment.pause_s)
+        with trio.move_on_after(self.settings.close_s):
+            async with trio.open_nursery() as nursery:
+                for peer in self.connected:
+                    nursery.start_soon(self.connections.close, peer)
+        self._inbox.keep(lambda item: isinstance(item, _Request))
+        self.containment.restarted()
+        await self._start_core()
+
+    async def _handle_all(self) -> None:
         while True:
             await self._inbox.wait(self._deadline(), self.settings.gather_s_max)
             while not self._may_go_on.is_set():
                 await self._may_go_on.wait()
-            effects: list[Effect] = []
-            changes: dict[bytes, bytes | None] = {}
+            work = _Work()
             for _ in range(self.settings.commit_count_max):
-                if not self._handle_next(core, effects, changes):
+                if self.containment.must_restart or not self._handle_next(work):
                     break
-            if changes:
-                self.counts.commits += 1
-                await trio.to_thread.run_sync(self._storage.apply, list(changes.items()))
-            for effect in effects:
-                self._carry_out[type(effect)](effect)
+            await self._finish(work)
             for request in self._requests:
                 request.done.set()
             self._requests.clear()
+            while self.containment.must_restart:
+                await self._restart_core()
+
+    async def _finish(self, work: _Work) -> None:
+        """Store what has changed, then carry out the effects."""
+        if work.changes:
+            self.counts.commits += 1
+            try:
+                await trio.to_thread.run_sync(self._storage.apply, list(work.changes.items()))
+            except StorageLimitError as error:
+                if self._on_restart is None:
+                    raise
+                self.containment.drop_commit(error, trio.current_time())
+                for request in self._requests:
+                    request.error = request.error or error
+                return
+        for effect in work.effects:
+            try:
+                self._carry_out[type(effect)](effect)
+            except Exception as error:  # A message that cannot be encoded, for one.
+                if self._on_restart is None:
+                    raise
+                self.containment.drop(type(effect).__name__, error)
 
     def _deadline(self) -> float:
         due_at = self._timers.next_at
@@ -288,36 +367,42 @@ class Host:
             return inf
         return trio.current_time() + (due_at - self.clock.now()) / MICROSECONDS
 
-    def _handle_next(
-        self,
-        core: Core,
-        effects: list[Effect],
-        changes: dict[bytes, bytes | None],
-    ) -> bool:
+    def _handle_next(self, work: _Work) -> bool:
         """Handle one event, call or timer; return False if there is none."""
         now = self.clock.now()
         item = self._turns.next(now)
         if item is None:
             return False
         if isinstance(item, _Request):
-            wanted = item.effects(now)
             self._requests.append(item)
-        else:
-            wanted = core.handle(item, now)
-        for effect in wanted:
-            kind = type(effect)
-            # Timers are set at once, because the next event may cancel them.
-            if kind is SetTimer:
-                self._timers.set(effect.timer, effect.at)  # type: ignore[union-attr]
-            elif kind is CancelTimer:
-                self._timers.cancel(effect.timer)  # type: ignore[union-attr]
-            elif kind is Store:
-                changes[effect.key] = effect.value  # type: ignore[union-attr]
-            else:
-                if kind is Deliver:
-                    changes.update(self._journal(effect.item, now))  # type: ignore[union-attr]
-                effects.append(effect)
+            for effect in item.effects(now):
+                self._note(effect, work, now)
+            return True
+        try:
+            for effect in self._core.handle(item, now):
+                self._note(effect, work, now)
+        except Exception as error:  # Whatever a peer has caused, the node goes on.
+            if self._on_restart is None:
+                raise
+            banned = self.containment.drop_input(item, error, trio.current_time())
+            if banned is not None:
+                self._spawn(self.connections.close, banned)
         return True
+
+    def _note(self, effect: Effect, work: _Work, now: int) -> None:
+        """Do what must be done at once, and note the rest of an effect for after the commit."""
+        kind = type(effect)
+        # Timers are set at once, because the next event may cancel them.
+        if kind is SetTimer:
+            self._timers.set(effect.timer, effect.at)  # type: ignore[union-attr]
+        elif kind is CancelTimer:
+            self._timers.cancel(effect.timer)  # type: ignore[union-attr]
+        elif kind is Store:
+            work.changes[effect.key] = effect.value  # type: ignore[union-attr]
+        else:
+            if kind is Deliver:
+                work.changes.update(self._journal(effect.item, now))  # type: ignore[union-attr]
+            work.effects.append(effect)
 
     # --- effects ---
 
@@ -326,7 +411,8 @@ class Host:
 
     def _ask(self, effect: Ask) -> None:
         self.book.hear(effect.peer, effect.addresses)
-        self._put(effect.peer, effect.message, effect.number)
+        number = effect.number + (self._core_number << _ASK_BITS)
+        self._put(effect.peer, effect.message, number)
 
     def _answer(self, effect: Answer) -> None:
         self._inbound.answer(effect.number, self._frame(effect.message))
@@ -368,6 +454,9 @@ class Host:
     # --- what comes back ---
 
     def _on_answer(self, peer: Peer, codec: Codec, number: int, frame: bytes) -> None:
+        core_number, number = divmod(number, 1 << _ASK_BITS)
+        if core_number != self._core_number:
+            return  # The core that has asked is gone.
         try:
             message = codec.decode(frame)
         except WireError:
@@ -383,7 +472,14 @@ class Host:
     # --- connections ---
 
     def _on_connection(self, peer: Peer, is_there: bool) -> None:
-        if is_there:
+        if self.bans.is_banned(peer, trio.current_time()):
+            if is_there:
+                self.counts.refused_banned += 1
+                self._spawn(self.connections.close, peer)
+            else:
+                self._usage.disconnect(peer)
+                self._inbound.forget(peer)
+        elif is_there:
             self._backoff.succeed(peer)
             self._usage.connect(peer, trio.current_time())
             self._inbox.put(Connected(peer))

@@ -63,8 +63,10 @@ class HostSettings:
     commit_count_max: int = 256
     """Events handled in one transaction."""
 
+    ban_s: float = 300.0
+    """For how long a peer is banned whose message has made the core fail."""
     peer_count_max: int = 4_096
-    """Peers whose addresses, backoffs and violations are remembered."""
+    """Peers whose addresses, backoffs, bans and violations are remembered."""
     address_count_max: int = 8
     """Of one peer."""
     address_bytes_max: int = 512

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import trio
@@ -60,12 +61,20 @@ class Inbox(Generic[T]):
             if late_s > LATE_S_MIN:
                 await trio.sleep(min(GATHER_ROUNDS * late_s, gather_s_max))
 
+    def keep(self, is_kept: Callable[[T], bool]) -> None:
+        """Remove all other items."""
+        self._items = deque(filter(is_kept, self._items))
+        self._wake_if_there_is_room()
+
     def take(self) -> T | None:
         """Remove the first item, if there is one."""
         if not self._items:
             return None
         item = self._items.popleft()
+        self._wake_if_there_is_room()
+        return item
+
+    def _wake_if_there_is_room(self) -> None:
         if len(self._items) < self._count_max and self._has_room.statistics().tasks_waiting:
             self._has_room.set()
             self._has_room = trio.Event()
-        return item

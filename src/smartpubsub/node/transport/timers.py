@@ -54,6 +54,11 @@ class Timers:
         """Forget a timer, if it is set."""
         self._due_at.pop(timer, None)
 
+    def clear(self) -> None:
+        """Forget all timers."""
+        self._due_at.clear()
+        self._heap.clear()
+
     @property
     def next_at(self) -> int | None:
         """When the first timer is due, if any is set."""

@@ -105,6 +105,7 @@ class World:
         on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
         on_handled: Callable[[Host, Event | None, Sequence[Effect]], None] | None = None,
         on_lost: Callable[[], None] | None = None,
+        contains_failures: bool = False,
     ) -> None:
         self.now = 0
         self.hosts: list[Host] = []
@@ -119,6 +120,8 @@ class World:
         """Called when the network loses a message."""
         self.on_handled = on_handled
         """Called after a core has handled an event or, if that is None, a call."""
+        self._contains_failures = contains_failures
+        """Whether a node whose core raises an exception is restarted, as live nodes are."""
         self._by_peer: dict[bytes, Host] = {}
         self._sizes = sizes
         self._through = through
@@ -274,7 +277,14 @@ class World:
             self._tell(host, event)
 
     def _tell(self, host: Host, event: Event) -> None:
-        effects = host.core.handle(event, host.clock(self.now))
+        try:
+            effects = host.core.handle(event, host.clock(self.now))
+        except Exception:
+            if not self._contains_failures:
+                raise
+            self.crash(host)
+            self.restart(host)
+            return
         if self.on_handled is not None:
             self.on_handled(host, event, effects)
         if effects:
