@@ -495,8 +495,8 @@ def test_the_error_of_a_publish_that_times_out_has_the_events_id(
     async def test(node: Node, client: Client) -> None:
         monkeypatch.setattr(node._engine.core.pubsub, "publish", lambda *_, **__: [])
         answer = await client.ask({"id": 1, "do": "publish", "event": "a", "deadline_s": 0.01})
-        assert f"has the id {answer['event_id']}" in answer["error"]
-        state = await client.ask({"id": 2, "do": "event", "event": answer["event_id"]})
+        assert f"has the id {answer['event']['id']}" in answer["error"]
+        state = await client.ask({"id": 2, "do": "event", "event": answer["event"]["id"]})
         assert state["ok"]["state"] == "pending"
 
     with_client(test, tmp_path)

@@ -46,7 +46,7 @@ def test_too_few_replicas_are_an_error_with_the_id_of_the_event(tmp_path: Path) 
         async with node_in(tmp_path / "a") as node, node.subscribe("surf") as events:
             with pytest.raises(TooFewReplicasError, match="only 1 of the 2 replicas") as caught:
                 await node.publish("surf", replicas_min=2)
-            assert (await anext(aiter(events))).id == caught.value.event_id
+            assert (await anext(aiter(events))).id == caught.value.id
             await _refuses(node, 4, "between 0 and 3")
             with pytest.raises(ChoiceError, match="needs wait"):
                 await node.publish("surf", replicas_min=1, wait="nothing")

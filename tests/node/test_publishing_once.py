@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,13 @@ import trio
 
 from smartpubsub import AsyncioNode, Node, SyncNode
 from smartpubsub.node.api.calls import Wait
-from smartpubsub.node.api.event_records import EventRecords, EventState, digest_of
-from smartpubsub.node.errors import KeyConflictError, NotInTimeError
+from smartpubsub.node.api.event_records import Content, Destination, EventRecords, EventState
+from smartpubsub.node.errors import KeyConflictError, PublishNotInTimeError, PublishRefusedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, EventIdError
 from smartpubsub.protocols.pubsub import Published, Refused
 from smartpubsub.seam import Effect
-from tests.node.hosts import LOOPBACK, run
+from tests.node.hosts import LOOPBACK, eventually, run
 from tests.node.test_node import node_in, taken
 
 
@@ -29,6 +30,10 @@ def deaf(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     monkeypatch.setattr(node._engine.core.pubsub, "publish", publish)
     return sent
+
+
+def is_acknowledged(node: Node, id: str) -> bool:
+    return node.event(id).state is EventState.ACKNOWLEDGED
 
 
 def test_the_same_key_is_the_same_event_delivered_once(tmp_path: Path) -> None:
@@ -70,26 +75,103 @@ def test_an_event_that_was_not_acknowledged_is_sent_again_as_the_same_event(
         async with node_in(tmp_path) as node:
             with monkeypatch.context() as patched:
                 sent = deaf(node, patched)
-                with pytest.raises(NotInTimeError) as caught:
+                with pytest.raises(PublishNotInTimeError) as caught:
                     await node.publish("order", b"17", key="order-17", deadline_s=0.05)
-                id = caught.value.event_id
+                id = caught.value.id
                 assert id is not None
                 assert f"has the id {id} and was not acknowledged" in str(caught.value)
                 assert "the node goes on trying" in str(caught.value)
                 assert f"smartpubsub event {id}" in str(caught.value)
                 assert node.event(id).state is EventState.PENDING
                 # The attempt is still under way: the node does not send a second one.
-                with pytest.raises(NotInTimeError) as caught:
+                with pytest.raises(PublishNotInTimeError) as caught:
                     await node.publish("order", b"17", key="order-17", deadline_s=0.05)
-                assert caught.value.event_id == id
+                assert caught.value.id == id
                 assert len(sent) == 1
-        async with node_in(tmp_path) as node, node.subscribe("order") as events:
-            assert node.event(id).state is EventState.PENDING
+        async with node_in(tmp_path) as node, node.subscribe("order", last=1) as events:
             receipt = await node.publish("order", b"17", key="order-17")
             assert receipt.id == id
             assert receipt.verify()
             assert (await anext(events)).id == id
             assert node.event(id).state is EventState.ACKNOWLEDGED
+
+    run(main)
+
+
+def test_an_event_that_was_not_acknowledged_in_time_is_sent_again_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        ids: list[str] = []
+        async with node_in(tmp_path) as node, node.subscribe("order", keep=True):
+            topic = await node.create_topic("orders")
+            await node.group("order").create()
+            with monkeypatch.context() as patched:
+                deaf(node, patched)
+                patched.setattr(node._engine.pulsar, "publish_in", lambda *_: [])
+                patched.setattr(node._engine.fast, "publish_in", lambda *_, **__: [])
+                for publish in (
+                    partial(node.publish, "order", b"to all"),
+                    partial(topic.publish, b"in the topic"),
+                    partial(node.group("order").publish, "order", b"in the group"),
+                ):
+                    with pytest.raises(PublishNotInTimeError) as caught:
+                        await publish(deadline_s=0.05)
+                    assert caught.value.state == "pending"
+                    assert caught.value.id is not None
+                    ids.append(caught.value.id)
+        async with node_in(tmp_path) as node:
+            await eventually(lambda: all(is_acknowledged(node, id) for id in ids))
+            async with node.subscribe("order", keep=True) as events:
+                event = await anext(events)
+                assert (event.id, event.payload) == (ids[0], b"to all")
+            [entry] = await node.topic(topic.id).history()
+            assert entry.payload == b"in the topic"
+        async with node_in(tmp_path) as node:  # Acknowledged events are not sent again.
+            assert [node.event(id).state for id in ids] == [EventState.ACKNOWLEDGED] * 3
+            assert len(await node.topic(topic.id).history()) == 1
+
+    run(main)
+
+
+def test_a_refused_event_is_told_with_its_id(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            with pytest.raises(PublishRefusedError) as caught:
+                await node.group("order").publish("order")
+            assert caught.value.state == "refused"
+            assert caught.value.id is not None
+            assert "only the owner" in caught.value.reason
+            assert node.event(caught.value.id).state is EventState.REFUSED
+
+    run(main)
+
+
+def test_each_topic_and_each_group_has_its_own_keys(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            first, second = [await node.create_topic(name) for name in ("first", "second")]
+            group = await node.group("order").create()
+            ids = [
+                [
+                    (await node.publish("order", b"17", key="17")).id,
+                    (await first.publish(b"17", key="17")).id,
+                    (await second.publish(b"17", key="17")).id,
+                    (await group.publish("order", b"17", key="17")).id,
+                ]
+                for _ in range(2)
+            ]
+            assert ids[0] == ids[1]
+            assert len(set(ids[0])) == 4
+            assert len(await first.history()) == len(await second.history()) == 1
+            with pytest.raises(KeyConflictError) as caught:
+                await first.publish(b"18", key="17")
+            assert (caught.value.id, caught.value.state) == (None, "unpublished")
+        async with node_in(tmp_path) as node:
+            again = await node.topic(first.id).publish(b"17", key="17")
+            assert again.id == ids[0][1]
+            assert again.content_id is not None
+            assert len(await node.topic(first.id).history()) == 1
 
     run(main)
 
@@ -145,25 +227,27 @@ def test_asyncio_programs_publish_by_key(tmp_path: Path) -> None:
 
 def test_keys_are_forgotten_beyond_their_limits() -> None:
     records = EventRecords(key_count_max=3, key_age_us_max=100)
-    digest = digest_of(Predicate.parse("a"), b"")
+    content = Content(Predicate.parse("a"), b"")
     stored: dict[bytes, bytes] = {}
     for number in range(5):
         id = EventId(b"me", 1, number)
-        changes = records.add(id, number, wants_all=False, key=f"key {number}", digest=digest)
+        changes = records.add(id, number, content, f"key {number}", wants_all=False)
         changes += records.journal(Published(id), number)
         for key, value in changes:
             if value is None:
                 del stored[key]
             else:
                 stored[key] = value
-    known = [number for number in range(5) if records.with_key(f"key {number}", digest, 5)]
+    known = [number for number in range(5) if records.with_key(f"key {number}", content, 5)]
     assert known == [2, 3, 4]
     assert len(stored) == 3
-    assert records.with_key("key 3", digest, 104) is None
+    assert records.with_key("key 3", content, 104) is None
 
+    in_topic = content._replace(destination=Destination("topic", "bafy"))
+    assert records.with_key("key 4", in_topic, 5) is None
     again = EventRecords(key_count_max=3, key_age_us_max=100)
     again.load(b"me", sorted(stored.items()))
-    record = again.with_key("key 4", digest, 5)
+    record = again.with_key("key 4", content, 5)
     assert record is not None
     assert (record.id, record.state) == (EventId(b"me", 1, 4), EventState.ACKNOWLEDGED)
     again.journal(Refused(record.id, "no"), 6)

@@ -14,7 +14,7 @@ from smartpubsub import Node, Predicate
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.api.calls import Wait
 from smartpubsub.node.api.receipts import Receipt, ReceiptError
-from smartpubsub.node.errors import NotInTimeError
+from smartpubsub.node.errors import PublishNotInTimeError
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.protocols.publication import EventId
@@ -154,7 +154,7 @@ def test_who_waits_for_all_learns_that_an_event_is_published_although_somebody_i
     async def main() -> None:
         async with node_in(tmp_path) as node, node.subscribe("surf") as events:
             monkeypatch.setattr(node._engine.calls, "acknowledge", but_for_all(node))
-            with pytest.raises(NotInTimeError) as caught:
+            with pytest.raises(PublishNotInTimeError) as caught:
                 await node.publish("surf", wait=Wait.ALL, deadline_s=0.5)
             id = (await anext(events)).id
             assert str(caught.value) == (
@@ -162,7 +162,7 @@ def test_who_waits_for_all_learns_that_an_event_is_published_although_somebody_i
                 " have confirmed it within 0.5 seconds; the network goes on delivering it, so do"
                 f" not publish it again; ask with: smartpubsub event {id}"
             )
-            assert caught.value.event_id == id
+            assert caught.value.id == id
 
     run(main)
 

@@ -28,6 +28,8 @@ from smartpubsub.node.storage.store_file import (
 from tests.node import writer
 from tests.node.ordinary_user import as_ordinary_user, read_only_folder
 
+NEWEST = len(storage_file.MIGRATIONS)
+
 ENTRIES = {b"key/%d" % number: Random(number).randbytes(100) for number in range(100)}
 
 VERSION_1 = """
@@ -144,8 +146,9 @@ def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
 def test_a_newer_file_is_refused(file: Path) -> None:
     run_sql(file, "PRAGMA user_version = 7")
 
-    assert "has version 7 and this program knows versions up to 2; update smartpubsub" in refused(
-        file.parent, ForeignStorageError
+    assert (
+        f"has version 7 and this program knows versions up to {NEWEST}; update smartpubsub"
+        in refused(file.parent, ForeignStorageError)
     )
 
 
@@ -202,7 +205,7 @@ def test_an_older_file_is_migrated_once(file: Path, monkeypatch: pytest.MonkeyPa
         with SqliteStorage(file.parent) as storage:
             assert dict(storage.load(b"")) == ENTRIES
     with closing(sqlite3.connect(file)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+        assert database.execute("PRAGMA user_version").fetchone() == (NEWEST + 1,)
 
 
 def test_a_migration_that_fails_changes_nothing(

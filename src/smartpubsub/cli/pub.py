@@ -5,17 +5,26 @@ from __future__ import annotations
 import base64
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node.options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 
 STANDARD_INPUT = "-"
 WAITS = ("nothing", "rendezvous", "all")
+
+key_option = click.option(
+    "--key",
+    metavar="TEXT",
+    help="Publish once by this key: the same key is the same event, also after a restart.",
+)
 
 
 @click.command()
@@ -29,11 +38,7 @@ WAITS = ("nothing", "rendezvous", "all")
     show_default=True,
     help="Wait until the rendezvous has the event, or until all subscribers have it.",
 )
-@click.option(
-    "--key",
-    metavar="TEXT",
-    help="Publish once by this key: the same key is the same event, also after a restart.",
-)
+@key_option
 @click.option(
     "--replicas-min",
     type=click.IntRange(min=1),
@@ -55,8 +60,9 @@ def pub(
     EVENT is the event's predicate, and DATA its payload; - reads the payload from standard input.
     Prints the event's id; with --json the receipt, which has the signatures of the event's
     replicas. Where fewer nodes are up than should hold an event, those that are up hold it, and a
-    note says how many. If the acknowledgement does not come in time, the error has the id, and
-    smartpubsub event tells what became of the event.
+    note says how many. If the acknowledgement does not come in time, the error has the id, the node
+    goes on trying, and smartpubsub event tells what became of the event. With --json a failure
+    prints a document with the event's "id" (null if there is none), the "reason" and the "state".
 
     To retry safely, give a --key: publishing by the same key again publishes no second event, and
     prints the same id. The node remembers keys for seven days; node run --limit changes that.
@@ -73,7 +79,7 @@ def pub(
         fields["key"] = key
     if replicas_min is not None:
         fields["replicas_min"] = replicas_min
-    with running_node(data) as node:
+    with failures_as_json(as_json), running_node(data) as node:
         payload = base64.b64encode(payload_of(payload_text)).decode()
         receipt = node.ask("publish", payload=payload, **fields)
     if as_json:
@@ -83,6 +89,27 @@ def pub(
         replicas, wanted = receipt["replicas"], receipt["replicas_wanted"]
         if replicas is not None and replicas < wanted:
             click.echo(f"note: replicas={replicas} of {wanted}: no more nodes are up", err=True)
+
+
+@contextmanager
+def failures_as_json(as_json: bool) -> Iterator[None]:
+    """Print a publish that fails as a JSON document, if that is wanted."""
+    try:
+        yield
+    except SmartPubSubError as error:
+        if as_json:
+            print_json(_failure(error))
+        raise
+
+
+def _failure(error: SmartPubSubError) -> dict[str, str | None]:
+    from smartpubsub.node.control.client import LostNodeError, PublishFailedError
+
+    if isinstance(error, PublishFailedError):
+        id, state = error.id, error.state
+    else:
+        id, state = None, "unknown" if isinstance(error, LostNodeError) else "unpublished"
+    return {"id": id, "reason": str(error), "state": state}
 
 
 def payload_of(text: str) -> bytes:

@@ -16,6 +16,13 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import event_id_from_text
 
 OVERFLOWS = ("drop-oldest", "error", "block")
+overflow_option = click.option(
+    "--overflow",
+    type=click.Choice(OVERFLOWS),
+    default=OVERFLOWS[0],
+    show_default=True,
+    help="If events come faster than they are printed: drop them, fail, or let them wait.",
+)
 _SHOWN = ("id", "cid", "created", "publisher", "event", "hops", "dropped_before")
 
 
@@ -26,13 +33,7 @@ _SHOWN = ("id", "cid", "created", "publisher", "event", "hops", "dropped_before"
 @since_option(event_id_from_text, "id", "sub")
 @last_option
 @click.option("--keep", is_flag=True, help="Keep the subscription when the command ends.")
-@click.option(
-    "--overflow",
-    type=click.Choice(OVERFLOWS),
-    default=OVERFLOWS[0],
-    show_default=True,
-    help="If events come faster than they are printed: drop them, fail, or let them wait on disk.",
-)
+@overflow_option
 @json_option
 def sub(
     predicate_text: str,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
+UNPUBLISHED = "unpublished"
+"""The state in the error of a publish that made no event."""
+
 
 class NodeError(SmartPubSubError):
     """An operation that a node could not do."""
@@ -18,23 +21,40 @@ class EventRefusedError(NodeError):
     """A request that the network refused."""
 
 
-class TooFewReplicasError(NodeError):
-    """An event that is published and acknowledged, with fewer replicas than were asked for."""
-
-    def __init__(self, event_id: str, replicas: int, replicas_min: int) -> None:
-        super().__init__(
-            f"the event is published as {event_id}, but only {replicas} of the {replicas_min}"
-            " replicas asked for could be made, as there are not more live nodes; the network keeps"
-            " it, so do not publish it again; start more nodes, or ask for fewer replicas"
-        )
-        self.event_id = event_id
-
-
 class NotInTimeError(NodeError):
     """A request that was not acknowledged in time; it may still be."""
 
-    event_id: str | None = None
-    """The id of the event, if the request published one; `Node.event` tells its state."""
+
+class PublishError(NodeError):
+    """A publish that failed, with the event's id and state if there is an event."""
+
+    def __init__(self, reason: str, id: str | None = None, state: str = UNPUBLISHED) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.id = id
+        """None if no event was published. `Node.event` tells how the state goes on."""
+        self.state = state
+        """`pending`, `acknowledged`, `refused`, or `unpublished` if there is no event."""
+
+
+class PublishRefusedError(PublishError, EventRefusedError):
+    """An event that the network refused."""
+
+
+class PublishNotInTimeError(PublishError, NotInTimeError):
+    """An event that was not acknowledged in time; the node goes on trying."""
+
+
+class TooFewReplicasError(PublishError):
+    """An event that is published and acknowledged, with fewer replicas than were asked for."""
+
+    def __init__(self, id: str, replicas: int, replicas_min: int, state: str) -> None:
+        reason = (
+            f"the event is published as {id}, but only {replicas} of the {replicas_min}"
+            " replicas asked for could be made, as there are not more live nodes; the network keeps"
+            " it, so do not publish it again; start more nodes, or ask for fewer replicas"
+        )
+        super().__init__(reason, id, state)
 
 
 class OverflowedError(NodeError):
@@ -54,7 +74,7 @@ class ChoiceError(NodeError, ValueError):
     """A text that is not among the allowed ones."""
 
 
-class KeyConflictError(NodeError):
+class KeyConflictError(PublishError):
     """A publication key that was used for an event with another content."""
 
 

@@ -10,7 +10,7 @@ from smartpubsub.cli.explain import read
 from smartpubsub.cli.group.own import group_argument, peer_or_address, read_group
 from smartpubsub.cli.node.options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sub import show_all
+from smartpubsub.cli.sub import overflow_option, show_all
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
@@ -80,6 +80,7 @@ def search(predicate_text: str, data: str | None, as_json: bool) -> None:
 @click.option(
     "--and-sub", is_flag=True, help="Subscribe outside the group too; each event is printed once."
 )
+@overflow_option
 @data_option
 @json_option
 def join(
@@ -89,6 +90,7 @@ def join(
     invitation: str | None,
     limit: int | None,
     and_sub: bool,
+    overflow: str,
     data: str | None,
     as_json: bool,
 ) -> None:
@@ -96,7 +98,8 @@ def join(
 
     With --json, each event is one JSON document on its own line. The membership ends with the
     command, or by group leave. It is an error if the owner refuses, or does not answer within 60
-    seconds.
+    seconds. If output is not read, up to 1,000 events wait in the node; --overflow says what
+    happens then.
 
     \b
     Examples:
@@ -104,7 +107,7 @@ def join(
       smartpubsub group join 'board-meeting' --owner 12D3KooW… --invitation GpFX…== --json
     """
     group = read_group(group_text, data)
-    fields: dict[str, object] = {"group": str(group), "subscribe": and_sub}
+    fields: dict[str, object] = {"group": str(group), "subscribe": and_sub, "overflow": overflow}
     if wanted is not None:
         fields["wanted"] = str(read("--wanted", wanted, Predicate.parse, attributes_max(data)))
     if invitation is not None:

@@ -10,7 +10,7 @@ import click
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node.options import attributes_max, data_option, node_packages, running_node
 from smartpubsub.cli.output import counted, json_option, print_json
-from smartpubsub.cli.pub import WAITS, payload_of
+from smartpubsub.cli.pub import WAITS, failures_as_json, key_option, payload_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
@@ -157,6 +157,7 @@ def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
 @click.option(
     "--everywhere", is_flag=True, help="Publish it outside the group too, as the same event."
 )
+@key_option
 @json_option
 def publish(
     group_text: str,
@@ -165,12 +166,16 @@ def publish(
     data: str | None,
     wait: str,
     everywhere: bool,
+    key: str | None,
     as_json: bool,
 ) -> None:
     """Publish an event in a group.
 
     EVENT must match the group's predicate. DATA is the payload; - reads it from standard input.
     Prints the event's id.
+
+    To retry safely, give a --key, as in pub; the keys of each group are its own. Failures and
+    --json are as in pub.
 
     \b
     Examples:
@@ -179,15 +184,13 @@ def publish(
     """
     group = read_group(group_text, data)
     event = read("EVENT", event_text, Predicate.parse, attributes_max(data))
-    with running_node(data) as node:
-        receipt = node.ask(
-            "group-publish",
-            group=str(group),
-            event=str(event),
-            payload=base64.b64encode(payload_of(payload_text)).decode(),
-            wait=wait,
-            everywhere=everywhere,
-        )
+    fields: dict[str, object] = {"group": str(group), "event": str(event), "wait": wait}
+    fields["everywhere"] = everywhere
+    if key is not None:
+        fields["key"] = key
+    with failures_as_json(as_json), running_node(data) as node:
+        payload = base64.b64encode(payload_of(payload_text)).decode()
+        receipt = node.ask("group-publish", payload=payload, **fields)
     if as_json:
         print_json(receipt)
     else:

@@ -8,7 +8,7 @@ import click
 
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.pub import WAITS, payload_of
+from smartpubsub.cli.pub import WAITS, failures_as_json, key_option, payload_of
 from smartpubsub.cli.topic.rules import topic_argument, topic_id
 
 NONE = "none"
@@ -41,10 +41,17 @@ def _events(
     show_default=True,
     help="Wait until the event is stored, or do not wait.",
 )
+@key_option
 @data_option
 @json_option
 def publish(
-    topic: str, payload: str, parents: list[str] | None, wait: str, data: str | None, as_json: bool
+    topic: str,
+    payload: str,
+    parents: list[str] | None,
+    wait: str,
+    key: str | None,
+    data: str | None,
+    as_json: bool,
 ) -> None:
     """Publish an event in a topic.
 
@@ -52,17 +59,23 @@ def publish(
     but may ask a publisher, it does. Prints the event's content id when the event is stored; topic
     history shows the same id. With --wait nothing the id may not be known yet.
 
+    To retry safely, give a --key, as in pub; the keys of each topic are its own. Failures and
+    --json are as in pub.
+
     \b
     Examples:
       smartpubsub topic publish bafyrei… 'hello'
       echo hello | smartpubsub topic publish bafyrei… - --json
       smartpubsub topic publish bafyrei… 'an answer' --parent bafyrei…
+      smartpubsub topic publish bafyrei… 'two shirts' --key order-17
     """
     fields: dict[str, object] = {"topic": topic, "wait": wait}
     fields["payload"] = base64.b64encode(payload_of(payload)).decode()
     if parents is not None:
         fields["parents"] = parents
-    with running_node(data) as node:
+    if key is not None:
+        fields["key"] = key
+    with failures_as_json(as_json), running_node(data) as node:
         done = node.ask("topic-publish", **fields)
     if as_json:
         print_json(done)

@@ -11,7 +11,13 @@ import click
 from smartpubsub.cli.node.options import data_option, print_json_line, running_node
 from smartpubsub.cli.output import json_option
 from smartpubsub.cli.past_options import last_option, past_fields, since_option
-from smartpubsub.cli.sub import json_payload, printable, tell_dropped, tell_number
+from smartpubsub.cli.sub import (
+    json_payload,
+    overflow_option,
+    printable,
+    tell_dropped,
+    tell_number,
+)
 from smartpubsub.cli.topic.gaps import tell_gaps
 from smartpubsub.cli.topic.rules import topic_argument
 from smartpubsub.protocols.blocks import cid_from_text
@@ -25,6 +31,7 @@ _since_option = since_option(cid_from_text, "content id", "topic history")
 @last_option
 @click.option("--limit", type=click.IntRange(min=0), help="End after N events.")
 @click.option("--keep", is_flag=True, help="Keep the subscription when the command ends.")
+@overflow_option
 @data_option
 @json_option
 def subscribe(
@@ -33,6 +40,7 @@ def subscribe(
     last: int | None,
     limit: int | None,
     keep: bool,
+    overflow: str,
     data: str | None,
     as_json: bool,
 ) -> None:
@@ -43,7 +51,8 @@ def subscribe(
     known to be missing, comes before them. The subscription ends with the command, except with
     --keep: then its number is printed first, it survives a restart of the node, its events are
     stored for the next subscribe --keep to the same topic, which prints them first, and unsub ends
-    it.
+    it. If output is not read, up to 1,000 events wait in the node; --overflow says what happens
+    then.
 
     \b
     Examples:
@@ -51,7 +60,7 @@ def subscribe(
       smartpubsub topic subscribe bafyrei… --last 10 --limit 20 --json
       smartpubsub topic subscribe bafyrei… --keep
     """
-    fields = {"topic": topic, **past_fields(since, last)}
+    fields = {"topic": topic, "overflow": overflow, **past_fields(since, last)}
     if limit is not None:
         fields["limit"] = limit
     with running_node(data) as node:

@@ -1,23 +1,25 @@
 """What a node knows of the events that it has published, and the keys that they were published by.
 
-The node remembers the last events of this run in memory. Events with a key are also on disk: the
-record is in the same transaction as the publication, and is updated in the transaction in which the
-protocol learns of the acknowledgement.
+The node remembers the last events of this run in memory. It also stores some of them: an event with
+a key, in the transaction that publishes it, and an event that was not acknowledged in time, before
+the caller gets its id. The stored record has the event's content until the event is acknowledged,
+so that the node can send the same event again after a restart.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
-from smartpubsub.node.api.receipts import held_document, read_held
+from smartpubsub.node.api.receipts import held_document
 from smartpubsub.node.errors import KeyConflictError, LimitError
 from smartpubsub.node.storage.kept import Change
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import decode, encode
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.runtime.bounded import BoundedDict
@@ -27,6 +29,9 @@ PREFIX = b"published/"
 RECENT_COUNT_MAX = 10_000
 """Events of this run that the node remembers."""
 KEY_BYTES_MAX = 200
+
+_NUMBERS = struct.Struct(">QQ")
+"""The incarnation and the number of an event."""
 
 
 class EventState(Enum):
@@ -68,19 +73,54 @@ class EventInfo:
         }
 
 
+class Destination(NamedTuple):
+    """Where an event is published: for all subscribers, or in a topic or a group."""
+
+    kind: str = ""
+    name: str = ""
+    """The topic's content id, or the group's predicate. Keys are apart for each name."""
+    parents: tuple[str, ...] | None = None
+    """The events to link to, in a topic."""
+    everywhere: bool = False
+    """Whether subscribers outside of the group get it too."""
+
+
+EVERYWHERE = Destination()
+
+
+class Content(NamedTuple):
+    """What it takes to send an event."""
+
+    predicate: Predicate
+    payload: bytes
+    destination: Destination = EVERYWHERE
+
+    @property
+    def digest(self) -> bytes:
+        """The hash of the content."""
+        text = str(self.predicate).encode()
+        content = len(text).to_bytes(4, "big") + text + self.payload
+        if self.destination.kind:
+            content = encode(_listed(self.destination)) + content
+        return hashlib.sha256(content).digest()
+
+
 @dataclass(eq=False)
 class EventRecord:
     """An event that the node has published."""
 
     id: EventId
     created_us: int
+    content: Content | None = None
+    """Of an event that is stored and not acknowledged."""
+    key: str | None = None
+    destination: Destination = EVERYWHERE
+    digest: bytes = b""
+    """Of the content, for events with a key."""
+    wants_all: bool = False
     state: EventState = EventState.PENDING
     held: tuple[Held, ...] = ()
     reason: str = ""
-    wants_all: bool = False
-    key: str | None = None
-    digest: str = ""
-    """Of the content, for events with a key."""
     is_sent: bool = True
     """Whether the protocol was given the event in this run."""
 
@@ -95,70 +135,97 @@ class EventRecord:
 
     @property
     def change(self) -> Change:
-        """What is stored of an event with a key."""
-        assert self.key is not None
+        """The record as it is stored."""
         content = {
-            "incarnation": self.id.incarnation,
-            "number": self.id.number,
-            "created_us": self.created_us,
-            "state": self.state.value,
-            "held": [held_document(held) for held in self.held],
-            "reason": self.reason,
+            "created": self.created_us,
+            "key": self.key,
+            "destination": _listed(self.destination),
             "digest": self.digest,
+            "wants_all": self.wants_all,
+            "state": self.state.value,
+            "held": [list(held) for held in self.held],
+            "reason": self.reason,
+            "predicate": None if self.content is None else str(self.content.predicate),
+            "payload": None if self.content is None else self.content.payload,
         }
-        return _stored_at(self.key), json.dumps(content).encode()
+        return _stored_at(self.id), encode(content)
 
 
 class EventRecords:
     """The events that a node has published."""
 
     def __init__(self, key_count_max: int, key_age_us_max: int) -> None:
-        self._key_count_max = key_count_max
-        self._key_age_us_max = key_age_us_max
+        self._stored_count_max = key_count_max
+        self._stored_age_us_max = key_age_us_max
         self._recent: BoundedDict[str, EventRecord] = BoundedDict(RECENT_COUNT_MAX)
-        self._by_key: dict[str, EventRecord] = {}
-        """Oldest first."""
-        self._keyed: dict[str, EventRecord] = {}
-        """The same by the event's id."""
+        self._stored: dict[str, EventRecord] = {}
+        """By id, the oldest first."""
+        self._by_key: dict[tuple[str, str, str], EventRecord] = {}
+        """By the kind and the name of the destination, and the key."""
 
     def load(self, publisher: Peer, stored: Sequence[tuple[bytes, bytes]]) -> None:
         """Read the records of earlier runs."""
         records = [_record(publisher, key, value) for key, value in stored]
         for record in sorted(records, key=lambda record: record.created_us):
-            self._add_key(record)
+            self._add_stored(record)
+
+    def unsent(self) -> list[EventRecord]:
+        """The events of earlier runs that are not acknowledged, the oldest first."""
+        return [
+            record
+            for record in self._stored.values()
+            if record.state is EventState.PENDING and record.content and not record.is_sent
+        ]
 
     def add(
-        self, id: EventId, created_us: int, *, wants_all: bool, key: str | None, digest: str
+        self, id: EventId, created_us: int, content: Content, key: str | None, *, wants_all: bool
     ) -> list[Change]:
         """Remember an event; the changes to store in the transaction that publishes it."""
-        record = EventRecord(id, created_us, wants_all=wants_all, key=key, digest=digest)
+        destination = content.destination
         if key is None:
-            self._recent[str(id)] = record
+            self._recent[str(id)] = EventRecord(
+                id, created_us, destination=destination, wants_all=wants_all
+            )
             return []
-        self._add_key(record)
-        return [record.change, *self._forget_old(created_us)]
+        digest = content.digest
+        record = EventRecord(id, created_us, content, key, destination, digest, wants_all)
+        return self._store(record, created_us)
 
-    def _add_key(self, record: EventRecord) -> None:
-        assert record.key is not None
-        self._by_key[record.key] = self._keyed[str(record.id)] = record
+    def store(self, id: EventId, content: Content, now: int) -> list[Change]:
+        """Store an event whose id the caller gets although it is not acknowledged."""
+        record = self._recent.get(str(id))
+        if record is None or str(id) in self._stored or record.state is not EventState.PENDING:
+            return []
+        record.content = content
+        return self._store(record, now)
+
+    def _store(self, record: EventRecord, now: int) -> list[Change]:
+        self._add_stored(record)
+        return [record.change, *self._forget_old(now)]
+
+    def _add_stored(self, record: EventRecord) -> None:
+        self._stored[str(record.id)] = record
+        if record.key is not None:
+            self._by_key[*record.destination[:2], record.key] = record
 
     def _forget_old(self, now: int) -> list[Change]:
         changes: list[Change] = []
-        for record in list(self._by_key.values()):
-            is_old = record.created_us < now - self._key_age_us_max
-            if len(self._by_key) <= self._key_count_max and not is_old:
+        for id, record in list(self._stored.items()):
+            is_old = record.created_us < now - self._stored_age_us_max
+            if len(self._stored) <= self._stored_count_max and not is_old:
                 break
-            assert record.key is not None
-            del self._by_key[record.key], self._keyed[str(record.id)]
-            changes.append((_stored_at(record.key), None))
+            del self._stored[id]
+            if record.key is not None:
+                del self._by_key[*record.destination[:2], record.key]
+            changes.append((_stored_at(record.id), None))
         return changes
 
-    def with_key(self, key: str, digest: str, now: int) -> EventRecord | None:
+    def with_key(self, key: str, content: Content, now: int) -> EventRecord | None:
         """Find the event that was published by a key; its content has to be the same."""
-        record = self._by_key.get(key)
-        if record is None or record.created_us < now - self._key_age_us_max:
+        record = self._by_key.get((*content.destination[:2], key))
+        if record is None or record.created_us < now - self._stored_age_us_max:
             return None
-        if record.digest != digest:
+        if record.digest != content.digest:
             raise KeyConflictError(
                 f"the key {key!r} belongs to the event {record.id}, which has another content;"
                 " publish this event by another key"
@@ -167,7 +234,7 @@ class EventRecords:
 
     def get(self, id: str) -> EventRecord | None:
         """Find an event by its id."""
-        return self._keyed.get(id) or self._recent.get(id)
+        return self._stored.get(id) or self._recent.get(id)
 
     def journal(self, item: object, _now: int) -> list[Change]:
         """Update the record of an event that the protocol tells of; the changes to store."""
@@ -189,7 +256,8 @@ class EventRecords:
         if not (record.state is EventState.CONFIRMED and state is EventState.ACKNOWLEDGED):
             record.state = state
         record.held, record.reason = tuple(held) or record.held, reason
-        return [] if record.key is None else [record.change]
+        record.content = None
+        return [record.change] if str(id) in self._stored else []
 
 
 def checked_key(key: str) -> str:
@@ -203,25 +271,35 @@ def checked_key(key: str) -> str:
     return key
 
 
-def digest_of(predicate: Predicate, payload: bytes) -> str:
-    """Hash the content of an event."""
-    text = str(predicate).encode()
-    return hashlib.sha256(len(text).to_bytes(4, "big") + text + payload).hexdigest()
+def _listed(destination: Destination) -> list[Any]:
+    """Convert to what a block can have."""
+    parents = None if destination.parents is None else list(destination.parents)
+    return [destination.kind, destination.name, parents, destination.everywhere]
 
 
-def _stored_at(key: str) -> bytes:
-    return PREFIX + key.encode()
+def _stored_at(id: EventId) -> bytes:
+    return PREFIX + _NUMBERS.pack(id.incarnation, id.number)
 
 
 def _record(publisher: Peer, key: bytes, value: bytes) -> EventRecord:
-    content = json.loads(value)
+    stored = decode(value)
+    kind, name, parents, everywhere = stored["destination"]
+    destination = Destination(kind, name, None if parents is None else tuple(parents), everywhere)
+    content = None
+    if stored["predicate"] is not None:
+        text = stored["predicate"]
+        predicate = Predicate.parse(text, attributes_max=len(text))
+        content = Content(predicate, stored["payload"], destination)
     return EventRecord(
-        EventId(publisher, content["incarnation"], content["number"]),
-        content["created_us"],
-        EventState(content["state"]),
-        tuple(map(read_held, content["held"])),
-        content["reason"],
-        key=key[len(PREFIX) :].decode(),
-        digest=content["digest"],
+        EventId(publisher, *_NUMBERS.unpack(key[len(PREFIX) :])),
+        stored["created"],
+        content,
+        stored["key"],
+        destination,
+        stored["digest"],
+        stored["wants_all"],
+        EventState(stored["state"]),
+        tuple(Held(*held) for held in stored["held"]),
+        stored["reason"],
         is_sent=False,
     )

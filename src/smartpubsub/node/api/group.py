@@ -73,11 +73,13 @@ class Group:
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         everywhere: bool = False,
+        key: str | None = None,
     ) -> Receipt:
         """Publish in it; `wait` refers to the members that want the event and can be reached.
 
         With `everywhere` subscribers outside of the group get the event too; a subscriber that is
-        also a member gets it once.
+        also a member gets it once. `key` is as in `Node.publish`; the keys of each group are its
+        own.
         """
         self._must_be_own("publish in")
         return await self._groups.publish(
@@ -86,6 +88,7 @@ class Group:
             as_payload(payload),
             choice(Wait, wait, "wait"),
             deadline_s,
+            key,
             everywhere=everywhere,
         )
 

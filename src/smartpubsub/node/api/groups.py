@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
+from smartpubsub.node.api.event_records import Content, Destination
 from smartpubsub.node.api.publishing import Publishing
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscribing import Subscribing, stores
@@ -33,6 +34,9 @@ from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import Subscription as Wanted
 from smartpubsub.protocols.pubsub import SubscriptionState
 from smartpubsub.seam import Effect
+
+GROUP = "group"
+"""The kind of destination of an event in a group."""
 
 _log = logging.getLogger(__name__)
 
@@ -137,6 +141,7 @@ class Groups:
         self._engine = engine
         self._subscribing = subscribing
         self._publishing = publishing
+        publishing.senders[GROUP] = self._send
         self._memberships: dict[int, Membership] = {}
         self._found: dict[int, tuple[Notice, ...]] = {}
         self._last_search = 0
@@ -216,20 +221,26 @@ class Groups:
         payload: bytes,
         wait: Wait,
         deadline_s: float,
+        key: str | None,
         *,
         everywhere: bool,
     ) -> Receipt:
         """Publish in a group of this node, and outside of it too with `everywhere`."""
+        destination = Destination(GROUP, str(group), everywhere=everywhere)
+        content = Content(event, payload, destination)
+        return await self._publishing.send(content, wait, deadline_s, key)
 
-        def send(publication: Publication, now: int, wants_all: bool) -> list[Effect]:
-            core, fast = self._engine.core, self._engine.fast
-            effects = fast.publish_in(group, publication, now, wants_all=wants_all)
-            is_owner = group in fast.groups and group.matches(event)
-            if everywhere and is_owner and core.pubsub is not fast:
-                effects += core.pubsub.publish(publication, now)
-            return effects
-
-        return await self._publishing.send(event, payload, wait, deadline_s, send)
+    def _send(
+        self, publication: Publication, destination: Destination, now: int, wants_all: bool
+    ) -> list[Effect]:
+        core, fast = self._engine.core, self._engine.fast
+        name = destination.name
+        group = Predicate.parse(name, attributes_max=len(name))
+        effects = fast.publish_in(group, publication, now, wants_all=wants_all)
+        is_owner = group in fast.groups and group.matches(publication.predicate)
+        if destination.everywhere and is_owner and core.pubsub is not fast:
+            effects += core.pubsub.publish(publication, now)
+        return effects
 
     def known(self) -> list[KnownGroup]:
         """List the groups that the node owns or is a member of, each once."""

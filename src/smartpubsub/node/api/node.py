@@ -91,6 +91,7 @@ class Node:
         async with self._engine.running(on_end=self._subscribing.finish) as nursery:
             self._nursery = nursery
             await self._subscribing.start()
+            nursery.start_soon(self._publishing.retry)
             if self.config.metrics is not None:
                 server = MetricsServer(self.metrics)
                 self.metrics_at = await nursery.start(server.serve, self.config.metrics)
@@ -219,7 +220,9 @@ class Node:
         publishes no second event, and returns the receipt of the first. Another content is an
         error. The node forgets keys after `key_age_s_max`, and beyond `key_count_max`.
 
-        If the acknowledgement does not come in time, `NotInTimeError.event_id` is the event's id.
+        An error of a publish is a `PublishError`, with the event's `id`, the `reason` and the
+        `state`. An event that was not acknowledged in time (`PublishNotInTimeError`) is stored, and
+        the node goes on sending it, also after a restart.
         """
         return await self._publishing.publish(
             self._read(predicate),

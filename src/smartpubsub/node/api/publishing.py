@@ -4,28 +4,40 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from smartpubsub.kademlia.settings import SECOND
+import trio
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.node.api.calls import Call, Wait
 from smartpubsub.node.api.event_records import (
     PREFIX,
+    Content,
+    Destination,
     EventInfo,
+    EventRecord,
     EventRecords,
     EventState,
     checked_key,
-    digest_of,
 )
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscribing import stores
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import (
     ChoiceError,
+    EventRefusedError,
     LimitError,
+    NodeClosedError,
     NotInTimeError,
     NotPromisedError,
+    PublishError,
+    PublishNotInTimeError,
+    PublishRefusedError,
     TooFewReplicasError,
 )
+from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import (
     PAYLOAD_BYTES_MAX,
@@ -37,9 +49,14 @@ from smartpubsub.protocols.publication import (
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.seam import Effect
 
-SendEvent: TypeAlias = Callable[[Publication, int, bool], list[Effect]]
-"""Sends an event at a time; the flag says whether `Confirmed` is wanted."""
+SendEvent: TypeAlias = Callable[[Publication, Destination, int, bool], list[Effect]]
+"""Hands an event to a protocol at a time; the flag says whether `Confirmed` is wanted."""
 
+RETRY_US_MAX = 30 * MINUTE
+"""An event of an earlier run is sent again if it is younger: nodes still recognise its copies."""
+RETRIES_AT_ONCE = 100
+STORE_S_MAX = 5.0
+"""How long a caller whose event is late waits for the event to be stored."""
 UNDER_WAY_MAX = 10_000
 """Events that are sent again if the core is restarted; beyond this, the oldest are not."""
 
@@ -48,7 +65,7 @@ class _UnderWay(NamedTuple):
     """An event that is not acknowledged yet, or not as its publisher wants it."""
 
     event: Publication
-    send: SendEvent
+    destination: Destination
     wants_all: bool
 
 
@@ -59,15 +76,44 @@ class Publishing:
         self._engine = engine
         config = engine.config
         self._records = EventRecords(config.key_count_max, config.key_age_s_max * SECOND)
+        self.senders: dict[str, SendEvent] = {"": self._send_to_all}
+        """By the kind of the destination."""
         engine.loaders.append((PREFIX, self._load))
         engine.journals.append(self._records.journal)
         engine.on_deliver.append(self._on_deliver)
-        engine.on_restart.append(self._send_again)
+        engine.on_restart.append(self._restore)
         self._under_way: OrderedDict[EventId, _UnderWay] = OrderedDict()
-        """The core has these events in memory only."""
+        """The core may have these events in memory only."""
 
     def _load(self, stored: Sequence[tuple[bytes, bytes]]) -> None:
         self._records.load(self._engine.identity.peer, stored)
+
+    def _send_to_all(
+        self, publication: Publication, _: Destination, now: int, wants_all: bool
+    ) -> list[Effect]:
+        return self._engine.core.pubsub.publish(publication, now, wants_all=wants_all)
+
+    async def retry(self) -> None:
+        """Send the stored events of earlier runs that were not acknowledged, a few at a time."""
+        unsent = self._records.unsent()
+        with suppress(HostStoppedError, NodeClosedError):
+            while unsent:
+                some, unsent = unsent[:RETRIES_AT_ONCE], unsent[RETRIES_AT_ONCE:]
+                calls: list[Call] = []
+                await self._engine.host.do(partial(self._retried, some, calls))
+                for call in calls:
+                    await call.done.wait()
+
+    def _retried(self, records: list[EventRecord], calls: list[Call], now: int) -> list[Effect]:
+        """Send events again, unless a caller was faster or they are too old."""
+        effects: list[Effect] = []
+        for record in records:
+            is_old = record.created_us <= now - RETRY_US_MAX
+            if not record.is_sent and record.content is not None and not is_old:
+                calls.append(Call())
+                self._engine.calls.expect(Wait.RENDEZVOUS.value, record.id, calls[-1])
+                effects += self._sent_again(record, record.content, now)
+        return effects
 
     async def publish(
         self,
@@ -79,22 +125,16 @@ class Publishing:
         replicas_min: int = 0,
     ) -> Receipt:
         """Publish an event, and wait for what `wait` says."""
-        engine = self._engine
         self._check_replicas(replicas_min, wait)
-        if wait is Wait.ALL and not engine.is_reliable:
+        if wait is Wait.ALL and not self._engine.is_reliable:
             raise NotPromisedError(
                 "this protocol does not tell when all subscribers have an event; use"
                 " wait='rendezvous' or 'nothing'"
             )
-        if key is not None:
-            checked_key(key)
-
-        def send(publication: Publication, now: int, wants_all: bool) -> list[Effect]:
-            return engine.core.pubsub.publish(publication, now, wants_all=wants_all)
-
-        receipt = await self.send(event, payload, wait, deadline_s, send, key=key)
+        receipt = await self.send(Content(event, payload), wait, deadline_s, key)
         if replicas_min > (receipt.replicas or 0):
-            raise TooFewReplicasError(receipt.id, receipt.replicas or 0, replicas_min)
+            state = self.about(receipt.id).state.value
+            raise TooFewReplicasError(receipt.id, receipt.replicas or 0, replicas_min, state)
         return receipt
 
     def _check_replicas(self, replicas_min: int, wait: Wait) -> None:
@@ -110,34 +150,30 @@ class Publishing:
 
     async def send(
         self,
-        event: Predicate,
-        payload: bytes,
+        content: Content,
         wait: Wait,
         deadline_s: float,
-        send: SendEvent,
-        what: str = "",
         key: str | None = None,
-        *,
-        is_stored: bool = False,
+        what: str = "",
     ) -> Receipt:
         """Have an event sent, and wait for what `wait` says.
 
-        `what` is how errors call the event. An event with a key is sent once. Whether the core
-        stores the event until it is acknowledged, `is_stored` says.
+        An event with a key is sent once. `what` is how errors call the event.
         """
         engine, host = self._engine, self._engine.host
-        must_fit(payload, engine.config.message_bytes_max)
+        must_fit(content.payload, engine.config.message_bytes_max)
+        if key is not None:
+            checked_key(key)
+        what = what or f"the event {content.predicate}"
+        wants_all = wait is Wait.ALL
         call = Call()
         ids: list[EventId] = []
 
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
-            wants_all = wait is Wait.ALL
-            id, effects = self._sent(event, payload, now, send, key, wants_all=wants_all)
+            id, effects = self._sent(content, now, key, wants_all=wants_all)
             ids.append(id)
-            if is_stored:
-                self._under_way.pop(id, None)
             record = self._records.get(str(id))
             assert record is not None
             if record.is_known_as_wanted(wants_all=wants_all):
@@ -146,92 +182,97 @@ class Publishing:
                 engine.calls.expect(wait.value, id, call)
             return None, effects
 
-        def late() -> str:
-            return self._late(what or f"the event {event}", ids, wait, deadline_s)
-
         try:
-            with call.limited(what or f"the event {event}", deadline_s, late):
+            with call.limited(what, deadline_s):
                 await host.call(publish)
                 if wait is not Wait.NOTHING:
                     await call.done.wait()
             record = self._records.get(str(ids[0]))
             held = () if record is None or wait is Wait.NOTHING else record.held
             return Receipt(ids[0], wait, held, engine.config.backups + 1)
-        except NotInTimeError as error:
-            error.event_id = str(ids[0]) if ids else None
-            raise
+        except NotInTimeError:
+            raise await self._late(what, ids, content, wait, deadline_s) from None
+        except EventRefusedError as error:
+            id = str(ids[0])
+            raise PublishRefusedError(str(error), id, EventState.REFUSED.value) from None
         finally:
-            for id in ids:
-                engine.calls.forget(wait.value, id, call)
+            for each in ids:
+                engine.calls.forget(wait.value, each, call)
 
     def _sent(
-        self,
-        event: Predicate,
-        payload: bytes,
-        now: int,
-        send: SendEvent,
-        key: str | None,
-        *,
-        wants_all: bool,
+        self, content: Content, now: int, key: str | None, *, wants_all: bool
     ) -> tuple[EventId, list[Effect]]:
         """Send an event, or the one that was published by the same key."""
-        records = self._records
-        digest = "" if key is None else digest_of(event, payload)
-        found = None if key is None else records.with_key(key, digest, now)
+        records, core = self._records, self._engine.core
+        found = None if key is None else records.with_key(key, content, now)
         if found is None:
-            publication = self._engine.core.new_event(event, payload, now)
-            effects = self._send(publication, now, send, wants_all)
-            changes = records.add(
-                publication.id,
-                publication.created_us,
-                wants_all=wants_all,
-                key=key,
-                digest=digest,
-            )
+            publication = core.new_event(content.predicate, content.payload, now)
+            id, created_us = publication.id, publication.created_us
+            effects = self._send(publication, content.destination, now, wants_all)
+            changes = records.add(id, created_us, content, key, wants_all=wants_all)
             # The record first: the effects may already tell of the acknowledgement.
-            return publication.id, [*stores(changes), *effects]
+            return id, [*stores(changes), *effects]
         has_ended = found.state is EventState.REFUSED or not found.is_sent
         is_under_way = not has_ended and (found.wants_all or not wants_all)
         if is_under_way or found.is_known_as_wanted(wants_all=wants_all):
             return found.id, []
-        # A restart or a refusal has ended the attempt. Send the same event again.
-        found.is_sent, found.wants_all = True, wants_all
-        if found.state is EventState.REFUSED:
-            found.state, found.reason = EventState.PENDING, ""
-        again = self._engine.signed_again(found.id, event, payload, found.created_us)
-        effects = self._send(again, now, send, wants_all)
-        return found.id, [*stores([found.change]), *effects]
+        # A restart or a refusal has ended the attempt, or the caller waits for more.
+        found.wants_all = wants_all
+        return found.id, self._sent_again(found, content, now)
 
-    def _send(self, event: Publication, now: int, send: SendEvent, wants_all: bool) -> list[Effect]:
-        self._under_way[event.id] = _UnderWay(event, send, wants_all)
+    def _sent_again(self, record: EventRecord, content: Content, now: int) -> list[Effect]:
+        """Send the same event again."""
+        record.is_sent = True
+        if not record.is_acknowledged:
+            record.state, record.reason, record.content = EventState.PENDING, "", content
+        predicate, payload, destination = content
+        again = self._engine.signed_again(record.id, predicate, payload, record.created_us)
+        effects = self._send(again, destination, now, record.wants_all)
+        return [*stores([record.change]), *effects]
+
+    def _send(
+        self, event: Publication, destination: Destination, now: int, wants_all: bool
+    ) -> list[Effect]:
+        self._under_way[event.id] = _UnderWay(event, destination, wants_all)
         if len(self._under_way) > UNDER_WAY_MAX:
             self._under_way.popitem(last=False)
-        return send(event, now, wants_all)
+        return self.senders[destination.kind](event, destination, now, wants_all)
 
-    def _send_again(self, now: int) -> list[Effect]:
+    def _restore(self, now: int) -> list[Effect]:
         """Send the events that a core had which has been restarted."""
         return [
             effect
-            for event, send, wants_all in list(self._under_way.values())
-            for effect in send(event, now, wants_all)
+            for event, destination, wants_all in list(self._under_way.values())
+            for effect in self._send(event, destination, now, wants_all)
         ]
 
-    def _late(self, what: str, ids: list[EventId], wait: Wait, deadline_s: float) -> str:
-        """Say what becomes of an event that was not acknowledged in time."""
+    async def _late(
+        self, what: str, ids: list[EventId], content: Content, wait: Wait, deadline_s: float
+    ) -> PublishError:
+        """Store an event that was not acknowledged in time, and say what becomes of it."""
         if not ids:
-            return f"{what} was not published within {deadline_s:g} seconds; publish it again"
-        id, record = ids[0], self._records.get(str(ids[0]))
+            return PublishNotInTimeError(
+                f"{what} was not published within {deadline_s:g} seconds; publish it again"
+            )
+        id = ids[0]
+        with trio.move_on_after(STORE_S_MAX) as limit, suppress(HostStoppedError):
+            limit.shield = True
+            await self._engine.host.do(lambda now: stores(self._records.store(id, content, now)))
+        record = self._records.get(str(id))
+        state = EventState.UNKNOWN if record is None else record.state
         ask = f"ask with: smartpubsub event {id}"
         if wait is Wait.ALL and record is not None and record.is_acknowledged:
-            return (
+            reason = (
                 f"{what} is published as {id} and acknowledged, but not all subscribers have"
                 f" confirmed it within {deadline_s:g} seconds; the network goes on delivering it,"
                 f" so do not publish it again; {ask}"
             )
-        return (
-            f"{what} has the id {id} and was not acknowledged within {deadline_s:g} seconds;"
-            f" the node goes on trying while it runs; {ask}"
-        )
+        else:
+            reason = (
+                f"{what} has the id {id} and was not acknowledged within {deadline_s:g} seconds;"
+                f" the node goes on trying, also after a restart; {ask}"
+            )
+        return PublishNotInTimeError(reason, str(id), state.value)
 
     def about(self, id: str) -> EventInfo:
         """Tell what this node knows of an event."""
@@ -240,7 +281,10 @@ class Publishing:
         record = self._records.get(id)
         if record is None:
             return EventInfo(id, EventState.UNKNOWN, waiting_in=waiting_in)
-        return EventInfo(id, record.state, record.held, record.reason, record.key, waiting_in)
+        reason = record.reason
+        if record.state is EventState.PENDING and not record.is_sent:
+            reason = "it is too old to be sent again by itself; publish it again by its key"
+        return EventInfo(id, record.state, record.held, reason, record.key, waiting_in)
 
     def _on_deliver(self, item: object) -> None:
         calls = self._engine.calls

@@ -92,14 +92,16 @@ class Topic:
         parents: list[str] | None = None,
         wait: Wait | str = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
+        key: str | None = None,
     ) -> TopicReceipt:
         """Publish in it, or ask a publisher of the topic to do so; wait until it is stored.
 
-        `parents` are the events to link to, in a topic with the linking `custom`.
+        `parents` are the events to link to, in a topic with the linking `custom`. `key` is as in
+        `Node.publish`; the keys of each topic are its own.
         """
         linked = None if parents is None else tuple(map(cid_from_text, parents))
         return await self._topics.publish(
-            self.cid, as_payload(payload), linked, choice(Wait, wait, "wait"), deadline_s
+            self.cid, as_payload(payload), linked, choice(Wait, wait, "wait"), deadline_s, key
         )
 
     def subscribe(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import trio
 
 from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
+from smartpubsub.node.api.event_records import Content, Destination
 from smartpubsub.node.api.publishing import Publishing
 from smartpubsub.node.api.subscribing import Subscribing
 from smartpubsub.node.api.topic import Topic
@@ -19,7 +20,7 @@ from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPromisedError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.blocks import Cid, cid_text
+from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
@@ -27,6 +28,8 @@ from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed
 from smartpubsub.protocols.pulsarcast.topics import META, Rules
 from smartpubsub.seam import Effect
 
+TOPIC = "topic"
+"""The kind of destination of an event in a topic."""
 HISTORY_S_MAX = 120.0
 CONTENT_ID_S_MAX = 10.0
 """How long to look for the content id of an event that another node has published."""
@@ -62,6 +65,7 @@ class Topics:
     def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
         self._engine = engine
         self._publishing = publishing
+        publishing.senders[TOPIC] = self._send
         self.subscribing = TopicSubscribing(engine, subscribing, self.history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
         """The answers of the core, by number; None until they come."""
@@ -139,6 +143,7 @@ class Topics:
         parents: tuple[Cid, ...] | None,
         wait: Wait,
         deadline_s: float,
+        key: str | None = None,
     ) -> TopicReceipt:
         """Publish in a topic, or ask a publisher of the topic to do so."""
         if wait is Wait.ALL:
@@ -147,16 +152,14 @@ class Topics:
                 " 'nothing'"
             )
         must_be_topic(topic, self._engine.pulsar.directory)
-        predicate = Predicate.of({cid_text(topic): True})
-
-        def send(publication: Publication, now: int, _: bool) -> list[Effect]:
-            return self._engine.pulsar.publish_in(topic, publication, now, parents)
-
         began_us = self._engine.host.clock.now()
-        what = f"publishing in the topic {cid_text(topic)}"
-        receipt = await self._publishing.send(
-            predicate, payload, wait, deadline_s, send, what, is_stored=True
+        name = cid_text(topic)
+        linked = None if parents is None else tuple(map(cid_text, parents))
+        content = Content(
+            Predicate.of({name: True}), payload, Destination(TOPIC, name, parents=linked)
         )
+        what = f"publishing in the topic {name}"
+        receipt = await self._publishing.send(content, wait, deadline_s, key, what)
         id = receipt.event_id
         cid = self._known(topic, id)
         if cid is None and wait is not Wait.NOTHING:  # Another node has published it.
@@ -166,6 +169,14 @@ class Topics:
         content_id = None if cid is None else cid_text(cid)
         wanted = receipt.replicas_wanted
         return TopicReceipt(id, receipt.waited_for, receipt.held, wanted, content_id)
+
+    def _send(
+        self, publication: Publication, destination: Destination, now: int, _: bool
+    ) -> list[Effect]:
+        parents = destination.parents
+        linked = None if parents is None else tuple(map(cid_from_text, parents))
+        topic = cid_from_text(destination.name)
+        return self._engine.pulsar.publish_in(topic, publication, now, linked)
 
     def _known(self, topic: Cid, id: EventId) -> Cid | None:
         replica = self._engine.pulsar.directory.of_version(topic)

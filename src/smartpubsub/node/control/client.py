@@ -46,6 +46,19 @@ class NoNodeError(ControlError):
     """A data folder in which no node runs."""
 
 
+class LostNodeError(ControlError):
+    """A node that has ended, or does not answer; what became of the request is not known."""
+
+
+class PublishFailedError(ControlError):
+    """A publish that failed, with the event's id and state."""
+
+    def __init__(self, reason: str, id: str | None, state: str) -> None:
+        super().__init__(reason)
+        self.id = id
+        self.state = state
+
+
 class ControlClient:
     """A connection to the node that runs in a data folder.
 
@@ -175,6 +188,8 @@ class ControlClient:
         while True:
             line = self._line()
             if "error" in line and line.get("id") in (id, None):
+                if (event := line.get("event")) is not None:
+                    raise PublishFailedError(line["error"], event["id"], event["state"])
                 raise ControlError(line["error"])
             if line.get("id") == id:
                 return line
@@ -185,7 +200,7 @@ class ControlClient:
             searched = len(self._received)
             piece = b"" if searched > LINE_BYTES_MAX else self._receive()
             if not piece:
-                raise ControlError(f"the node in {self._folder} has ended; start it again")
+                raise LostNodeError(f"the node in {self._folder} has ended; start it again")
             self._received += piece
         line = bytes(self._received[:end])
         del self._received[: end + 1]
@@ -208,12 +223,12 @@ class ControlClient:
         except OSError as error:
             raise self._lost(error) from None
 
-    def _lost(self, error: OSError) -> ControlError:
+    def _lost(self, error: OSError) -> LostNodeError:
         if isinstance(error, TimeoutError):
-            return ControlError(
+            return LostNodeError(
                 f"the node in {self._folder} does not answer; look at its log, or start it again"
             )
-        return ControlError(f"the node in {self._folder} has ended; start it again")
+        return LostNodeError(f"the node in {self._folder} has ended; start it again")
 
 
 def _unreachable(folder: Path, error: OSError) -> ControlError:

@@ -106,6 +106,8 @@ class GroupRequests:
             wanted["payload"],
             wait=wanted["wait"],
             everywhere=wanted["everywhere"],
+            key=wanted["key"],
+            deadline_s=wanted["deadline_s"],
         )
         await self._say(request.id, ok=receipt.document())
 

@@ -237,6 +237,8 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "payload": _Field(_payload, b""),
         "wait": _Field(_wait, Wait.RENDEZVOUS),
         "everywhere": _Field(_switch, False),
+        "key": _Field(_key, None),
+        "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
     "topic-list": {},
     "topic-create": {"name": _Field(_text), **_TOPIC_RULES},
@@ -248,6 +250,8 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "payload": _Field(_payload, b""),
         "parents": _Field(_texts, None),
         "wait": _Field(_wait, Wait.RENDEZVOUS),
+        "key": _Field(_key, None),
+        "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
     "topic-subscribe": {
         "topic": _Field(_text),

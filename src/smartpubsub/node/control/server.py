@@ -16,12 +16,13 @@ and "group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "
 "topic-publish", "topic-subscribe", "topic-history", "topic-export" and "topic-import". Their fields
 are in node/control/requests.py. "payload" is in base 64. Fields with a default may be left out.
 
-The answer has "ok" or "error". The error of a publish that timed out has the event's id in
-"event_id". After the answer to "subscribe", "group-join", "topic-subscribe" and "topic-history"
-come lines with "event", and one with "end" when no more will come. A subscribe with "since" (an
-event's id, or a time) or "last" (a number) begins with history: "history" in the answer tells how
-many events that is, since when any are kept, and whether none is known to be missing. "gaps" in the
-answer to a topic request lists the history that could not be had; null if nothing is missing.
+The answer has "ok" or "error". The error of a publish has "event" with the event's "id" and
+"state"; the id is null if there is no event. After the answer to "subscribe", "group-join",
+"topic-subscribe" and "topic-history" come lines with "event", and one with "end" when no more will
+come. A subscribe with "since" (an event's id, or a time) or "last" (a number) begins with history:
+"history" in the answer tells how many events that is, since when any are kept, and whether none is
+known to be missing. "gaps" in the answer to a topic request lists the history that could not be
+had; null if nothing is missing.
 
 A subscription ends with its connection, unless it has "keep". The events of a kept subscription
 wait on disk for the next subscribe with the same predicate or topic. The client acknowledges them
@@ -61,7 +62,7 @@ from smartpubsub.node.control.groups import GroupRequests
 from smartpubsub.node.control.requests import Request, RequestError, RequestId, request_of
 from smartpubsub.node.control.socket import LINE_BYTES_MAX
 from smartpubsub.node.control.topics import TopicRequests
-from smartpubsub.node.errors import NotInTimeError, TooFewReplicasError
+from smartpubsub.node.errors import PublishError
 from smartpubsub.protocols.blocks import time_text
 from smartpubsub.protocols.registry import spec_of
 
@@ -184,9 +185,9 @@ class _Client:
         }
         try:
             await actions[request.do](request)
-        except (NotInTimeError, TooFewReplicasError) as error:
-            about = {} if error.event_id is None else {"event_id": error.event_id}
-            await self._say(request.id, error=str(error), **about)
+        except PublishError as error:
+            about = {"id": error.id, "state": error.state}
+            await self._say(request.id, error=error.reason, event=about)
         except SmartPubSubError as error:
             await self._say(request.id, error=str(error))
         except OSError as error:

@@ -101,7 +101,11 @@ class TopicRequests:
         wanted = request.fields
         topic = self._node.topic(wanted["topic"])
         receipt = await topic.publish(
-            wanted["payload"], parents=wanted["parents"], wait=wanted["wait"]
+            wanted["payload"],
+            parents=wanted["parents"],
+            wait=wanted["wait"],
+            key=wanted["key"],
+            deadline_s=wanted["deadline_s"],
         )
         said = {"id": receipt.content_id, "event": receipt.id, "topic": topic.id}
         await self._say(request.id, ok=said)

@@ -5,16 +5,22 @@ A damaged file, or one of another program or a newer version, is not changed.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import sqlite3
+import struct
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from zlib import crc32
 
+import base58
+
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.storage.folder import sync_folder
 from smartpubsub.node.storage.kept import head_of
+from smartpubsub.protocols.blocks import encode
 
 FILE = "node.sqlite"
 APPLICATION_ID = int.from_bytes(b"SmPS", "big")
@@ -23,6 +29,7 @@ APPLICATION_ID = int.from_bytes(b"SmPS", "big")
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _APPLICATION_ID_PLACE = slice(68, 72)
+_NUMBERS = struct.Struct(">QQ")
 
 
 class StorageError(SmartPubSubError):
@@ -57,11 +64,50 @@ def _keep_subscriptions(database: sqlite3.Connection) -> None:
     ).fetchall()
     for [key] in keys:
         new_key, value = head_of(int.from_bytes(key[len(prefix) :], "big"))
-        row = (new_key, value, crc32(value or b"", crc32(new_key)))
-        database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
+        _put(database, new_key, value or b"")
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_create_entries, _keep_subscriptions]
+def _number_publications(database: sqlite3.Connection) -> None:
+    """Version 3 has records of published events by number; version 2 had them by key."""
+    prefix = b"published/"
+    rows = database.execute(
+        "SELECT key, value FROM entries WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
+    ).fetchall()
+    for key, value in rows:
+        old = json.loads(value)
+        new = {
+            "created": old["created_us"],
+            "key": key[len(prefix) :].decode(),
+            "destination": ["", "", None, False],
+            "digest": bytes.fromhex(old["digest"]),
+            "wants_all": False,
+            "state": old["state"],
+            "held": [
+                [
+                    held["attribute"],
+                    base58.b58decode(held["peer"]),
+                    base64.b64decode(held["signature"]),
+                ]
+                for held in old["held"]
+            ],
+            "reason": old["reason"],
+            "predicate": None,
+            "payload": None,
+        }
+        database.execute("DELETE FROM entries WHERE key = ?", (key,))
+        _put(database, prefix + _NUMBERS.pack(old["incarnation"], old["number"]), encode(new))
+
+
+def _put(database: sqlite3.Connection, key: bytes, value: bytes) -> None:
+    row = (key, value, crc32(value, crc32(key)))
+    database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
+    _create_entries,
+    _keep_subscriptions,
+    _number_publications,
+]
 """Each converts a file from the version that is its index in the list to the next version."""
 
 

@@ -496,7 +496,13 @@ class GroupOwner:
     def publish(
         self, predicate: Predicate, event: Publication, *, wants_all: bool, creates: bool
     ) -> None:
-        """Publish an event in a group of this node; `creates` the group if need be."""
+        """Publish an event in a group of this node; `creates` the group if need be.
+
+        An event that is on its way is not published again.
+        """
+        if event.id in self._in_flight:
+            self._in_flight[event.id].wants_all |= wants_all
+            return
         group = self.groups.get(predicate)
         if group is None and creates:
             group = self.create(predicate)

@@ -90,6 +90,11 @@ class RequestSender(Component):
         self._persistence.store_request(draft)
         self._add(replica, requests, draft)
 
+    def is_open(self, replica: TopicReplica, id: EventId) -> bool:
+        """Whether a request for an event has no answer yet."""
+        requests = self._open.get(replica.id, _OpenRequests())
+        return any(draft.id == id for draft in requests.drafts.values())
+
     def restore(self, drafts: Iterable[Draft]) -> None:
         """Send again what had no answer before a restart, in the same order."""
         for draft in drafts:
@@ -278,6 +283,8 @@ class TopicPublisher(Component):
             self._outbox.deliver(Refused(publication.id, problem))
             return
         self._membership.stay(replica, STAY_US)
+        if self._is_published(replica, publication.id):
+            return
         refused = Refused(publication.id, "no node has the event to link to")
         self._parent_fetcher.when_here(
             replica,
@@ -285,6 +292,13 @@ class TopicPublisher(Component):
             partial(self._link, publication, topic, parents, replica),
             partial(self._outbox.deliver, refused),
         )
+
+    def _is_published(self, replica: TopicReplica, id: EventId) -> bool:
+        """Whether an event has its place, or is requested; its keepers then answer once more."""
+        known = replica.log.with_id(id)
+        if known is not None and not self._keepers.is_pending(replica, known.cid):
+            self._keepers.publish(replica, known)
+        return known is not None or self._requests.is_open(replica, id)
 
     def _link(
         self,

@@ -74,8 +74,8 @@ class Publisher:
         """The nodes that have said that they store an event."""
         self._incomplete: dict[EventId, dict[str, _PublishedCopy]] = {}
         """Events whose completion is awaited, and by which attributes."""
-        self._last: BoundedDict[str, int] = BoundedDict(LAST_KNOWN_MAX)
-        """The number of the last event to each attribute's rendezvous."""
+        self._last: BoundedDict[str, EventId] = BoundedDict(LAST_KNOWN_MAX)
+        """The last event to each attribute's rendezvous."""
         self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
         self._admission = AdaptiveTimeout(0)
 
@@ -94,16 +94,28 @@ class Publisher:
             reason = "too many events are not yet acknowledged; publish slower"
             self._outbox.deliver(Refused(event.id, reason))
             return
+        # An event of an earlier run is retransmitted for as long as nodes recognise it; if it is
+        # older, the application has asked for it again.
+        is_recent = 0 <= now - event.created_us < 2 * settings.renew_us
+        began_us = event.created_us if is_recent else now
         attributes = dict.fromkeys(map(tree_name, event.predicate.attributes))
         self._attributes[event.id] = attributes
         for attribute in list(attributes):
-            previous = self._last.get(attribute, 0)
-            copy = _PublishedCopy(event, attribute, previous, now, wants_all, now)
-            self._last[attribute] = event.id.number
+            copy = _PublishedCopy(
+                event, attribute, self._previous(event.id, attribute), now, wants_all, began_us
+            )
             self._copies[event.id, attribute] = copy
             if wants_all:
                 self._incomplete.setdefault(event.id, {})[attribute] = copy
             self._send(copy, is_retry=False)
+
+    def _previous(self, id: EventId, attribute: str) -> int:
+        """The number of the event before this one; 0 if none of this incarnation is known."""
+        last = self._last.get(attribute)
+        if last is None or last < id:
+            self._last[attribute] = id
+        is_before = last is not None and last.incarnation == id.incarnation and last < id
+        return last.number if last is not None and is_before else 0
 
     def _send(self, copy: _PublishedCopy, *, is_retry: bool) -> None:
         age_ms = (self._outbox.now - copy.began_us) // MS
