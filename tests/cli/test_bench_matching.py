@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from smartpubsub.bench import matching
+from smartpubsub.bench import adversarial, matching
 from smartpubsub.bench.comparison import Comparison, DisagreementError
 from smartpubsub.bench.report import Report
 from smartpubsub.bench.workloads import W1
@@ -23,6 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "CHOICE_SIZES", {"100": 100})
     monkeypatch.setattr(matching, "CHOICE_EVENTS", 100)
     monkeypatch.setattr(matching, "HUGE", ("10M", 2_000))
+    monkeypatch.setattr(adversarial, "COUNT", 20)
 
 
 @needs_native
@@ -38,6 +39,7 @@ def test_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert figures[name]["value"] > 0
         assert figures[name]["unit"] == "events/s"
     assert "native batch 10M W1" in figures
+    assert figures["touching large summary"]["value"] > 0
     ratios = {ratio["name"]: ratio for ratio in document["ratios"]}
     assert set(ratios["native/pure single 1k W1"]) == {"name", "value", "at_least", "ok"}
     assert "1k W1: DuckDB" in output.err

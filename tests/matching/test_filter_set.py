@@ -1,9 +1,16 @@
 """How a set of filters is summarised: examples."""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 
+from smartpubsub.bench.adversarial import SEQUENCES, Step
 from smartpubsub.matching import Changes, FilterSet, Index
 from smartpubsub.predicates import Predicate
+
+OPERATIONS_MAX = 30
+"""Operations on the index that a change may need on average."""
 
 
 def filter_set(*texts: str) -> FilterSet:
@@ -167,3 +174,52 @@ def test_key_that_is_no_integer_is_refused(key: object) -> None:
         with pytest.raises(TypeError):
             kept.add(key, "surf")  # type: ignore[arg-type]
         assert len(kept) == 0
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.__name__)
+def test_no_sequence_of_changes_costs_more_than_a_few_steps_each(
+    sequence: Callable[[int], Iterator[Step]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert operations_each(sequence(200), monkeypatch) < OPERATIONS_MAX
+    assert operations_each(sequence(800), monkeypatch) < OPERATIONS_MAX
+
+
+def operations_each(steps: Iterator[Step], monkeypatch: pytest.MonkeyPatch) -> float:
+    """The operations on the index, for each change."""
+    operations = 0
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal operations
+            operations += 1
+            return method(*arguments)
+
+        return call
+
+    filters = FilterSet()
+    change_count = 0
+    with monkeypatch.context() as patches:
+        for name in ("add", "remove", "covering", "covered_by"):
+            patches.setattr(Index, name, counted(getattr(Index, name)))
+        for step in steps:
+            step.apply(filters)
+            change_count += 1
+    return operations / change_count
+
+
+def test_after_costly_changes_the_summary_is_correct_and_becomes_short_again() -> None:
+    filters = FilterSet()
+    for key in range(2_000):
+        filters.add(key, f"surf/price={2 * key}")
+    for key in range(5_000, 5_100):  # More than the changes so far pay for.
+        filters.add(key, "surf")
+        assert filters.matches("surf/price=1")
+        filters.remove(key)
+        assert filters.matches("surf/price=3998")
+        assert not filters.matches("surf/price=1")
+    filters.add(0 - 1, "surf")
+    assert len(filters.summary()) > 1
+
+    for key in range(2_000):  # The broad filter stays; changes that have nothing to do with it pay.
+        filters.add(10_000 + key, "beach")
+    assert summary(filters) == ["beach", "surf"]

@@ -68,9 +68,14 @@ class Replayed:
             assert any(predicate.covers(member) for predicate in summary)
         for one, other in permutations(summary, 2):
             assert not one.covers(other)
-            assert one.merge(other) is None
+            # With several ranges, merging along one can make room for another merge along another.
+            assert one.merge(other) is None or range_count(one) > 1
         for predicate in summary:
             self.check_point(lowest_point(predicate))
+
+
+def range_count(predicate: Predicate) -> int:
+    return sum(interval is not None for interval in predicate.attributes.values())
 
 
 def lowest_point(predicate: Predicate) -> Predicate:

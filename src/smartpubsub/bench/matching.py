@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartpubsub.bench import machine
+from smartpubsub.bench import adversarial, machine
 from smartpubsub.bench.comparison import Comparison, Progress, add_native_figures, index_of
 from smartpubsub.bench.report import Report
 from smartpubsub.bench.timing import best_seconds, rate
@@ -35,6 +35,8 @@ def run(seed: int, *, huge: bool, progress: Progress) -> Report:
     report.add("memory bandwidth", machine.memory_bandwidth() / 1e9, "GB/s")
     progress("automatic choice")
     _measure_choice(report, seed)
+    progress("summaries under costly changes")
+    adversarial.add_figures(report)
     for workload in (W1, W2):
         for size in SIZES.items():
             Comparison(report, workload, size, seed, progress).run()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.matching.index import Index, as_key
+from smartpubsub.matching.interval_union import IntervalUnion
 from smartpubsub.predicates import Interval, Predicate, as_predicate
-from smartpubsub.predicates.numbers import Number
 
-# A filter without one of its ranges, and that range's name: filters that can merge share one.
+STEPS_PER_CHANGE = 6
+"""Steps towards a shorter summary that each change of a member pays for."""
+STEPS_MIN = 500
+"""Steps that a new set can take at once, so that small sets always have a short summary."""
+COMPARED_PER_STEP = 100
+"""Filters that a search for covered filters compares, or lists, in the time of a step."""
+
 _Gap: TypeAlias = tuple[str, frozenset[tuple[str, Interval | None]]]
+"""A filter without one of its ranges, and that range's name: filters that can merge share one."""
 
 
 class Changes(NamedTuple):
@@ -23,14 +29,20 @@ class Changes(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class _Exposed:
-    """A filter of the summary, and the members that it stands for."""
+class _Candidate:
+    """A filter that no other is merged with: it is in the summary, or another one covers it."""
 
     predicate: Predicate
-    members: dict[int, None] = field(default_factory=dict)
-    equals: int = 0
-    """How many members equal this filter."""
-    number: int = -1
+    size: tuple[int, int]
+    """How many attributes it has, and how many of them are ranges."""
+    count: int = 0
+    """How often it was put; zero if it is kept only for the filters below it."""
+    number: int | None = None
+    """Its number in the summary."""
+    above: _Candidate | None = None
+    """A filter that covers it; None if it is in the summary."""
+    below: dict[Predicate, _Candidate] = field(default_factory=dict)
+    """Filters that it covers."""
 
 
 class FilterSet:
@@ -47,18 +59,29 @@ class FilterSet:
     ['surf/price[20,30]', 'surf/bali/price[12,13]']
 
     A point event matches the summary exactly when it matches a member; an event with an interval
-    that spans several members may match the summary only. No filter of the summary covers another,
-    and no two of them merge.
+    that spans several members may match the summary only. Filters that are equal except for one
+    range are merged, range by range in the order of names, and covered filters are left out.
+
+    Making the summary shorter takes steps, and each change pays for a few of them. So n changes
+    take at most O(n log n) steps and searches of the index. After changes that would cost more (a
+    filter that covers thousands of others comes and goes), the summary is correct and longer than
+    necessary until later changes have paid.
     """
 
     def __init__(self) -> None:
         self._members: dict[int, Predicate] = {}
-        self._standing_for: dict[int, _Exposed] = {}
-        self._exposed: dict[int, _Exposed] = {}
+        self._unions: dict[_Gap, IntervalUnion] = {}
+        self._unmerged: dict[tuple[_Gap, Interval], int] = {}
+        """Ranges that would join more components than the steps pay for, and how often."""
+        self._candidates: dict[Predicate, _Candidate] = {}
+        self._summary: dict[int, _Candidate] = {}
+        self._unplaced: dict[int, None] = {}
+        """Filters of the summary that others may cover, or that may cover others."""
         self._index = Index()
-        self._neighbours: dict[_Gap, list[tuple[Number, int]]] = {}
+        self._names: Counter[str] = Counter()
         self._sizes: Counter[tuple[int, int]] = Counter()
         self._next_number = 0
+        self._steps = STEPS_MIN
         self._added: dict[Predicate, None] = {}
         self._removed: dict[Predicate, None] = {}
 
@@ -75,23 +98,18 @@ class FilterSet:
             raise ValueError(f"key {key} is in the set already; remove it first")
         predicate = as_predicate(predicate)
         self._members[key] = predicate
-        self._stand_for(key, predicate)
+        self._put(predicate, _range_names(predicate))
+        self._shorten()
 
     def remove(self, key: int) -> None:
         """Remove a member, and expose again what only it covered; raise KeyError if unknown."""
         predicate = self._members.pop(key)
-        exposed = self._standing_for.pop(key)
-        del exposed.members[key]
-        exposed.equals -= predicate == exposed.predicate
-        if exposed.equals:
-            return  # Another member equals this filter, so it still stands for the rest.
-        self._conceal(exposed)
-        for left in exposed.members:
-            self._stand_for(left, self._members[left])
+        self._take(predicate, _range_names(predicate))
+        self._shorten()
 
     def summary(self) -> list[Predicate]:
         """The filters that stand for all members, oldest first."""
-        return [exposed.predicate for exposed in self._exposed.values()]
+        return [candidate.predicate for candidate in self._summary.values()]
 
     def changes(self) -> Changes:
         """Return what changed in the summary since the last call."""
@@ -104,121 +122,209 @@ class FilterSet:
         """Whether the summary matches an event."""
         return self._index.match_any(event)
 
-    def _stand_for(self, key: int, predicate: Predicate) -> None:
-        covering = self._index.covering(predicate)
-        if covering:
-            exposed = self._exposed[min(covering)]
-            exposed.members[key] = None
-            exposed.equals += predicate == exposed.predicate
-            self._standing_for[key] = exposed
+    def _shorten(self) -> None:
+        """Pay for a change, and make up for what could not be paid before."""
+        steps_max = STEPS_MIN + STEPS_PER_CHANGE * len(self._members)
+        self._steps = min(self._steps + STEPS_PER_CHANGE, steps_max)
+        while self._unmerged and self._pays_for(next(iter(self._unmerged))):
+            gap, interval = next(iter(self._unmerged))
+            predicate = _with_range(gap, interval)
+            names = _range_names(predicate)
+            self._take(predicate, names[names.index(gap[0]) :])
+            self._put(predicate, names[names.index(gap[0]) :])
+        while self._unplaced and self._steps > 0:
+            number = next(iter(self._unplaced))
+            del self._unplaced[number]
+            candidate = self._summary[number]
+            self._conceal(candidate)
+            self._place(candidate)
+
+    # --- merging: each stage merges along one range, and its components go to the next stage ---
+
+    def _put(self, predicate: Predicate, names: list[str]) -> None:
+        """Merge a filter along its ranges of these names."""
+        if not names:
+            self._put_candidate(predicate)
             return
-        merged, parts = self._absorb(predicate)
-        # Members of the largest part stay where they are, which keeps long chains cheap.
-        exposed = max(parts, key=lambda part: len(part.members), default=_Exposed(predicate))
-        for part in parts:
-            if part is not exposed:
-                exposed.members |= part.members
-                self._standing_for |= dict.fromkeys(part.members, exposed)
-        exposed.members[key] = None
-        self._standing_for[key] = exposed
-        exposed.predicate = merged
-        # If another member equalled this filter, it would have covered all the others.
-        exposed.equals = int(merged == predicate)
-        self._expose(exposed)
+        gap, interval = _without_range(predicate, names[0])
+        if not self._pays_for((gap, interval)):
+            self._unmerged[gap, interval] = self._unmerged.get((gap, interval), 0) + 1
+            self._put(predicate, names[1:])
+            return
+        union = self._unions.setdefault(gap, IntervalUnion())
+        self._steps -= max(0, union.touched(interval) - 1)
+        self._pass_on(predicate, names, *union.add(interval))
 
-    def _absorb(self, predicate: Predicate) -> tuple[Predicate, list[_Exposed]]:
-        """Merge a filter with all filters that it covers or touches, and remove those from the
-        summary."""
-        parts: list[_Exposed] = []
-        while True:
-            if self._may_cover_others(predicate):
-                covered = sorted(self._index.covered_by(predicate))
-                parts += [self._conceal(self._exposed[number]) for number in covered]
-            mergeable = self._mergeable(predicate)
-            if mergeable is None:
-                return predicate, parts
-            other = self._conceal(self._exposed[mergeable])
-            parts.append(other)
-            predicate = predicate.merge(other.predicate) or predicate
+    def _take(self, predicate: Predicate, names: list[str]) -> None:
+        """Undo `_put`."""
+        if not names:
+            self._take_candidate(self._candidates[predicate])
+            return
+        gap, interval = _without_range(predicate, names[0])
+        if (gap, interval) in self._unmerged:
+            self._unmerged[gap, interval] -= 1
+            if not self._unmerged[gap, interval]:
+                del self._unmerged[gap, interval]
+            self._take(predicate, names[1:])
+            return
+        union = self._unions[gap]
+        changes = union.remove(interval)
+        if not union:
+            del self._unions[gap]
+        self._pass_on(predicate, names, *changes)
 
-    def _may_cover_others(self, predicate: Predicate) -> bool:
+    def _pass_on(
+        self,
+        predicate: Predicate,
+        names: list[str],
+        removed: list[Interval],
+        added: list[Interval],
+    ) -> None:
+        attributes = predicate.attributes
+        # First the new ones: they cover some of the old ones, whose places need no search then.
+        for interval in added:
+            put = Predicate.unchecked({**attributes, names[0]: interval})
+            self._put(put, names[1:])
+        for interval in removed:
+            taken = Predicate.unchecked({**attributes, names[0]: interval})
+            self._take(taken, names[1:])
+
+    def _pays_for(self, merge: tuple[_Gap, Interval]) -> bool:
+        gap, interval = merge
+        union = self._unions.get(gap)
+        return union is None or union.touched(interval) - 1 <= self._steps
+
+    # --- covering ---
+
+    def _put_candidate(self, predicate: Predicate) -> None:
+        candidate = self._candidates.get(predicate)
+        if candidate is None:
+            candidate = self._candidates[predicate] = _Candidate(predicate, _size(predicate))
+            self._place(candidate)
+        candidate.count += 1
+
+    def _take_candidate(self, candidate: _Candidate) -> None:
+        candidate.count -= 1
+        if candidate.count:
+            return
+        if candidate.above is not None:
+            # As long as there are filters below it, it stays: they need no new place.
+            self._forget_unused(candidate)
+            return
+        self._conceal(candidate)
+        del self._candidates[candidate.predicate]
+        left = list(candidate.below.values())
+        while left:
+            lower = left.pop()
+            lower.above = None
+            if lower.count:
+                self._place(lower)
+            else:
+                left += lower.below.values()
+                del self._candidates[lower.predicate]
+
+    def _forget_unused(self, candidate: _Candidate) -> None:
+        while candidate.above is not None and not candidate.count and not candidate.below:
+            del self._candidates[candidate.predicate]
+            del candidate.above.below[candidate.predicate]
+            candidate = candidate.above
+
+    def _place(self, candidate: _Candidate) -> None:
+        """Put a filter below one that covers it, or into the summary and others below it."""
+        if self._steps < 1:
+            self._unplaced[self._expose(candidate)] = None
+            return
+        self._steps -= 1
+        covering = self._index.covering(candidate.predicate)
+        if covering:
+            _put_below(self._summary[min(covering)], candidate)
+            return
+        if self._may_cover_others(*candidate.size):
+            self._cover_others(candidate)
+        self._expose(candidate)
+
+    def _cover_others(self, candidate: _Candidate) -> None:
+        """Put the filters of the summary that this one covers below it."""
+        # The search may cost more steps than there are; it happens only when none is owed.
+        compared = min(map(self._names.__getitem__, candidate.predicate.attributes))
+        covered = self._index.covered_by(candidate.predicate) if compared else []
+        self._steps -= (compared + len(covered)) // COMPARED_PER_STEP
+        for number in sorted(covered):
+            if self._steps < 1:
+                self._unplaced[number] = None
+                continue
+            self._steps -= 1
+            lower = self._summary[number]
+            self._conceal(lower)
+            _put_below(candidate, lower)
+
+    def _may_cover_others(self, attribute_count: int, range_count: int) -> bool:
         """Whether a search for covered filters is needed.
 
         It is not if no filter has more attributes or more ranges, and this one has at most one
-        range: then the cheaper search for merges finds all covered filters.
+        range: then all that it covers is merged with it.
         """
-        attribute_count, range_count = _counts(predicate)
         return range_count > 1 or any(
             attributes > attribute_count or ranges > range_count
             for attributes, ranges in self._sizes
         )
 
-    def _mergeable(self, predicate: Predicate) -> int | None:
-        """A filter of the summary that merges with the given one."""
-        for gap, interval in _gaps(predicate):
-            neighbours = self._neighbours.get(gap, [])
-            # The intervals are disjoint and sorted: those that touch this one are next to this
-            # position.
-            place = bisect_right(neighbours, interval.hi, key=_beginning)
-            if place and self._interval(neighbours[place - 1], gap).hi >= interval.lo:
-                return neighbours[place - 1][1]
-        return None
-
-    def _interval(self, neighbour: tuple[Number, int], gap: _Gap) -> Interval:
-        interval = self._exposed[neighbour[1]].predicate.attributes[gap[0]]
-        assert interval is not None
-        return interval
-
-    def _expose(self, exposed: _Exposed) -> None:
-        predicate = exposed.predicate
-        exposed.number = self._next_number
+    def _expose(self, candidate: _Candidate) -> int:
+        predicate = candidate.predicate
+        candidate.number = number = self._next_number
         self._next_number += 1
-        self._exposed[exposed.number] = exposed
-        self._index.add(exposed.number, predicate)
-        self._sizes[_counts(predicate)] += 1
-        for gap, interval in _gaps(predicate):
-            neighbours = self._neighbours.setdefault(gap, [])
-            place = bisect_right(neighbours, interval.lo, key=_beginning)
-            neighbours.insert(place, (interval.lo, exposed.number))
+        self._summary[number] = candidate
+        self._index.add(number, predicate)
+        self._sizes[candidate.size] += 1
+        self._names.update(predicate.attributes.keys())
         if predicate in self._removed:
             del self._removed[predicate]
         else:
             self._added[predicate] = None
+        return number
 
-    def _conceal(self, exposed: _Exposed) -> _Exposed:
-        predicate = exposed.predicate
-        del self._exposed[exposed.number]
-        self._index.remove(exposed.number)
-        self._sizes[_counts(predicate)] -= 1
-        if not self._sizes[_counts(predicate)]:
-            del self._sizes[_counts(predicate)]
-        for gap, interval in _gaps(predicate):
-            neighbours = self._neighbours[gap]
-            # No two of them begin at the same number, or one would cover the other.
-            del neighbours[bisect_right(neighbours, interval.lo, key=_beginning) - 1]
-            if not neighbours:
-                del self._neighbours[gap]
+    def _conceal(self, candidate: _Candidate) -> None:
+        predicate, number = candidate.predicate, candidate.number
+        assert number is not None
+        candidate.number = None
+        del self._summary[number]
+        self._unplaced.pop(number, None)
+        self._index.remove(number)
+        self._sizes[candidate.size] -= 1
+        if not self._sizes[candidate.size]:
+            del self._sizes[candidate.size]
+        for name in predicate.attributes:
+            self._names[name] -= 1
+            if not self._names[name]:
+                del self._names[name]
         if predicate in self._added:
             del self._added[predicate]
         else:
             self._removed[predicate] = None
-        return exposed
 
 
-def _counts(predicate: Predicate) -> tuple[int, int]:
-    """How many attributes a filter has, and how many of them are ranges."""
+def _put_below(above: _Candidate, candidate: _Candidate) -> None:
+    above.below[candidate.predicate] = candidate
+    candidate.above = above
+
+
+def _size(predicate: Predicate) -> tuple[int, int]:
     intervals = predicate.attributes.values()
     return len(intervals), sum(interval is not None for interval in intervals)
 
 
-def _beginning(neighbour: tuple[Number, int]) -> Number:
-    return neighbour[0]
-
-
-def _gaps(predicate: Predicate) -> list[tuple[_Gap, Interval]]:
+def _range_names(predicate: Predicate) -> list[str]:
     attributes = predicate.attributes
-    return [
-        ((name, frozenset(item for item in attributes.items() if item[0] != name)), interval)
-        for name, interval in attributes.items()
-        if interval is not None
-    ]
+    return sorted(name for name, interval in attributes.items() if interval is not None)
+
+
+def _without_range(predicate: Predicate, name: str) -> tuple[_Gap, Interval]:
+    attributes = predicate.attributes
+    interval = attributes[name]
+    assert interval is not None
+    return (name, frozenset(item for item in attributes.items() if item[0] != name)), interval
+
+
+def _with_range(gap: _Gap, interval: Interval) -> Predicate:
+    name, others = gap
+    return Predicate.unchecked(dict(sorted([*others, (name, interval)], key=lambda item: item[0])))
