@@ -164,6 +164,15 @@ class Kademlia:
         """Whether this node is the closest to a name; None if only a lookup can decide."""
         return self.table.is_owner(key_of(name))
 
+    def knows(self, contact: Contact) -> bool:
+        """Whether a peer is in the routing table, even if it failed to answer last time."""
+        return contact in self.table
+
+    def consider(self, contact: Contact, now: int) -> list[Effect]:
+        """Ping a peer that has sent something, and add it to the table if there is room."""
+        self._consider(contact, now)
+        return self._taken()
+
     def leave(self, now: int) -> list[Effect]:
         """Hand this node's values to others before it leaves."""
         for name, value in self.values.items(now):

@@ -1,5 +1,7 @@
 """The failure detector: which peers are down, up again, suspected or restarted."""
 
+from random import Random
+
 from smartpubsub.protocols.runtime.failure_detector import (
     PROBE_TIMER,
     DetectorSettings,
@@ -28,8 +30,14 @@ class Watch:
             probe_us=20 * SECOND, probes_max=3, suspect_us=60 * SECOND, forget_us=600 * SECOND
         )
         self.detector = FailureDetector(
-            self.outbox, settings, lambda: "probe", lambda _: SECOND, self.news.append
+            self.outbox, settings, self._probe, lambda _: SECOND, self.news.append, Random(1)
         )
+        self.numbers: list[int] = []
+        """The numbers of all probes."""
+
+    def _probe(self, number: int) -> str:
+        self.numbers.append(number)
+        return "probe"
 
     def at(self, seconds: int) -> FailureDetector:
         self.outbox.now = seconds * SECOND
@@ -90,14 +98,32 @@ def test_one_probe_is_under_way_at_a_time_and_an_answer_ends_it() -> None:
     watch.at(0).probe(PEER)
     watch.detector.probe(PEER)
     assert watch.effects() == [SetTimer(TIMER, SECOND), Send(PEER, "probe")]
-    watch.detector.on_answer(PEER, 1)
+    watch.at(1).on_answer(PEER, watch.numbers[0], 1)
     assert watch.effects() == [CancelTimer(TIMER)]
+
+
+def test_only_the_number_of_a_probe_to_the_same_peer_is_awaited_and_only_once() -> None:
+    watch = Watch()
+    watch.at(0).probe(PEER)
+    (number,) = watch.numbers
+    assert watch.detector.awaits(PEER, number)
+    assert not watch.detector.awaits(b"stranger", number)
+    assert not watch.detector.awaits(PEER, number + 1)
+    assert watch.at(1).on_answer(PEER, number, 1) == SECOND
+    assert not watch.detector.awaits(PEER, number)
+
+
+def test_an_answer_that_comes_after_the_peer_was_found_down_still_tells_the_round_trip() -> None:
+    watch = Watch()
+    watch.find_down()
+    assert watch.at(30).on_answer(PEER, watch.numbers[0], 1) == 30 * SECOND
 
 
 def test_a_new_incarnation_is_a_restart() -> None:
     watch = Watch()
     for incarnation in (1, 1, 2):
-        watch.at(0).on_answer(PEER, incarnation)
+        watch.at(0).probe(PEER)
+        watch.detector.on_answer(PEER, watch.numbers[-1], incarnation)
     assert watch.news == [PeerRestarted(PEER)]
 
 

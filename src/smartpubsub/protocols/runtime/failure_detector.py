@@ -3,18 +3,26 @@
 Every message from a peer proves that the peer is alive. A peer that answers none of several probes
 is down: the protocol avoids it for a while (it is suspected), and sends it nothing until the peer
 is heard from again.
+
+Each probe has a random number, and only an answer with the number of a probe to the same peer
+counts. So no peer can answer a probe before it has received it, and answer faster or slower than
+it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 PROBE_TIMER = "probe"
+NUMBER_BITS = 56
+UNANSWERED_COUNT_MAX = 32
+"""How many probes of a peer without an answer are remembered: a slow peer answers them late."""
 
 
 class PeerDown(NamedTuple):
@@ -69,29 +77,36 @@ class _Probing:
 class FailureDetector:
     """Which peers are alive, as far as this node can tell.
 
-    `make_probe` makes the probe message and `timeout_us` says how long to wait for an answer. The
-    timer named `PROBE_TIMER` with the peer calls `on_timer`.
+    `make_probe` makes the probe message with a number and `timeout_us` says how long to wait for an
+    answer. The timer named `PROBE_TIMER` with the peer calls `on_timer`.
     """
 
     def __init__(
         self,
         outbox: Outbox[Any],
         settings: DetectorSettings,
-        make_probe: Callable[[], object],
+        make_probe: Callable[[int], object],
         timeout_us: Callable[[Peer], int],
         report: Callable[[PeerNews], None],
+        rng: Random,
     ) -> None:
         self._outbox = outbox
         self._settings = settings
         self._make_probe = make_probe
         self._timeout_us = timeout_us
         self._report = report
+        self._rng = rng
         self._probing: dict[Peer, _Probing] = {}
         self._heard_us: dict[Peer, int] = {}
         self._suspected_until_us: dict[Peer, int] = {}
         self._down_since_us: dict[Peer, int] = {}
         self._incarnations: dict[Peer, int] = {}
         """The last known incarnations of watched peers."""
+        self._unanswered: dict[Peer, dict[int, int]] = {}
+        """By peer: the numbers of the last probes without an answer, and when they were sent.
+
+        An answer that is too late to prove anything else still tells the round trip.
+        """
 
     # --- queries ---
 
@@ -134,7 +149,12 @@ class FailureDetector:
             self._send_probe(peer)
 
     def _send_probe(self, peer: Peer) -> None:
-        self._outbox.queue(peer, self._make_probe())
+        number = self._rng.getrandbits(NUMBER_BITS)
+        unanswered = self._unanswered.setdefault(peer, {})
+        unanswered[number] = self._outbox.now
+        if len(unanswered) > UNANSWERED_COUNT_MAX:
+            del unanswered[next(iter(unanswered))]
+        self._outbox.queue(peer, self._make_probe(number))
         self._outbox.set_timer((PROBE_TIMER, peer), self._timeout_us(peer))
 
     def on_timer(self, peer: Peer) -> None:
@@ -176,14 +196,23 @@ class FailureDetector:
         if self._down_since_us.pop(peer, None) is not None:
             self._report(PeerUp(peer))
 
-    def on_answer(self, peer: Peer, incarnation: int) -> None:
-        """A peer has answered a probe."""
+    def awaits(self, peer: Peer, number: int) -> bool:
+        """Whether a probe with this number was sent to a peer, and is not answered."""
+        return number in self._unanswered.get(peer, ())
+
+    def on_answer(self, peer: Peer, number: int, incarnation: int) -> int:
+        """A peer has answered a probe that is awaited; return how long that took."""
+        unanswered = self._unanswered[peer]
+        sent_us = unanswered.pop(number)
+        if not unanswered:
+            del self._unanswered[peer]
         if self._probing.pop(peer, None) is not None:
             self._outbox.cancel_timer((PROBE_TIMER, peer))
         before = self._incarnations.get(peer)
         self._incarnations[peer] = incarnation
         if before is not None and before != incarnation:
             self._report(PeerRestarted(peer))
+        return self._outbox.now - sent_us
 
     # --- periodically ---
 
@@ -209,8 +238,15 @@ class FailureDetector:
             p: until for p, until in self._suspected_until_us.items() if until > now
         }
         self._down_since_us = {p: at for p, at in self._down_since_us.items() if at > horizon_us}
+        self._unanswered = {
+            peer: probes
+            for peer, probes in self._unanswered.items()
+            if max(probes.values()) > horizon_us
+        }
 
     def check(self) -> None:
         """Assert the invariants: a peer under probe has probes left to be sent."""
         for probing in self._probing.values():
             assert 1 <= probing.probes <= self._settings.probes_max
+        for probes in self._unanswered.values():
+            assert 1 <= len(probes) <= UNANSWERED_COUNT_MAX

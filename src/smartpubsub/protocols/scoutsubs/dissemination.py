@@ -408,6 +408,26 @@ class Dissemination:
         else:
             self._outbox.queue(peer, part)
 
+    def awaits(self, peer: Peer, part: Confirm) -> bool:
+        """Whether a confirmation of a peer is for a child that has not confirmed an event."""
+        flights = self._flights.get((part.id, part.attribute), {}).values()
+        return any(self._confirmed_child(f, peer, part.on_behalf) is not None for f in flights)
+
+    def has_asked_to_stand_in(self, peer: Peer, part: NoCopy) -> bool:
+        """Whether a peer is a replica of a child that has not confirmed an event."""
+        flights = self._flights.get((part.id, part.attribute), {}).values()
+        targets = [flight.targets.get(part.on_behalf) for flight in flights]
+        backups = [contact.peer for target in targets if target for contact in target.backups]
+        return peer in backups
+
+    def is_served(self, attribute: str, peer: Peer) -> bool:
+        """Whether a peer is a child, or the node that the last event for a child was sent to."""
+        table = self._filters.tables.get(attribute)
+        if table is None:
+            return False
+        links = (self._links.get((attribute, child)) for child in table.children)
+        return peer in table.children or any(link and link.path == peer for link in links)
+
     def on_confirm(self, peer: Peer, part: Confirm) -> None:
         """A node has an event, and so have all nodes below it."""
         for flight in list(self._flights.get((part.id, part.attribute), {}).values()):

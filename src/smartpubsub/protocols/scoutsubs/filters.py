@@ -203,6 +203,17 @@ class Filters:
         table = self.tables.get(attribute)
         return NO_EPOCH if table is None else table.epoch
 
+    def is_child(self, attribute: str, peer: Peer) -> bool:
+        """Whether a peer has announced filters in a tree."""
+        table = self.tables.get(attribute)
+        return table is not None and peer in table.children
+
+    def has_announced_to(self, attribute: str, peer: Peer) -> bool:
+        """Whether a peer is the parent in a tree, or a former one that the node withdraws from."""
+        parent = self._membership.parent(attribute)
+        is_parent = parent is not None and parent.peer == peer
+        return is_parent or (attribute, peer) in self._leaving
+
     # --- replicas ---
 
     def needs_replicas(self, attribute: str) -> bool:
@@ -439,8 +450,6 @@ class Filters:
                 return
             if self._membership.join(attribute) is None:
                 return
-        if not self._proximity.is_farther(contact, attribute):
-            return  # Filters come only from farther away, so there are no cycles.
         if part.is_retry:
             self._membership.probe_parent(attribute)
         table = self.tables[attribute]

@@ -475,6 +475,11 @@ class HistoryAntiEntropy:
         else:
             self._ask(attribute, fetch)
 
+    def has_asked(self, peer: Peer, part: Recalled) -> bool:
+        """Whether a node was asked a question that it has not answered."""
+        fetch = self._fetches.get(part.attribute)
+        return fetch is not None and (fetch.peer, fetch.question) == (peer, part.number)
+
     def on_recalled(self, peer: Peer, part: Recalled) -> None:
         """A node answers a question about its history."""
         fetch = self._fetches.get(part.attribute)

@@ -311,6 +311,13 @@ class TreeMembership:
             self._outbox.queue(peer, Pull(tree.attribute))
         self._outbox.set_timer(("sync", tree.attribute), self._times.timeout_us)
 
+    def has_asked(self, attribute: str, peer: Peer) -> bool:
+        """Whether this node is about to be the rendezvous and has asked a peer what it knows."""
+        sync = self._syncs.get(attribute)
+        if sync is None:
+            return False
+        return peer in sync.waiting or any(peer == other for other, _ in sync.heard)
+
     def on_pulled(self, contact: Contact, part: Pulled, *, is_child: bool) -> None:
         """A neighbour has told what it knows."""
         tree, sync = self.trees.get(part.attribute), self._syncs.get(part.attribute)

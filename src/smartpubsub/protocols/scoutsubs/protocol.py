@@ -2,8 +2,8 @@
 
 Each component owns its state and knows only those before it in this order: outbox, failure
 detector, proximity, persistence, recovery, history, replicas, membership, filters, subscriptions,
-replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, publisher. What a
-component finds out that concerns later ones it reports here.
+replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, publisher, senders.
+What a component finds out that concerns later ones it reports here.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ from smartpubsub.protocols.scoutsubs.rendezvous import OwnEventAnswered, Rendezv
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
+from smartpubsub.protocols.scoutsubs.senders import ScoutSenders
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
 from smartpubsub.protocols.scoutsubs.shards import Shards
@@ -119,10 +120,10 @@ class ScoutSubs:
                 suspect_us=settings.suspect_us,
                 forget_us=2 * settings.renew_us,
             ),
-            # A probe carries the time, so its answer tells the round trip, however late it is.
-            lambda: messages.Probe(max(0, outbox.now)),
+            messages.Probe,
             times.timeout_us_for,
             self._on_news,
+            Random(rng.getrandbits(64)),
         )
         self._proximity = proximity = Proximity(kademlia, detector, settings.backups)
         self._persistence = persistence = Persistence(outbox, settings, own.peer)
@@ -136,7 +137,7 @@ class ScoutSubs:
         )
         self._tables_kept = tables_kept = TableReplicas(outbox, settings)
         self._events_kept = events_kept = EventReplicas(
-            outbox, settings, own, signing, persistence, history
+            outbox, settings, own, signing, detector, persistence, history
         )
         self._membership = membership = TreeMembership(
             *(outbox, settings, kademlia, detector, proximity, times, tables_kept),
@@ -171,6 +172,11 @@ class ScoutSubs:
             *(filters, history, events_kept, shards, dissemination, self._on_news),
         )
         self._publisher = Publisher(outbox, settings, own.peer, detector, times, rendezvous)
+        self._senders = ScoutSenders(
+            *(outbox, detector, proximity, recovery, events_kept, membership, filters),
+            *(self._replication, self._anti_entropy, replay, dissemination, rendezvous),
+            self._publisher,
+        )
 
         self._reassembly = Reassembly()
         self._calls = Deferred()
@@ -204,9 +210,9 @@ class ScoutSubs:
             messages.Raise: lambda contact, part: self._pass_up(contact.peer, part),
             messages.Record: self._on_record,
             messages.Recorded: from_peer(self._rendezvous.on_recorded),
-            messages.Done: self._events_kept.on_done,
+            messages.Done: from_peer(self._events_kept.on_done),
             messages.Admitted: from_peer(self._publisher.on_admitted),
-            messages.Completed: from_peer(self._publisher.on_completed),
+            messages.Completed: lambda _, part: self._publisher.on_completed(part),
             messages.Notify: from_peer(self._offers.on_notify),
             messages.Offer: from_peer(self._offers.on_offer),
             messages.Want: from_peer(self._offers.on_want),
@@ -349,7 +355,8 @@ class ScoutSubs:
         for part in received:
             whole: messages.Part | None = part
             if isinstance(part, messages.Piece):
-                whole = self._reassembly.on_fragment(peer, part)
+                is_allowed = self._senders.may_send(contact, part)
+                whole = self._reassembly.on_fragment(peer, part) if is_allowed else None
             if whole is None:
                 continue
             if self._has_joined:
@@ -372,6 +379,8 @@ class ScoutSubs:
             self._outbox.reject("events before joining")
 
     def _on_message(self, contact: Contact, part: messages.Part) -> None:
+        if not self._senders.may_send(contact, part):
+            return
         verified = self._attestation.verified(part, contact.peer)
         if verified is None:
             self._outbox.reject("signature")
@@ -407,7 +416,7 @@ class ScoutSubs:
 
     def _on_record(self, contact: Contact, part: messages.Record) -> None:
         self._membership.on_rival(contact, part.attribute)
-        self._events_kept.on_record(contact.peer, part)
+        self._events_kept.on_record(contact, part)
 
     def _on_recalled(self, peer: Peer, part: messages.Recalled) -> None:
         self._replay.on_recalled(peer, part)
@@ -417,10 +426,9 @@ class ScoutSubs:
         self._outbox.queue(peer, messages.Alive(part.number, self._recovery.incarnation))
 
     def _on_alive(self, peer: Peer, part: messages.Alive) -> None:
-        took_us = self._outbox.now - part.number
-        if 0 <= took_us <= PROBE_US_MAX:
+        took_us = self._detector.on_answer(peer, part.number, part.incarnation)
+        if took_us <= PROBE_US_MAX:
             self._times.sample_probe(peer, took_us)
-        self._detector.on_answer(peer, part.incarnation)
 
     # --- news of peers ---
 
@@ -441,6 +449,7 @@ class ScoutSubs:
         for attribute in self._tables_kept.root_attributes(peer):
             self._membership.join(attribute)
         self._rendezvous.on_peer_down(peer)
+        self._events_kept.on_peer_down(peer)
         for attribute in self._events_kept.attributes_of(peer):
             self._membership.join(attribute)
         if not news.was_down:  # Otherwise its events take other paths already.
@@ -523,7 +532,8 @@ class ScoutSubs:
     def _on_own_event_answered(self, news: OwnEventAnswered) -> None:
         own, answer = self._own.peer, news.answer
         if isinstance(answer, messages.Completed):
-            self._publisher.on_completed(own, answer)
+            if self._publisher.was_admitted_by(answer.id, answer.attribute, own):
+                self._publisher.on_completed(answer)
         else:
             self._publisher.on_admitted(own, self._attestation.signed(answer, own))
 
@@ -531,8 +541,7 @@ class ScoutSubs:
 
     def _on_pulled_own(self, peer: Peer, part: messages.PulledOwn) -> None:
         """A replica of this node's tables has answered after a restart."""
-        if not self._recovery.on_answer(peer):
-            return
+        self._recovery.on_answer(peer)
         for attribute, children in part.trees:
             if self._membership.join(attribute) is not None:
                 for copy in children:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
-from smartpubsub.seam import Peer
+from smartpubsub.seam import Effect, Peer
 
 
 class Proximity:
@@ -41,6 +41,12 @@ class Proximity:
         known = self._closest(name, count)
         return tuple(c for c in known if not self._detector.is_suspected(c.peer))[:count]
 
+    def farther(self, name: bytes, count: int) -> tuple[Contact, ...]:
+        """The closest peers that are not suspected and are farther from a name than this node."""
+        key = key_of(name)
+        known = self.closest(name, count + self._replica_count)
+        return tuple(c for c in known if c.key ^ key > self.own.key ^ key)[:count]
+
     def around(self, attribute: str, count: int) -> dict[Peer, None]:
         """The peers closest to an attribute's key, and the suspected peers among them.
 
@@ -56,6 +62,26 @@ class Proximity:
 
     def _closest(self, name: bytes, count: int) -> list[Contact]:
         return self._kademlia.closest_local(name, count + self._detector.suspected_count)
+
+    # --- eligibility ---
+
+    def is_eligible(self, contact: Contact, attribute: str) -> bool:
+        """Whether a peer may have a role at the root of a tree: it is known, and close to the key.
+
+        The rendezvous and its replicas are the f + 1 closest nodes. Of those that this node knows,
+        f may have failed without its knowledge, so the 2f + 1 closest are eligible.
+        """
+        if not self._kademlia.knows(contact):
+            return False
+        key = key_of(attribute.encode())
+        distance = contact.key ^ key
+        count = 2 * self._replica_count + 1
+        closest = [*self.closest(attribute.encode(), count), self.own]
+        return sum(other.key ^ key < distance for other in closest) < count
+
+    def consider(self, contact: Contact, now: int) -> list[Effect]:
+        """Find out whether a peer belongs into the routing table."""
+        return self._kademlia.consider(contact, now)
 
     # --- isolation ---
 

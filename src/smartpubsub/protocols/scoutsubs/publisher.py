@@ -159,6 +159,16 @@ class Publisher:
         copy.sent_us = now
         self._send(copy, is_retry=True)
 
+    def awaits_admission(self, id: EventId, attribute: str) -> bool:
+        """Whether an event of this node is not acknowledged in a tree, or not complete there."""
+        base = base_name(attribute)
+        return (id, base) in self._copies or base in self._incomplete.get(id, ())
+
+    def was_admitted_by(self, id: EventId, attribute: str, peer: Peer) -> bool:
+        """Whether a peer has acknowledged an event whose completion is awaited."""
+        copy = self._incomplete.get(id, {}).get(base_name(attribute))
+        return copy is not None and copy.admitted_by == peer
+
     def on_admitted(self, peer: Peer, part: Admitted) -> None:
         """A rendezvous has acknowledged an event, or refused it."""
         attribute = base_name(part.attribute)
@@ -190,12 +200,12 @@ class Publisher:
             del self._attributes[part.id]
             self._outbox.deliver(Published(part.id, tuple(self._held.pop(part.id))))
 
-    def on_completed(self, peer: Peer, part: Completed) -> None:
+    def on_completed(self, part: Completed) -> None:
         """All subscribers that an event reaches by one attribute have it."""
         left = self._incomplete.get(part.id, {})
         attribute = base_name(part.attribute)
         copy = left.get(attribute)
-        if copy is None or copy.admitted_by != peer:
+        if copy is None:
             return
         del left[attribute]
         if not left:

@@ -68,13 +68,14 @@ class Recovery:
         if not self.is_ready:
             self._ask()
 
-    def on_answer(self, peer: Peer) -> bool:
-        """A peer has answered; whether it was asked."""
-        if peer not in self._asked:
-            return False
+    def has_asked(self, peer: Peer) -> bool:
+        """Whether a peer was asked and has not answered."""
+        return peer in self._asked
+
+    def on_answer(self, peer: Peer) -> None:
+        """A peer that was asked has answered."""
         del self._asked[peer]
         self.was_answered = True
-        return True
 
     def finish_if_answered(self) -> None:
         """End the recovery if every peer has answered."""

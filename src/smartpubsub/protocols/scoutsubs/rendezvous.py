@@ -378,12 +378,17 @@ class Rendezvous:
     def _record(self, custody: _Custody) -> None:
         """Have an event recorded by those replicas that do not have it."""
         name = custody.flight.attribute.encode()
-        for replica in self._proximity.closest(name, self._settings.backups):
+        for replica in self._proximity.farther(name, self._settings.backups):
             if replica.peer not in custody.recording and replica.peer not in custody.recorded:
                 custody.recording[replica.peer] = None
                 self._outbox.queue(replica.peer, custody.record(self._outbox.now))
         is_alone = not custody.recording and not custody.recorded
         custody.is_at_risk = is_alone and self._proximity.is_isolated
+
+    def has_asked_to_record(self, id: EventId, attribute: str, peer: Peer) -> bool:
+        """Whether an event is in this node's custody, and a replica has to say that it keeps it."""
+        custody = self._custody.get((id, attribute))
+        return custody is not None and (peer in custody.recording or peer in custody.recorded)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
         """A replica keeps an event, or has no room for it."""
@@ -440,7 +445,7 @@ class Rendezvous:
         self._shards.on_concluded(flight.key)
         self._history.on_done(flight.key)
         keeping = dict.fromkeys(custody.recorded)
-        for replica in self._proximity.closest(attribute.encode(), self._settings.backups):
+        for replica in self._proximity.farther(attribute.encode(), self._settings.backups):
             keeping[replica.peer] = None
         for peer in keeping:
             self._outbox.queue(peer, Done(id, attribute))

@@ -302,6 +302,12 @@ class Replay:
 
     # --- answers ---
 
+    def has_asked(self, peer: Peer, part: Recalled) -> bool:
+        """Whether a keeper was asked a question that it has not answered."""
+        keeper = _HistoryKeeper(peer, part.attribute)
+        sources = (reader.sources.get(keeper) for reader in self._readers.values())
+        return any(source and source.question == part.number for source in sources)
+
     def on_recalled(self, peer: Peer, part: Recalled) -> None:
         """A keeper answers."""
         keeper = _HistoryKeeper(peer, part.attribute)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.history import History
@@ -144,12 +144,17 @@ def _has_content(part: CopyTree) -> bool:
     return bool(part.children) or is_split(part.stage)
 
 
-class EventReplica(NamedTuple):
+@dataclass(slots=True)
+class EventReplica:
     """An event in the custody of a rendezvous, and when it was published."""
 
     record: Record
     owner: Peer
     began_us: int
+    successor: Peer | None = None
+    """A node that has recorded the event too, and has its custody if the owner is down."""
+    is_done: bool = False
+    """Whether the successor has said that the event is completed."""
 
     def aged(self, now: int) -> Record:
         """The record with the event's age at a time."""
@@ -165,6 +170,7 @@ class EventReplicas:
         settings: ScoutSettings,
         own: Contact,
         signing: Signing,
+        detector: FailureDetector,
         persistence: Persistence,
         history: History,
     ) -> None:
@@ -172,23 +178,57 @@ class EventReplicas:
         self._settings = settings
         self._own = own
         self._signing = signing
+        self._detector = detector
         self._persistence = persistence
         self._history = history
         self.kept: dict[EventKey, EventReplica] = {}
 
-    def on_record(self, peer: Peer, part: Record) -> None:
-        """A rendezvous wants an event kept."""
-        key = (part.event.id, part.attribute)
+    def on_record(self, contact: Contact, part: Record) -> None:
+        """A rendezvous wants an event kept.
+
+        What is known of the event does not change: neither its age, nor its owner, unless the
+        owner is down or the other node is closer to the key.
+        """
+        peer, key = contact.peer, (part.event.id, part.attribute)
+        kept = self.kept.get(key)
+        if kept is not None:
+            self._record_again(kept, contact)
+            self._outbox.queue(peer, Recorded(*key, False))
+            return
         if not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
             return
         has_room = len(self.kept) < self._settings.record_count_max
-        is_full = key not in self.kept and (not has_room or self._persistence.is_full)
+        is_full = not has_room or self._persistence.is_full
         if is_full:
             self._outbox.reject("records")
         else:
             self.keep(part, peer)
         self._outbox.queue(peer, Recorded(*key, is_full))
+
+    def _record_again(self, kept: EventReplica, contact: Contact) -> None:
+        key = key_of(kept.record.attribute.encode())
+        is_closer = contact.key ^ key < key_of(kept.owner) ^ key
+        if contact.peer == kept.owner:
+            return
+        if is_closer or self._detector.is_down(kept.owner):
+            self._change_owner(kept, contact.peer)
+        else:
+            kept.successor, kept.is_done = contact.peer, False
+            self._detector.probe(kept.owner)
+
+    def _change_owner(self, kept: EventReplica, owner: Peer) -> None:
+        kept.owner, kept.successor = owner, None
+        self._persistence.keep_record(kept.aged(self._outbox.now), owner)
+
+    def on_peer_down(self, peer: Peer) -> None:
+        """The owner of kept events may be down: their successors have custody of them."""
+        for key, kept in list(self.kept.items()):
+            if kept.owner == peer and kept.successor is not None:
+                if kept.is_done:
+                    self.forget(key)
+                else:
+                    self._change_owner(kept, kept.successor)
 
     def keep(self, record: Record, owner: Peer) -> None:
         """Keep an event for its present owner."""
@@ -197,14 +237,23 @@ class EventReplicas:
         self._persistence.keep_record(record, owner)
         self._history.keep(record.event, record.attribute)
 
-    def on_done(self, contact: Contact, part: Done) -> None:
-        """A rendezvous says that an event is completed."""
+    def may_complete(self, peer: Peer, part: Done) -> bool:
+        """Whether a peer has an event in its custody, as far as this node knows."""
+        kept = self.kept.get((part.id, part.attribute))
+        return kept is None or peer in (kept.owner, kept.successor)
+
+    def on_done(self, peer: Peer, part: Done) -> None:
+        """A rendezvous says that an event is completed.
+
+        If it is the successor of the recorded owner, that counts when the owner is down.
+        """
         kept = self.kept.get((part.id, part.attribute))
         if kept is None:
             return
-        key = key_of(part.attribute.encode())
-        if contact.peer == kept.owner or contact.key ^ key < self._own.key ^ key:
+        if peer == kept.owner:
             self.forget((part.id, part.attribute))
+        else:
+            kept.is_done = True
 
     def forget(self, key: EventKey) -> None:
         """An event is completed, or in this node's own custody."""

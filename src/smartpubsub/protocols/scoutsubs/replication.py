@@ -71,6 +71,10 @@ class Replication:
         """All replicas of this node's tables."""
         return list(dict.fromkeys(peer for streams in self._streams.values() for peer in streams))
 
+    def is_replica(self, attribute: str, peer: Peer) -> bool:
+        """Whether a peer is to keep a copy of a table."""
+        return peer in self._streams.get(attribute, {})
+
     def touch(self, attribute: str, peer: Peer) -> None:
         """A child has changed."""
         self.refresh(attribute)

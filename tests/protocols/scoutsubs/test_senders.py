@@ -1,0 +1,132 @@
+"""Who may send what: every message has a rule, and attacks with messages of strangers fail."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.runtime.rules import refusal_of, rules_table
+from smartpubsub.protocols.scoutsubs.messages import (
+    Alive,
+    CopyTree,
+    Done,
+    Offer,
+    Part,
+    Pull,
+    Pulled,
+    Record,
+)
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
+from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES
+from tests.protocols.scoutsubs.forest import Forest
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "scoutsubs.md"
+STRANGER = 11
+"""The farthest of twelve nodes; 0 is the rendezvous, and 1 and 2 are its replicas."""
+
+
+def test_every_message_has_a_rule() -> None:
+    assert set(SCOUT_RULES) == set(get_args(Part))
+
+
+def test_the_document_has_the_rules_that_the_code_uses() -> None:
+    assert f"\n{rules_table(SCOUT_RULES)}\n" in DOCUMENT.read_text(encoding="utf-8")
+
+
+def with_an_open_event() -> tuple[Forest, EventId, Record]:
+    """A subscriber is down, so an event stays with the rendezvous and its replicas."""
+    forest = Forest(12)
+    forest.subscribed(5, "surf")
+    forest.crash(5)
+    id = forest.publish(7, "surf")
+    forest.run_until(lambda: forest.is_published(id))
+    assert forest.holders(id) == [0, 1, 2]
+    (record,) = forest.scouts(1).view().records
+    return forest, id, record
+
+
+def refused(forest: Forest, number: int, kind: type) -> int:
+    return forest.rejected(number)[refusal_of(kind)]
+
+
+# --- records ---
+
+
+def test_a_stranger_erases_no_event_from_the_replicas() -> None:
+    forest, id, record = with_an_open_event()
+    for replica in (1, 2):
+        forest.receive(STRANGER, replica, record._replace(age_ms=29 * 60_000), Done(id, "surf"))
+        assert refused(forest, replica, Record) == refused(forest, replica, Done) == 1
+    assert forest.holders(id) == [0, 1, 2]
+
+    forest.crash(0)
+    forest.restart(5)
+    forest.run_until(lambda: forest.received(5) == [id], 5 * MINUTE)
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_a_record_of_a_known_event_makes_it_no_older(sender: int) -> None:
+    forest, id, record = with_an_open_event()
+    forest.receive(sender, 2, record._replace(age_ms=29 * 60_000))
+    forest.run(2 * MINUTE)
+    assert 2 in forest.holders(id)
+
+
+def test_another_eligible_node_completes_an_event_only_when_its_owner_is_down() -> None:
+    forest, id, record = with_an_open_event()
+    forest.receive(1, 2, record, Done(id, "surf"))
+    assert 2 in forest.holders(id)
+    forest.crash(0)
+    forest.run_until(lambda: 2 not in forest.holders(id), MINUTE)
+
+
+def test_a_stranger_learns_neither_subscribers_nor_events() -> None:
+    forest, _, _ = with_an_open_event()
+    for number in (0, 1, 2):
+        forest.receive(STRANGER, number, Pull("surf"))
+        assert refused(forest, number, Pull) == 1
+    forest.run(SECOND)
+    assert forest.count(Pulled)[STRANGER] == 0
+
+
+def test_a_stranger_does_not_pass_for_a_rendezvous() -> None:
+    forest, id, _ = with_an_open_event()
+    forest.receive(STRANGER, 1, CopyTree("surf", True, 1 << 60, True, (), (), 2))
+    assert refused(forest, 1, CopyTree) == 1
+    forest.crash(0)
+    forest.restart(5)
+    forest.run_until(lambda: forest.received(5) == [id], 5 * MINUTE)
+
+
+# --- answers that were not asked for ---
+
+
+def test_unsolicited_answers_to_probes_change_no_timeout() -> None:
+    forest = Forest(3)
+    forest.subscribed(2, "surf")
+
+    def timeout_us(scouts: ScoutSubs) -> int:
+        return scouts._times.timeout_us
+
+    before_us = timeout_us(forest.scouts(0))
+    forest.run(20 * SECOND)
+    for number in range(6):
+        forest.receive(1, 0, Alive(number, 0))
+    assert refused(forest, 0, Alive) == 6
+    assert timeout_us(forest.scouts(0)) <= before_us
+
+
+def test_a_stranger_holds_up_no_event_by_an_offer() -> None:
+    forest = Forest(12)
+    forest.subscribed(3, "surf")
+    publisher = forest.contacts[7].peer
+    for number in range(2, 20):
+        offered = Offer(EventId(publisher, 0, number), "surf", Predicate.parse("surf"))
+        forest.receive(STRANGER, 3, offered)
+    assert refused(forest, 3, Offer) == 18
+    id = forest.publish(7, "surf")
+    forest.run(SECOND)
+    assert forest.received(3) == [id]
