@@ -6,7 +6,14 @@ from random import Random
 
 import pytest
 
-from smartpubsub.node.storage.kept import PREFIX, Change, KeptLimits, KeptQueues
+from smartpubsub.node.storage import kept
+from smartpubsub.node.storage.kept import (
+    PREFIX,
+    TAKEN_US_MAX,
+    Change,
+    KeptLimits,
+    KeptQueues,
+)
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery
@@ -66,7 +73,7 @@ def test_a_reader_gets_all_events_in_order_and_each_again_until_it_acknowledges(
                 assert told == dropped
         elif action == "take" and given:
             count = rng.randrange(1, given + 1)
-            disk.store(queue.take(str(EventId(b"publisher", 1, waiting[count - 1]))))
+            disk.store(queue.take(str(EventId(b"publisher", 1, waiting[count - 1])), last))
             waiting, given = waiting[count:], given - count
             told_and_acknowledged = told
         elif action == "crash":
@@ -76,7 +83,7 @@ def test_a_reader_gets_all_events_in_order_and_each_again_until_it_acknowledges(
             queue, given, told = found_queue, 0, told_and_acknowledged
         queues.check()
         assert queue.dropped == dropped
-        assert len(queue) == len(waiting) == len(disk) - 1
+        assert len(queue) == len(waiting)
     disk.store(queues.remove(1))
     assert disk == {}
 
@@ -111,13 +118,40 @@ def test_an_event_that_a_peer_sends_again_after_a_restart_is_not_delivered_again
     again = queues.get(1)
     assert again is not None
     assert again.next() is not None
-    disk.store(again.take(str(delivery(1).event.id)))
+    disk.store(again.take(str(delivery(1).event.id), 1))
+    assert queues.append(again, delivery(1), 2) == []
+    queues = disk.load()
+    again = queues.get(1)
+    assert again is not None
     assert queues.append(again, delivery(1), 2) == []
     again.begin_history()  # But a reader can ask for it again.
     disk.store(queues.append(again, delivery(1), 2))
     disk.store(again.end_history())
     assert again.next() is not None
     queues.check()
+
+
+def test_acknowledged_events_are_forgotten_when_peers_do_not_send_them_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count_max = 20
+    monkeypatch.setattr(kept, "TAKEN_COUNT_MAX", count_max)
+    disk = Disk()
+    limits = KeptLimits(event_count_max=1 << 20, byte_count_max=1 << 30, all_bytes_max=1 << 30)
+    queues = disk.load(limits)
+    queue, changes = queues.create(1, is_kept=True)
+    disk.store(changes)
+    for number in range(count_max + 10):
+        disk.store(queues.append(queue, delivery(number), 1))
+        disk.store(queue.take(str(delivery(number).event.id), 1))
+    assert len(disk) == count_max + 1
+    queues.check()
+    later = 2 + TAKEN_US_MAX
+    disk.store(queues.append(queue, delivery(1 << 20), later))
+    disk.store(queue.take(str(delivery(1 << 20).event.id), later))
+    assert len(disk) == 2
+    disk.store(queues.remove(1))
+    assert disk == {}
 
 
 def test_events_beyond_a_limit_are_dropped_oldest_first() -> None:

@@ -8,6 +8,7 @@ import pytest
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.floodsub import Floodsub, FloodsubSettings
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.node import NodeCore
@@ -82,6 +83,24 @@ def test_numbers_of_subscriptions_are_not_given_again(make_pubsub: MakePubSub) -
 
     assert len({first, second, third}) == 3
     assert sorted(nodes.core(3).subscriptions) == [first, second, third]
+
+
+def test_a_subscription_before_the_storage_is_loaded_does_not_get_a_stored_number() -> None:
+    nodes = joined(flooding())
+    stored = [nodes.subscribe(3, "a"), nodes.subscribe(3, "b")]
+
+    nodes.world.crash(nodes.host(3))
+    nodes.world.restart(nodes.host(3))
+    core = nodes.core(3)
+    core.handle(Started(7), nodes.clock(3))
+    early, effects = core.subscribe(Predicate.parse("c"), nodes.clock(3))
+    nodes.do(3, effects)
+    nodes.run(MINUTE)
+    late = nodes.subscribe(3, "d")
+
+    assert len({*stored, early, late}) == 4
+    wanted = {number: str(each.predicate) for number, each in core.subscriptions.items()}
+    assert wanted == dict(zip([*stored, early, late], "abcd", strict=True))
 
 
 @pytest.mark.parametrize("with_storage", [False, True])

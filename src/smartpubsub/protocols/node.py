@@ -51,6 +51,7 @@ _LAST = b"node/last"
 """The last number of a subscription, which is not used again when the subscription has ended."""
 _PEERS = b"node/peers"
 _NUMBER_BYTES = 8
+_NUMBERS_PER_INCARNATION_BITS = 20
 
 PEERS_REMEMBERED_MAX = 40
 PEERS_WANTED = 8
@@ -142,6 +143,9 @@ class NodeCore:
 
     def new_number(self) -> int:
         """Return a number that no subscription of this node has had, in any protocol."""
+        if not self._has_loaded:  # The numbers of earlier incarnations are not known yet.
+            first = self._incarnation << _NUMBERS_PER_INCARNATION_BITS
+            self._last_subscription = max(self._last_subscription, first)
         self._last_subscription += 1
         number = self._last_subscription
         self._effects.append(Store(_LAST, number.to_bytes(_NUMBER_BYTES, "big")))
@@ -339,7 +343,8 @@ class NodeCore:
                 peers = decode(value, self.kademlia.settings).closer
                 self._remembered |= {contact.peer: contact for contact in peers}
             elif key == _LAST:
-                self._last_subscription = int.from_bytes(value, "big")
+                stored = int.from_bytes(value, "big")
+                self._last_subscription = max(self._last_subscription, stored)
             elif key.startswith(_SUBSCRIPTION):
                 number = int.from_bytes(key[len(_SUBSCRIPTION) :], "big")
                 predicate = Predicate.parse(value.decode(), attributes_max=len(value))

@@ -178,7 +178,7 @@ class Subscribing:
         queue = self._engine.queues.get(number)
         if queue is not None and self._engine.is_running:
             with suppress(HostStoppedError):
-                await self._engine.host.do(lambda _now: stores(queue.take(id)))
+                await self._engine.host.do(lambda now: stores(queue.take(id, now)))
 
     async def unsubscribe(self, number: int) -> None:
         """End a subscription by its number, whether or not it has a reader."""

@@ -6,7 +6,8 @@ has acknowledged is in the queue after `kill -9`. The queue also has its events 
 limits bound both.
 
 The reader takes events in order and acknowledges them. An event leaves the queue when the reader
-has acknowledged it or a later one, or when a limit drops it.
+has acknowledged it or a later one, or when a limit drops it. The queue remembers acknowledged
+events on disk for as long as peers may send them again after a crash.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import decode, encode
 from smartpubsub.protocols.publication import EventId, Publication
@@ -29,9 +31,16 @@ PREFIX = b"kept/"
 SEEN_COUNT_MAX = 100_000
 """Event ids that a queue remembers if its events come by two protocols."""
 
+TAKEN_US_MAX = 45 * MINUTE
+"""How long a queue remembers acknowledged events; peers send an event for at most 30 minutes."""
+TAKEN_COUNT_MAX = 10_000
+"""Acknowledged events that a queue remembers."""
+
 _NUMBER = struct.Struct(">Q")
 _ENTRY = struct.Struct(">QI")
 """When the event was stored, in microseconds, and its hops."""
+_TAKEN_HOPS = (1 << 32) - 1
+"""In place of the hops of an acknowledged event, of which only the id is left."""
 _HEAD = struct.Struct(">?QQ")
 """Whether the queue outlives its reader, all events dropped, and those not yet reported."""
 
@@ -105,8 +114,8 @@ class KeptQueue:
     _given: int = -1
     """The last event that the reader has."""
     _seen: OrderedDict[str, None] | None = None
-    _loaded: dict[str, None] = field(default_factory=dict)
-    """The events that waited when the node started; peers may send them again."""
+    _taken: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
+    """Acknowledged events: sequence number, and when they were acknowledged, oldest first."""
     _has_history: bool = False
     """Whether the events that come are history, which may have been delivered before."""
     byte_count: int = 0
@@ -125,6 +134,8 @@ class KeptQueue:
         assert 0 <= self._reported <= self._gap <= self.dropped
         assert self._shown < self._next
         assert self._given < self._next
+        assert len(self._taken) <= TAKEN_COUNT_MAX
+        assert all(sequence < self._next for sequence, _ in self._taken.values())
 
     # --- events that come ---
 
@@ -136,11 +147,11 @@ class KeptQueue:
     def append(self, delivery: Delivery, now: int, limits: KeptLimits) -> list[Change]:
         """Queue an event, unless it is queued; the changes to store."""
         id = str(delivery.event.id)
-        is_repeated = id in self._loaded and not self._has_history
+        is_repeated = id in self._taken and not self._has_history
         if id in self._sequences or is_repeated or self._is_seen(id):
             return []
-        entry = Waiting(self._next, id, now, _written(delivery, now))
-        changes = self._put(entry)
+        changes = self._forget(id) if id in self._taken else []
+        changes += self._put(Waiting(self._next, id, now, _written(delivery, now)))
         return [*changes, *self.expire(now, limits)]
 
     def _put(self, entry: Waiting) -> list[Change]:
@@ -257,19 +268,32 @@ class KeptQueue:
         self._reported = self._gap
         return self._entries[sequence].delivery, dropped_before
 
-    def take(self, id: str) -> list[Change]:
+    def take(self, id: str, now: int) -> list[Change]:
         """Remove an event that the reader has dealt with, and all before it."""
         last = self._sequences.get(id)
         if last is None:  # A limit has dropped it.
             return []
         changes: list[Change] = []
         while self._entries and (first := self._first()).sequence <= last:
-            changes += self._remove(first)
+            self._remove(first)
+            self._taken[first.id] = first.sequence, now
+            value = _ENTRY.pack(now, _TAKEN_HOPS) + first.id.encode()
+            changes.append((_key(self.number, first.sequence), value))
+        while self._taken:
+            oldest, (_, taken_us) = next(iter(self._taken.items()))
+            if len(self._taken) <= TAKEN_COUNT_MAX and taken_us >= now - TAKEN_US_MAX:
+                break
+            changes += self._forget(oldest)
         if self._reported:
             self._gap -= self._reported
             self._reported = 0
             changes.append(self.head)
         return changes
+
+    def _forget(self, id: str) -> list[Change]:
+        """Forget that an event was acknowledged."""
+        sequence, _ = self._taken.pop(id)
+        return [(_key(self.number, sequence), None)]
 
     # --- storage ---
 
@@ -280,17 +304,21 @@ class KeptQueue:
 
     def clear(self) -> list[Change]:
         """Remove the queue from disk."""
-        changes = [(_key(self.number, sequence), None) for sequence in self._entries]
+        sequences = [*(sequence for sequence, _ in self._taken.values()), *self._entries]
+        changes: list[Change] = [(_key(self.number, sequence), None) for sequence in sequences]
+        self._taken.clear()
         self._entries.clear()
         self._sequences.clear()
         self._count(-self.byte_count)
         return [*changes, (_head_key(self.number), None)]
 
     def _load(self, sequence: int, value: bytes) -> None:
-        stored_us, _ = _ENTRY.unpack_from(value)
-        id = str(_read(value).event.id)
-        self._put(Waiting(sequence, id, stored_us, value))
-        self._loaded[id] = None
+        stored_us, hops = _ENTRY.unpack_from(value)
+        if hops == _TAKEN_HOPS:
+            self._taken[value[_ENTRY.size :].decode()] = sequence, stored_us
+            self._next = sequence + 1
+            return
+        self._put(Waiting(sequence, str(_read(value).event.id), stored_us, value))
         self._shown = sequence
 
 

@@ -329,6 +329,7 @@ class ScoutSubs:
                 self._begin()
             case Started(incarnation):
                 self._recovery.start(incarnation)
+                self._publisher.start(incarnation)
                 self._persistence.start()
                 self._set_tick()
         self._offers.settle()

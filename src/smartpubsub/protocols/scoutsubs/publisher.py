@@ -78,6 +78,11 @@ class Publisher:
         """The last event to each attribute's rendezvous."""
         self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
         self._admission = AdaptiveTimeout(0)
+        self._incarnation = 0
+
+    def start(self, incarnation: int) -> None:
+        """Distinguish the events of this incarnation from earlier ones."""
+        self._incarnation = incarnation
 
     def __len__(self) -> int:
         return len(self._copies)
@@ -94,10 +99,11 @@ class Publisher:
             reason = "too many events are not yet acknowledged; publish slower"
             self._outbox.deliver(Refused(event.id, reason))
             return
-        # An event of an earlier run is retransmitted for as long as nodes recognise it; if it is
-        # older, the application has asked for it again.
+        # An event of an earlier incarnation is retransmitted for as long as nodes recognise it; if
+        # it is older, the application has asked for it again.
         is_recent = 0 <= now - event.created_us < 2 * settings.renew_us
-        began_us = event.created_us if is_recent else now
+        is_earlier = event.id.incarnation < self._incarnation
+        began_us = event.created_us if is_earlier and is_recent else now
         attributes = dict.fromkeys(map(tree_name, event.predicate.attributes))
         self._attributes[event.id] = attributes
         for attribute in list(attributes):
