@@ -44,7 +44,10 @@ class Overflow(Enum):
     ERROR = "error"
     """Drop the oldest event, and raise `OverflowedError` where it was; the reader can go on."""
     BLOCK = "block"
-    """Events wait on disk, up to the limits of kept subscriptions; the oldest are dropped then."""
+    """Withhold acknowledgements: an event stays on disk until the reader asks for the next one.
+
+    Beyond the limits of kept subscriptions, the oldest are dropped.
+    """
 
 
 @dataclass(frozen=True)
