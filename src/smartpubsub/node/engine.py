@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import trio
 from trio_typing import TaskStatus
@@ -40,7 +40,7 @@ from smartpubsub.node.transport.mdns import look_around
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
-from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident, Tally
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
 from smartpubsub.protocols.spec import ProtocolSpec
@@ -58,12 +58,16 @@ LEAVE_S_MAX = 5.0
 FREE_SHARE = 16
 """Subscriptions leave one part in this many of the storage free."""
 
+Compose: TypeAlias = Callable[[Kademlia, PubSub, Signing, Sequence[Resident]], NodeCore]
+"""Composes the core of a node; the testbed composes one that notes its calls."""
+
 
 class Engine:
     """A host that runs a core, and the requests that wait for the core."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, compose: Compose = NodeCore) -> None:
         self.config = config
+        self._compose = compose
         self.identity: Identity
         self.core: NodeCore
         self.spec = spec_of(config.protocol)
@@ -269,7 +273,7 @@ class Engine:
             for spec in PROTOCOLS.residents_beside(self.spec.name)
             if spec.resident is not None
         ]
-        self.core = NodeCore(kademlia, pubsub, signing, [core for _, core in self._residents])
+        self.core = self._compose(kademlia, pubsub, signing, [core for _, core in self._residents])
         return self.core
 
     def _journal(self, item: object, now: int) -> list[Change]:

@@ -105,6 +105,13 @@ def identity_in(folder: Path) -> Identity:
         ) from None
 
 
+def keep_identity(folder: Path, identity: Identity) -> None:
+    """Write an identity into a data folder that has none."""
+    path = made_folder(folder) / KEY_FILE
+    if not path.exists():
+        _write_once(path, identity.written())
+
+
 def _secret_content(path: Path) -> bytes:
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode & 0o777

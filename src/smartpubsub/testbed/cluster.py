@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import trio
 
+from smartpubsub.node.identity import peer_text
 from smartpubsub.testbed.messages import (
     Act,
     Command,
     End,
+    Failed,
     Join,
     Know,
+    Leave,
+    News,
     Note,
     Setup,
     StartNode,
     Struck,
+    ToApplication,
     Up,
     Usage,
 )
@@ -36,8 +43,10 @@ class Member:
     cpu_s: float = 0.0
     rss_mb_max: float = 0.0
     killed_us: int | None = None
-    stop: str = "crash"
-    """Whether it was killed as a crash, or after it had said goodbye."""
+    stop: str | None = None
+    """Why it has ended or is about to: `crash`, or `leave` after it has said goodbye."""
+    start: int = 0
+    """The number of earlier starts of its first node."""
     has_ended: trio.Event = field(default_factory=trio.Event)
     """Whether its last report has arrived."""
 
@@ -58,13 +67,16 @@ class Cluster:
         setup: Setup,
         listen: Callable[[Note], None],
         nursery: trio.Nursery,
+        hear: Callable[[int, News], None] | None = None,
     ) -> None:
+        """Make a cluster; `hear` gets the news of whole nodes at once, also that one has failed."""
         self.members: list[Member] = []
         """All workers, including those that have ended."""
         self._launcher = launcher
         self._setup = setup
         self._nursery = nursery
         self._listen = listen
+        self._hear = hear
         self._timeline = Timeline(self._on_note)
         self._member_of: dict[int, Member] = {}
         """The workers of nodes that are up or starting."""
@@ -100,14 +112,55 @@ class Cluster:
             if not self.is_up(node):
                 await self._start((node,), is_shared=False)
 
+    async def start_whole(self, node: int, bootstrap: tuple[str, ...], clock_us: int) -> None:
+        """Start a whole node, for the first time or again."""
+        async with self._changing:
+            if not self.is_up(node):
+                await self._start((node,), is_shared=False, bootstrap=bootstrap, clock_us=clock_us)
+
+    async def leave(self, node: int, seconds_max: float) -> None:
+        """Have a whole node close; kill its process if that takes too long."""
+        async with self._changing:
+            member = self._member_of.pop(node, None)
+            if member is None:
+                return
+            member.stop = "leave"
+            await member.process.send(Leave(node))
+        with trio.move_on_after(seconds_max):
+            await member.has_ended.wait()
+        if not member.has_ended.is_set():
+            member.killed_us = self._setup.now_us()
+        await self._launcher.kill(member.process)
+        await member.has_ended.wait()
+
+    def signal(self, node: int, number: signal.Signals) -> bool:
+        """Send a signal to the process of a node, if it is up."""
+        member = self._member_of.get(node)
+        if member is not None:
+            # The launcher waits for ended processes only in `kill`: the id is not used again.
+            os.kill(member.process.id, number)
+        return member is not None
+
+    def process_of(self, node: int) -> tuple[int, int] | None:
+        """The process id of a node that is up, and how often the node was started before."""
+        member = self._member_of.get(node)
+        return None if member is None else (member.process.id, member.start)
+
+    def address_of(self, node: int) -> str:
+        """The address that a node listens on."""
+        peer = peer_text(self._setup.options.peers[node])
+        return f"/ip4/127.0.0.1/tcp/{self._ports[node]}/p2p/{peer}"
+
     def is_up(self, node: int) -> bool:
         """Whether a node is up or starting."""
         return node in self._member_of
 
-    async def tell(self, command: Join | Act) -> None:
-        """Send a command to the worker of a node."""
-        node = command.node if isinstance(command, Join) else command.action.node
-        await self._member_of[node].process.send(command)
+    async def tell(self, command: Join | Act | ToApplication) -> None:
+        """Send a command to the worker of a node, if it is up."""
+        node = command.action.node if isinstance(command, Act) else command.node
+        member = self._member_of.get(node)
+        if member is not None:
+            await member.process.send(command)
 
     async def tell_all(self, command: Command) -> None:
         """Send a command to all workers."""
@@ -133,10 +186,18 @@ class Cluster:
 
     # --- processes ---
 
-    async def _start(self, nodes: tuple[int, ...], *, is_shared: bool) -> None:
+    async def _start(
+        self,
+        nodes: tuple[int, ...],
+        *,
+        is_shared: bool,
+        bootstrap: tuple[str, ...] = (),
+        clock_us: int = 0,
+    ) -> None:
         setup = replace(self._setup, is_shared=is_shared)
         since_us = self._setup.now_us()
-        member = Member(await self._launcher.launch(setup), nodes)
+        start = self._starts.get(nodes[0], 0)
+        member = Member(await self._launcher.launch(setup), nodes, start=start)
         self._timeline.open(member, since_us)
         self.members.append(member)
         self._nursery.start_soon(self._follow, member)
@@ -145,34 +206,65 @@ class Cluster:
             start = self._starts.get(node, 0)
             self._starts[node] = start + 1
             port = self._ports.get(node, 0)
-            await member.process.send(StartNode(node, start, port))
+            await member.process.send(StartNode(node, start, port, bootstrap, clock_us))
         if self._ports:
             await self.tell_ports()
 
     async def _follow(self, member: Member) -> None:
         while (report := await member.process.next_report()) is not None:
             member.take(report.usage)
-            notes, until_us = report.notes, report.until_us
+            notes, until_us = self._without_news(member, report.notes), report.until_us
             if member.killed_us is not None:
                 # A report from before it was killed.
                 notes = [n._replace(at_us=min(n.at_us, member.killed_us)) for n in notes]
                 until_us = min(until_us, member.killed_us)
             self._timeline.add(member, until_us, notes)
             self._timeline.advance(self._setup.now_us())
-        if member.killed_us is not None:
-            self._timeline.put(Note(member.killed_us, member.nodes[0], Struck(member.stop)))
-        elif not self._is_ending:
-            raise ProcessError(
-                f"the process of {_named(member.nodes)} has ended; its output is above"
-            )
+        if member.stop is None and not self._is_ending:
+            self._lost(member)
+        if member.stop is not None:
+            ended_us = self._setup.now_us() if member.killed_us is None else member.killed_us
+            self._timeline.put(Note(ended_us, member.nodes[0], Struck(member.stop)))
         self._timeline.close(member)
         self._timeline.advance(self._setup.now_us())
         member.has_ended.set()
 
+    def _lost(self, member: Member) -> None:
+        """A process has ended by itself, which a soak goes on after."""
+        what = f"the process of {_named(member.nodes)} has ended; its output is above"
+        if self._hear is None:
+            raise ProcessError(what)
+        self._tell(member, Failed(what))
+
+    def _tell(self, member: Member, news: News) -> None:
+        assert self._hear is not None
+        [node] = member.nodes
+        if isinstance(news, Failed) and self._member_of.get(node) is member:
+            del self._member_of[node]
+            member.stop = "crash"
+        self._hear(node, news)
+
+    def _without_news(self, member: Member, notes: list[Note]) -> list[Note]:
+        """Tell the news at once: other notes wait until all processes have reported."""
+        if self._hear is None:
+            return notes
+        rest: list[Note] = []
+        for note in notes:
+            if isinstance(note.value, Up):
+                self._set_port(note.node, note.value)
+            if isinstance(note.value, News):
+                self._tell(member, note.value)
+            else:
+                rest.append(note)
+        return rest
+
+    def _set_port(self, node: int, up: Up) -> None:
+        # Its address is /ip4/127.0.0.1/tcp/PORT.
+        self._ports[node] = int.from_bytes(up.contact.addresses[0][-2:], "big")
+
     def _on_note(self, note: Note) -> None:
         if isinstance(note.value, Up):
-            # Its address is /ip4/127.0.0.1/tcp/PORT.
-            self._ports[note.node] = int.from_bytes(note.value.contact.addresses[0][-2:], "big")
+            self._set_port(note.node, note.value)
         self._listen(note)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import shutil
 import signal
 import socket
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from smartpubsub.testbed.channel import ClosedError, receive, send_now
 from smartpubsub.testbed.messages import Kill, Launch, Setup
+from smartpubsub.testbed.soak.disks import remove
 from smartpubsub.testbed.worker import work
 
 
@@ -80,7 +80,7 @@ def main(descriptor: int, folder: Path) -> None:
             launcher.serve()
     finally:
         launcher.kill_all()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 def _allow_many_connections() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.sim.experiments.calls import Call
@@ -25,6 +26,10 @@ class StartNode(NamedTuple):
     """The number of earlier starts."""
     port: int
     """The port to listen on; 0 for any."""
+    bootstrap: tuple[str, ...] = ()
+    """The addresses through which a whole node joins."""
+    clock_us: int = 0
+    """By how much the clock of a whole node's process is ahead."""
 
 
 class Join(NamedTuple):
@@ -67,7 +72,43 @@ class End(NamedTuple):
     """Send the last report, and end."""
 
 
-Command: TypeAlias = StartNode | Join | Act | Know | Cut | Settle | Inspect | End
+class Read(NamedTuple):
+    """Have the application of a whole node subscribe, and read what comes."""
+
+    node: int
+    predicate: Predicate
+    keep: bool
+
+
+class StopReading(NamedTuple):
+    """Have the application of a whole node end a subscription."""
+
+    node: int
+    predicate: Predicate
+
+
+class Dawdle(NamedTuple):
+    """Have the application of a whole node read no kept event for some time."""
+
+    node: int
+    seconds: float
+
+
+class ShiftClock(NamedTuple):
+    """Set by how much the clock of a whole node's process is ahead."""
+
+    node: int
+    clock_us: int
+
+
+class Leave(NamedTuple):
+    """Have a whole node close, and end its process."""
+
+    node: int
+
+
+ToApplication: TypeAlias = Read | StopReading | Dawdle | ShiftClock | Leave
+Command: TypeAlias = StartNode | Join | Act | Know | Cut | Settle | Inspect | End | ToApplication
 
 
 # --- from a worker, in notes ---
@@ -127,7 +168,25 @@ class Struck(NamedTuple):
     kind: str
 
 
-Value: TypeAlias = Up | Passed | Came | Told | Done | Seen | Failed | Struck | Call
+class Ready(NamedTuple):
+    """A whole node runs, and has joined."""
+
+
+class Acknowledged(NamedTuple):
+    """A publish call of a whole node's application has returned."""
+
+    ms: float
+
+
+class Unacknowledged(NamedTuple):
+    """A publish call of a whole node's application has raised an error."""
+
+    error: str
+
+
+News: TypeAlias = Ready | Acknowledged | Unacknowledged | Failed
+"""Notes about whole nodes that concern the coordinator at once, and not the observer."""
+Value: TypeAlias = Up | Passed | Came | Told | Done | Seen | Struck | Call | News
 
 
 class Note(NamedTuple):
@@ -167,6 +226,8 @@ class Setup:
     """The start of the run, on the clock that all processes of a machine share."""
     is_shared: bool = True
     """Whether the process runs many nodes."""
+    is_whole: bool = False
+    """Whether it runs one whole node, with its API and an application, as `node run` would."""
 
     def now_us(self) -> int:
         """The time since the start of the run."""

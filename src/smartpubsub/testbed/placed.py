@@ -23,7 +23,18 @@ from smartpubsub.sim.experiments.running import make_core
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.testbed.link import Cuts, Link, ShapedTcp
-from smartpubsub.testbed.messages import Act, Done, Join, Passed, Seen, Setup, StartNode, Told, Up
+from smartpubsub.testbed.messages import (
+    Act,
+    Done,
+    Join,
+    Passed,
+    Seen,
+    Setup,
+    StartNode,
+    ToApplication,
+    Told,
+    Up,
+)
 from smartpubsub.testbed.notebook import Notebook
 from smartpubsub.testbed.traced import TracedCore
 
@@ -114,8 +125,9 @@ class PlacedNode:
 
     # --- commands ---
 
-    def do(self, command: Join | Act) -> None:
+    def do(self, command: Join | Act | ToApplication) -> None:
         """Execute a command, after earlier ones."""
+        assert isinstance(command, Join | Act)  # Only whole nodes have an application.
         self._to_do.append(command)
         self._has_to_do.set()
 

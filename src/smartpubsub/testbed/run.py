@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 import trio
 
@@ -40,7 +41,7 @@ from smartpubsub.testbed.cluster import Cluster, Member
 from smartpubsub.testbed.disasters import Disasters, nodes_that_crash
 from smartpubsub.testbed.joiners import Joiners
 from smartpubsub.testbed.ledger import Ledger
-from smartpubsub.testbed.messages import Act, Inspect, Join, Settle, Setup
+from smartpubsub.testbed.messages import Act, Inspect, Join, News, Settle, Setup
 from smartpubsub.testbed.processes import launcher
 from smartpubsub.workloads.actions import Action, CrashNode, LeaveNode, RestartNode, Workload
 
@@ -98,6 +99,8 @@ class RealRun:
         self._base_ns = time.monotonic_ns()
         self._actions = count(1)
         self._joiners = Joiners()
+        self._hear: Callable[[int, News], None] | None = None
+        self._setup: Setup
         self._cluster: Cluster
         self._disasters: Disasters
 
@@ -145,11 +148,13 @@ class RealRun:
     def run(self) -> None:
         """Run the experiment; Ctrl-C ends it early."""
         with launcher() as launching, lone_errors():
-            setup = Setup(options=self.options, folder=launching.folder, base_ns=self._base_ns)
+            self._setup = self._made_setup(launching.folder)
 
             async def main() -> None:
                 async with trio.open_nursery() as nursery:
-                    self._cluster = Cluster(launching, setup, self._ledger.enter, nursery)
+                    self._cluster = Cluster(
+                        launching, self._setup, self._ledger.enter, nursery, self._hear
+                    )
                     self._disasters = Disasters(self._cluster, self.observer, lambda: self.now)
                     self.members = self._cluster.members
                     try:
@@ -163,6 +168,9 @@ class RealRun:
 
             trio.run(main)
         self.observer.journal.ended_us = self.now
+
+    def _made_setup(self, folder: Path) -> Setup:
+        return Setup(options=self.options, folder=folder, base_ns=self._base_ns)
 
     async def _watch_for_interrupt(self, course: trio.CancelScope) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

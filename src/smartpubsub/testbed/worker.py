@@ -16,17 +16,23 @@ from smartpubsub.testbed.messages import (
     Act,
     Command,
     Cut,
+    Dawdle,
     End,
     Failed,
     Inspect,
     Join,
     Know,
+    Leave,
+    Read,
     Settle,
     Setup,
+    ShiftClock,
     StartNode,
+    StopReading,
 )
 from smartpubsub.testbed.notebook import Notebook
 from smartpubsub.testbed.placed import PlacedNode, peer_of
+from smartpubsub.testbed.soak.whole import WholeNode
 
 REPORT_S = 0.05
 DROPS_EVERY = 20
@@ -37,6 +43,9 @@ GC_THRESHOLDS = (100_000, 50, 1_000)
 
 def work(end: socket.socket, setup: Setup) -> None:
     """Execute the coordinator's commands until the last one, or until it is gone."""
+    if setup.is_whole:
+        trio.run(_Worker(end, setup).run)  # As `node run` does.
+        return
     gc.set_threshold(*GC_THRESHOLDS)
     clock = PatientClock()  # Many nodes share this machine.
     trio.run(_Worker(end, setup).run, clock=clock, instruments=[clock])
@@ -47,7 +56,7 @@ class _Worker:
         self._end = end
         self._setup = setup
         self._notebook = Notebook(setup, end)
-        self._nodes: dict[int, PlacedNode] = {}
+        self._nodes: dict[int, PlacedNode | WholeNode] = {}
         self._nodes_by_peer = {
             peer_of(setup.options.seed, node): node for node in range(setup.options.nodes)
         }
@@ -81,15 +90,13 @@ class _Worker:
     def _do(self, command: Command) -> None:
         match command:
             case StartNode():
-                node = PlacedNode(
-                    self._setup, command, self._notebook, self._nodes_by_peer, self._cuts
-                )
+                node = self._made(command)
                 self._nodes[node.number] = node
                 self._nursery.start_soon(self._run, node)
-            case Join(node=number):
-                self._nodes[number].do(command)
             case Act(action=action):
                 self._nodes[action.node].do(command)
+            case Join() | Read() | StopReading() | Dawdle() | ShiftClock() | Leave():
+                self._nodes[command.node].do(command)
             case Know(nodes_by_port):
                 self._cuts.nodes_by_port = nodes_by_port
             case Cut():
@@ -106,11 +113,21 @@ class _Worker:
                 self._notebook.tell()
                 os._exit(0)
 
-    async def _run(self, node: PlacedNode) -> None:
+    def _made(self, command: StartNode) -> PlacedNode | WholeNode:
+        if self._setup.is_whole:
+            return WholeNode(self._setup, command, self._notebook)
+        return PlacedNode(self._setup, command, self._notebook, self._nodes_by_peer, self._cuts)
+
+    async def _run(self, node: PlacedNode | WholeNode) -> None:
+        reason = "it ended without a reason"
         try:
             await node.run()
-            reason = "it ended without a reason"
         except* SmartPubSubError as errors:
             reason = str(errors.exceptions[0])
+        if isinstance(node, WholeNode) and node.has_left:
+            self._notebook.tell()
+            os._exit(0)
         self._notebook.add(node.number, Failed(reason))
         self._notebook.tell()
+        if self._setup.is_whole:
+            os._exit(1)

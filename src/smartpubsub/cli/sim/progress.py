@@ -58,15 +58,19 @@ class StderrProgress(Progress):
         now = time.monotonic()
         if now - self._shown_at < self._every_s:
             return
-        messages = world.sent_count
-        rate = (messages - self._shown_messages) / (now - self._shown_at)
-        line = (
-            f"{self._title}{self._stage}: {world.node_count:,} nodes,"
-            f" {world.now / SECOND:,.1f} s {self._passed},"
-            f" {messages:,} messages, {rate:,.0f} a second"
-        )
+        line = self.line(world, now - self._shown_at)
         if self._is_terminal:
             click.echo(f"{_CLEAR_LINE}{line}", err=True, nl=False)
         else:
             click.echo(line, err=True)
-        self._shown_at, self._shown_messages = now, messages
+        self._shown_at, self._shown_messages = now, world.sent_count
+
+    def line(self, world: Watched, passed_s: float) -> str:
+        """What to show, some seconds after the last line."""
+        messages = world.sent_count
+        rate = (messages - self._shown_messages) / passed_s
+        return (
+            f"{self._title}{self._stage}: {world.node_count:,} nodes,"
+            f" {world.now / SECOND:,.1f} s {self._passed},"
+            f" {messages:,} messages, {rate:,.0f} a second"
+        )

@@ -6,6 +6,9 @@ from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "run": LazyCommand("smartpubsub.cli.testbed.run:run", "Run a protocol on real nodes."),
+    "soak": LazyCommand(
+        "smartpubsub.cli.testbed.soak:soak", "Run whole nodes for hours, under faults."
+    ),
 }
 
 

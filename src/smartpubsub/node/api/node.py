@@ -57,7 +57,7 @@ class Node:
 
     def __init__(self, *, config: NodeConfig | None = None, **options: object) -> None:
         self.config = config or load_config(options, environ={})
-        self._engine = Engine(self.config)
+        self._engine = self._made_engine()
         self._subscribing = Subscribing(self._engine)
         self._publishing = Publishing(self._engine)
         self._groups = Groups(self._engine, self._subscribing, self._publishing)
@@ -68,6 +68,9 @@ class Node:
         self._life: AbstractAsyncContextManager[None]
         self._nursery: trio.Nursery
         self._handlers: list[tuple[Predicate, Handler]] = []
+
+    def _made_engine(self) -> Engine:
+        return Engine(self.config)
 
     # --- running ---
 

@@ -52,6 +52,11 @@ class Observer:
         """Whether a call has not been acknowledged yet."""
         return bool(self._open_calls)
 
+    @property
+    def owed_count(self) -> int:
+        """How many pairs of an event and a node that is owed it are still open."""
+        return sum(map(len, self._owed.values()))
+
     def owes(self, is_up: Callable[[int], bool]) -> bool:
         """Whether a node that is up misses an event that it is owed."""
         return any(is_up(node) for nodes in self._owed.values() for node in nodes)

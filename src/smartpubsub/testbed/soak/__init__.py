@@ -1,0 +1,1 @@
+"""Whole nodes in real processes, for hours, under faults of all kinds."""
