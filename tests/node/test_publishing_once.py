@@ -10,7 +10,14 @@ import trio
 
 from smartpubsub import AsyncioNode, Node, SyncNode
 from smartpubsub.node.api.calls import Wait
-from smartpubsub.node.api.event_records import Content, Destination, EventRecords, EventState
+from smartpubsub.node.api.event_records import (
+    RECENT_COUNT_MIN,
+    RECENT_US,
+    Content,
+    Destination,
+    EventRecords,
+    EventState,
+)
 from smartpubsub.node.errors import KeyConflictError, PublishNotInTimeError, PublishRefusedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, EventIdError
@@ -252,3 +259,28 @@ def test_keys_are_forgotten_beyond_their_limits() -> None:
     assert (record.id, record.state) == (EventId(b"me", 1, 4), EventState.ACKNOWLEDGED)
     again.journal(Refused(record.id, "no"), 6)
     assert (record.state, record.reason) == (EventState.REFUSED, "no")
+
+
+def test_events_without_a_key_are_forgotten_after_minutes_but_for_the_last_few() -> None:
+    records, content = (
+        EventRecords(key_count_max=3, key_age_us_max=100),
+        Content(Predicate.parse("a"), b""),
+    )
+    ids = [EventId(b"me", 1, number) for number in range(RECENT_COUNT_MIN + 10)]
+    for id in ids:
+        records.add(id, 0, content, None, wants_all=False)
+    pending = ids[3]
+    for id in ids:
+        if id != pending:
+            records.journal(Published(id), 0)
+    assert all(records.get(str(id)) is not None for id in ids)
+
+    late = EventId(b"me", 1, len(ids))
+    records.add(late, RECENT_US + 1, content, None, wants_all=False)
+    assert [id for id in [*ids, late] if records.get(str(id)) is None] == ids[:3]
+
+    records.journal(Published(pending), RECENT_US)
+    later = EventId(b"me", 1, len(ids) + 1)
+    records.add(later, RECENT_US + 1, content, None, wants_all=False)
+    known = [id for id in [*ids, late, later] if records.get(str(id)) is not None]
+    assert known == [*ids, late, later][-RECENT_COUNT_MIN:]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.node.api.receipts import held_document
 from smartpubsub.node.errors import KeyConflictError, LimitError
 from smartpubsub.node.storage.kept import Change
@@ -28,6 +29,9 @@ from smartpubsub.seam import Peer
 PREFIX = b"published/"
 RECENT_COUNT_MAX = 10_000
 """Events of this run that the node remembers."""
+RECENT_COUNT_MIN = 500
+RECENT_US = 5 * MINUTE
+"""How long it remembers more than the last `RECENT_COUNT_MIN` of them, if they have ended."""
 KEY_BYTES_MAX = 200
 
 _NUMBERS = struct.Struct(">QQ")
@@ -186,10 +190,18 @@ class EventRecords:
             self._recent[str(id)] = EventRecord(
                 id, created_us, destination=destination, wants_all=wants_all
             )
+            self._forget_recent(created_us)
             return []
         digest = content.digest
         record = EventRecord(id, created_us, content, key, destination, digest, wants_all)
         return self._store(record, created_us)
+
+    def _forget_recent(self, now: int) -> None:
+        while len(self._recent) > RECENT_COUNT_MIN:
+            id, oldest = next(iter(self._recent.items()))
+            if oldest.state is EventState.PENDING or oldest.created_us >= now - RECENT_US:
+                return
+            del self._recent[id]
 
     def store(self, id: EventId, content: Content, now: int) -> list[Change]:
         """Store an event whose id the caller gets although it is not acknowledged."""
