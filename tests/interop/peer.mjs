@@ -23,7 +23,7 @@ const node = await createLibp2p({
     // js-libp2p pings on its own account too, to see whether a connection lives.
     ping: ping({ maxOutboundStreams: 8 }),
     dht: kadDHT({
-      protocol: '/smartpubsub/kad/1.0.0',
+      protocol: '/smartpubsub/kad/2.0.0',
       clientMode: false,
       peerInfoMapper: passthroughMapper, // Addresses of loopback are addresses too.
       validators: { test: async () => {} },

@@ -185,6 +185,21 @@ def test_garbage_instead_of_a_handshake_costs_a_connection(garbage: bytes) -> No
     run(main)
 
 
+def test_a_peer_with_an_older_version_of_a_protocol_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        node = Node()
+        async with trio.open_nursery() as nursery, connections() as stranger:
+            stranger.serve("/smartpubsub/kad/1.0.0", lambda _peer, _stream: trio.sleep(0))
+            await node.start(nursery)
+            await stranger.dial(node.host.own.peer, node.host.own.addresses[0])
+            await eventually(lambda: "incompatible version of smartpubsub" in caplog.text)
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
 def test_a_node_answers_a_ping_and_says_who_it_is() -> None:
     async def main() -> None:
         node = Node()
@@ -194,7 +209,7 @@ def test_a_node_answers_a_ping_and_says_who_it_is() -> None:
             await stream.write(bytes(range(32)))
 
             assert await stream.read(32) == bytes(range(32))
-            assert tuple(await stranger.ask_addresses(peer)) == node.host.own.addresses
+            assert (await stranger.ask_identity(peer)).addresses == node.host.own.addresses
 
     run(main)
 

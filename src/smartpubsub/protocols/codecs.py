@@ -16,7 +16,7 @@ from smartpubsub.protocols import departure
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId
 
-KADEMLIA = "/smartpubsub/kad/1.0.0"
+KADEMLIA = "/smartpubsub/kad/2.0.0"
 KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
 """The id in the public IPFS network, for a node that joins it."""
 NODE = "/smartpubsub/node/1.0.0"

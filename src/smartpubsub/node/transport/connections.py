@@ -205,11 +205,16 @@ class Connections:
         """Close all connections to a peer."""
         await self._swarm.close_peer(ID(peer))
 
-    async def ask_addresses(self, peer: Peer) -> list[bytes]:
-        """Ask a connected peer for its addresses."""
+    @property
+    def protocols(self) -> list[str]:
+        """The ids of the protocols that are served."""
+        return [str(protocol) for protocol in self._select.get_protocols() if protocol]
+
+    async def ask_identity(self, peer: Peer) -> identify.Identified:
+        """Ask a connected peer for its addresses and protocols."""
         stream = await self.open(peer, identify.PROTOCOL)
         try:
-            return await identify.read_addresses(stream, self._settings.identify_bytes_max)
+            return await identify.read(stream, self._settings.identify_bytes_max)
         finally:
             await end(stream, self._settings.close_s, politely=True)
 
@@ -259,9 +264,9 @@ class Connections:
         return handle
 
     async def _say_who_this_is(self, _: Peer, stream: Stream) -> None:
-        protocols = [str(protocol) for protocol in self._select.get_protocols() if protocol]
         key = self._keys.public_key.serialize()
-        await stream.write(identify.written(key, self.addresses, protocols, _seen_at(stream)))
+        said = identify.written(key, self.addresses, self.protocols, _seen_at(stream))
+        await stream.write(said)
 
 
 class _Notifee(INotifee):

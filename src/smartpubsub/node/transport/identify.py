@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import metadata
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from libp2p.identity.identify.pb.identify_pb2 import Identify
@@ -15,6 +16,8 @@ from smartpubsub.node.transport.frames import FrameReader, Readable
 PROTOCOL = "/ipfs/id/1.0.0"
 _VERSION = "ipfs/0.1.0"
 _ADDRESSES_READ_MAX = 64
+_PROTOCOLS_READ_MAX = 64
+_OURS = "/smartpubsub/"
 
 
 @cache
@@ -38,14 +41,41 @@ def written(
     return framed(said.SerializeToString())
 
 
-async def read_addresses(stream: Readable, bytes_max: int) -> list[bytes]:
-    """The addresses in an identify message."""
+class Identified(NamedTuple):
+    """What a peer says of itself."""
+
+    addresses: tuple[bytes, ...] = ()
+    protocols: tuple[str, ...] = ()
+
+
+async def read(stream: Readable, bytes_max: int) -> Identified:
+    """Read an identify message."""
     frame = await FrameReader(stream, bytes_max).next()
     if frame is None:
-        return []
+        return Identified()
     said = Identify()
     try:
         said.ParseFromString(unframed(frame, bytes_max))
     except DecodeError as error:
         raise WireError("the bytes are no identify message") from error
-    return list(said.listen_addrs[:_ADDRESSES_READ_MAX])
+    return Identified(
+        tuple(said.listen_addrs[:_ADDRESSES_READ_MAX]),
+        tuple(said.protocols[:_PROTOCOLS_READ_MAX]),
+    )
+
+
+def other_versions(own: Iterable[str], theirs: Iterable[str]) -> list[str]:
+    """The protocols of this project that a peer speaks in another version only.
+
+    >>> other_versions(["/smartpubsub/kad/2.0.0"], ["/smartpubsub/kad/1.0.0", "/ipfs/id/1.0.0"])
+    ['/smartpubsub/kad/1.0.0']
+    >>> other_versions(["/smartpubsub/kad/2.0.0"], ["/smartpubsub/kad/2.0.0"])
+    []
+    """
+    names = dict(protocol.rpartition("/")[::2] for protocol in own if protocol.startswith(_OURS))
+    spoken = set(theirs)
+    return [
+        protocol
+        for protocol in sorted(spoken)
+        if (name := protocol.rpartition("/")[0]) in names and f"{name}/{names[name]}" not in spoken
+    ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,11 +12,13 @@ import trio
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.connections import Connections, OnStream
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.frames import FrameReader, TooLongError
 from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.identify import other_versions
 from smartpubsub.node.transport.inbox import Inbox
 from smartpubsub.node.transport.rates import Rates
 from smartpubsub.node.transport.streams import (
@@ -26,7 +29,10 @@ from smartpubsub.node.transport.streams import (
 )
 from smartpubsub.node.transport.usage import Usage
 from smartpubsub.protocols.codecs import Codec
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Asked, Peer, Received
+
+_log = logging.getLogger(__name__)
 
 
 class _Question:
@@ -67,6 +73,8 @@ class Inbound:
         self._settings = settings
         self._counts = counts
         self._acquaintances: dict[Peer, _Acquaintance] = {}
+        self._incompatible: BoundedDict[Peer, None] = BoundedDict(settings.peer_count_max)
+        """Peers that speak other versions of the protocols."""
         self._questions: dict[int, _Question] = {}
         self._numbers = count(1)
         self._rates = Rates(settings.messages_per_s_max, settings.peer_count_max)
@@ -94,16 +102,27 @@ class Inbound:
     # --- who they are ---
 
     async def identify(self, peer: Peer) -> None:
-        """Ask a newly connected peer for its addresses."""
+        """Ask a newly connected peer for its addresses and protocols."""
         acquaintance = self._acquaintance(peer)
         try:
             with trio.move_on_after(self._settings.identify_s):
-                said = await self._connections.ask_addresses(peer)
-                acquaintance.addresses = self._book.learn(peer, said)
+                said = await self._connections.ask_identity(peer)
+                acquaintance.addresses = self._book.learn(peer, said.addresses)
+                self._compare_versions(peer, said.protocols)
         except (*STREAM_ERRORS, UnreachableError, WireError):
             pass  # It may speak the other protocols, and other peers may know its address.
         finally:
             acquaintance.is_identified.set()
+
+    def _compare_versions(self, peer: Peer, protocols: Sequence[str]) -> None:
+        """Log a peer with which this node cannot talk, once."""
+        others = other_versions(self._connections.protocols, protocols)
+        if others and peer not in self._incompatible:
+            self._incompatible[peer] = None
+            _log.warning(
+                "a peer runs an incompatible version of smartpubsub; update the older of the two",
+                extra={"fields": {"peer": peer_text(peer), "speaks": " ".join(others)}},
+            )
 
     def forget(self, peer: Peer) -> None:
         """Forget a peer that has disconnected."""

@@ -22,7 +22,7 @@ from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
-FASTDELIVERY = "/smartpubsub/fastdelivery/1.0.0"
+FASTDELIVERY = "/smartpubsub/fastdelivery/2.0.0"
 
 
 def fast_settings(options: ProtocolOptions) -> FastSettings:

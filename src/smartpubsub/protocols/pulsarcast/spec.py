@@ -20,7 +20,7 @@ from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 from smartpubsub.seam import Effect, Peer
 
-PULSARCAST = "/smartpubsub/pulsarcast/1.0.0"
+PULSARCAST = "/smartpubsub/pulsarcast/2.0.0"
 """Not `/pulsarcast/1.0.0`, under which the first implementation speaks another language."""
 STORAGE_SHARE = 8
 """Events of topics may take one part in so many of a node's storage."""

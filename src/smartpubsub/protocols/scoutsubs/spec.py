@@ -24,7 +24,7 @@ from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
-SCOUTSUBS = "/smartpubsub/scoutsubs/1.0.0"
+SCOUTSUBS = "/smartpubsub/scoutsubs/2.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 
 STORAGE_SHARE = 2
