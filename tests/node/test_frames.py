@@ -8,9 +8,15 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from smartpubsub.kademlia.protobuf import WireError, framed
-from smartpubsub.node.transport.frames import FrameReader
+from smartpubsub.node.transport.frames import (
+    FrameReader,
+    FrameTimeoutError,
+    Unfinished,
+    UnfinishedFullError,
+)
 
 
 class Pieces:
@@ -65,3 +71,60 @@ def test_what_is_no_message_is_told(data: bytes, complaint: str) -> None:
 def test_a_message_that_is_too_long_is_told_before_it_is_there() -> None:
     with pytest.raises(WireError, match="at most 300"):
         messages_in([framed(bytes(301))[:2]], 300)
+
+
+class Stalled(Pieces):
+    """Bytes after which nothing comes."""
+
+    async def read(self, n: int | None = None) -> bytes:
+        if not self._pieces:
+            await trio.sleep_forever()
+        return await super().read(n)
+
+
+def test_a_message_that_does_not_come_to_its_end_is_given_up() -> None:
+    async def main() -> None:
+        unfinished = Unfinished(1_000, 30.0)
+        reader = FrameReader(Stalled([framed(b"whole"), framed(bytes(200))[:100]]), 300, unfinished)
+        assert await reader.next() == framed(b"whole")
+        began_at = trio.current_time()
+        with pytest.raises(FrameTimeoutError):
+            await reader.next()
+        assert trio.current_time() - began_at == pytest.approx(30.0)
+        assert unfinished.bytes == 100
+        reader.close()
+        assert unfinished.bytes == 0
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_stream_between_two_messages_may_be_silent() -> None:
+    async def main() -> None:
+        reader = FrameReader(Stalled([framed(b"whole")]), 300, Unfinished(1_000, 30.0))
+        assert await reader.next() == framed(b"whole")
+        with trio.move_on_after(3_600) as waiting:
+            await reader.next()
+        assert waiting.cancelled_caught
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_unfinished_messages_of_all_streams_share_their_room() -> None:
+    async def main() -> None:
+        unfinished = Unfinished(250, 30.0)
+        part, rest = framed(bytes(200))[:100], framed(bytes(200))[100:]
+        readers = [FrameReader(Stalled([part]), 300, unfinished) for _ in range(2)]
+        async with trio.open_nursery() as nursery:
+            for reader in readers:
+                nursery.start_soon(reader.next)
+            await wait_all_tasks_blocked()
+            assert unfinished.bytes == 200
+            with pytest.raises(UnfinishedFullError):
+                await FrameReader(Stalled([part]), 300, unfinished).next()
+            nursery.cancel_scope.cancel()
+        for reader in readers:
+            reader.close()
+        assert await FrameReader(Stalled([part, rest]), 300, unfinished).next() == part + rest
+        assert unfinished.bytes == 0
+
+    trio.run(main)

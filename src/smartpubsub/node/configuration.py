@@ -86,6 +86,10 @@ class NodeLimits:
     """Streams that the peer opens on one connection."""
     question_count_max: int = _setting(HostSettings.question_count_max, whole(1, 1_000_000))
     """Open questions to one peer."""
+    frame_s: int = _setting(int(HostSettings.frame_s), whole(1, 86_400))
+    """From the first byte of a message to its last."""
+    unfinished_bytes_max: int = _setting(HostSettings.unfinished_bytes_max, whole(1_024, 1 << 40))
+    """Of messages of all peers that have not arrived as a whole."""
     messages_per_s_max: int = _setting(HostSettings.messages_per_s_max, whole(1, 10_000_000))
     """Of one kind from one peer."""
     message_bytes_max: int = _setting(
@@ -176,6 +180,8 @@ def host_settings(config: NodeConfig) -> HostSettings:
         stream_count_max=config.stream_count_max,
         question_count_max=config.question_count_max,
         messages_per_s_max=config.messages_per_s_max,
+        frame_s=config.frame_s,
+        unfinished_bytes_max=config.unfinished_bytes_max,
         ban_s=config.ban_s,
     )
 

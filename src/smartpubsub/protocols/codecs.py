@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from smartpubsub.kademlia import messages
 from smartpubsub.kademlia import messages as kad
@@ -15,6 +15,8 @@ from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols import departure
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId
+
+T = TypeVar("T")
 
 KADEMLIA = "/smartpubsub/kad/2.0.0"
 KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
@@ -30,8 +32,21 @@ def _no_contacts(_: Any) -> Iterable[Contact]:
     return ()
 
 
+def _whole(message: Any) -> Iterable[Any]:
+    return (message,)
+
+
 def _its_type(message: Any) -> Mapping[str, int]:
     return {type(message).__name__.lower(): 1}
+
+
+PARTS_AT_ONCE = 16
+
+
+def in_pieces(parts: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
+    """The parts of a message, as many at a time as are handled at once."""
+    for start in range(0, len(parts) or 1, PARTS_AT_ONCE):
+        yield parts[start : start + PARTS_AT_ONCE]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +65,8 @@ class Codec:
     """Whether a received message that answers no request wants an answer on the same stream."""
     contacts: Callable[[Any], Iterable[Contact]] = _no_contacts
     """The peers that a message names and that its receiver may have to reach."""
+    pieces: Callable[[Any], Iterable[Any]] = _whole
+    """Messages that say the same in the same order, each small enough to be handled at once."""
     kinds: Callable[[Any], Mapping[str, int]] = _its_type
     """What a message contains, counted by kind; rates are limited and counted by kind."""
     event_kinds: frozenset[str] = frozenset()

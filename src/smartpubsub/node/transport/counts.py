@@ -34,6 +34,10 @@ class Counts:
     """Received messages far beyond the rate limit; the node reset the stream each time."""
     delayed: int = 0
     """Received messages beyond the rate limit, which were delayed."""
+    delayed_expensive: int = 0
+    """Received messages of peers that cost more than their share, which were delayed."""
+    refused_unfinished: int = 0
+    """Received messages that took too long to arrive, or that there was no room for meanwhile."""
     refused_streams: int = 0
     """Streams beyond the limit of a peer."""
     refused_connections: int = 0

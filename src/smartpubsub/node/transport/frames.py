@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Protocol
+
+import trio
 
 from smartpubsub.kademlia.keys import varint_bytes
 from smartpubsub.kademlia.protobuf import WireError
@@ -12,6 +15,32 @@ READ_BYTES = 64 << 10
 
 class TooLongError(WireError):
     """A message beyond the size limit."""
+
+
+class FrameTimeoutError(WireError):
+    """A message whose last byte did not come in time."""
+
+
+class UnfinishedFullError(WireError):
+    """A message for which there is no room until it is complete."""
+
+
+class Unfinished:
+    """The bytes of messages that have not arrived as a whole, over all streams."""
+
+    def __init__(self, bytes_max: int, frame_s: float) -> None:
+        self.frame_s = frame_s
+        self.bytes = 0
+        self._bytes_max = bytes_max
+
+    def change(self, before: int, after: int) -> None:
+        """Count a stream whose unfinished message has grown or is complete.
+
+        Raise an error, and count nothing, if there is no room.
+        """
+        if after > before and self.bytes + after - before > self._bytes_max:
+            raise UnfinishedFullError("there is no room for more unfinished messages")
+        self.bytes += after - before
 
 
 class Readable(Protocol):
@@ -25,8 +54,12 @@ class Readable(Protocol):
 class FrameReader:
     """Reads frames from a stream, several from one read if possible."""
 
-    def __init__(self, stream: Readable, message_bytes_max: int) -> None:
+    def __init__(
+        self, stream: Readable, message_bytes_max: int, unfinished: Unfinished | None = None
+    ) -> None:
         self._stream = stream
+        self._unfinished = unfinished or Unfinished(message_bytes_max + READ_BYTES, inf)
+        self._counted = 0
         self._message_bytes_max = message_bytes_max
         self._head_bytes_max = varint_bytes(message_bytes_max)
         self._buffer = bytearray()
@@ -34,24 +67,40 @@ class FrameReader:
 
     async def next(self) -> bytes | None:
         """The next frame with its length prefix; None if the stream ends between two frames."""
+        began_at = inf
         while (end := self._end()) is None:
             # Returned frames are removed from the buffer once for each read.
             del self._buffer[: self._start]
             self._start = 0
-            if not (some := await self._read()):
+            self._count(len(self._buffer))
+            if self._buffer and began_at == inf:
+                began_at = trio.current_time()
+            if not (some := await self._read(began_at + self._unfinished.frame_s)):
                 if self._buffer:
                     raise WireError("a stream ends within a message")
                 return None
             self._buffer += some
+        self._count(0)
         frame = bytes(self._buffer[self._start : end])
         self._start = end
         return frame
 
-    async def _read(self) -> bytes:
-        try:
-            return await self._stream.read(READ_BYTES)
-        except EOFError:
-            return b""
+    def close(self) -> None:
+        """Forget an unfinished message."""
+        self._count(0)
+
+    def _count(self, size: int) -> None:
+        self._unfinished.change(self._counted, size)
+        self._counted = size
+
+    async def _read(self, deadline: float) -> bytes:
+        with trio.CancelScope(deadline=deadline) as scope:
+            try:
+                return await self._stream.read(READ_BYTES)
+            except EOFError:
+                return b""
+        assert scope.cancelled_caught
+        raise FrameTimeoutError("a message takes too long to arrive")
 
     def _end(self) -> int | None:
         """The end of the first frame, if it is complete."""

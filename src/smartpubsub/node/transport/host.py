@@ -28,8 +28,9 @@ from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.inbound import Inbound
-from smartpubsub.node.transport.inbox import Inbox
+from smartpubsub.node.transport.inbox import OWN, Inbox
 from smartpubsub.node.transport.lanes import Lanes
+from smartpubsub.node.transport.shares import Shares
 from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.node.transport.swarm import MakeTcp
 from smartpubsub.node.transport.timers import MICROSECONDS, Clock, Timers
@@ -165,7 +166,12 @@ class Host:
         self._journal = journal
         self._on_restart = on_restart
         self._timers = Timers()
-        self._inbox: Inbox[_Item] = Inbox(settings.event_count_max)
+        self._inbox: Inbox[_Item] = Inbox(
+            settings.event_count_max, settings.event_bytes_max, settings.peer_count_max
+        )
+        self._shares = Shares(
+            settings.peer_share_max, settings.peer_burst_s, settings.peer_count_max
+        )
         self._turns = Turns(self._inbox, self._timers)
         self.bans = Bans(settings.ban_s, settings.peer_count_max)
         self.containment = Containment(self.bans)
@@ -190,7 +196,13 @@ class Host:
         )
         self._usage = Usage()
         self._inbound = Inbound(
-            self.connections, self.book, self._inbox, self._usage, settings, self.counts
+            self.connections,
+            self.book,
+            self._inbox,
+            self._usage,
+            self._shares,
+            settings,
+            self.counts,
         )
         self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
         self._encoded: tuple[object, bytes] = (None, b"")
@@ -273,6 +285,16 @@ class Host:
         return self._usage.peers()
 
     @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of messages that have not arrived as a whole."""
+        return self._inbound.unfinished.bytes
+
+    @property
+    def waiting_events(self) -> int:
+        """The number of received events that the core has not handled yet."""
+        return len(self._inbox)
+
+    @property
     def garbage(self) -> dict[Peer, int]:
         """The number of undecodable messages by peer, the latest peer last."""
         return dict(self._inbound.garbage)
@@ -330,8 +352,11 @@ class Host:
             while not self._may_go_on.is_set():
                 await self._may_go_on.wait()
             work = _Work()
+            turn_ends_at = time.thread_time() + self.settings.turn_s_max
             for _ in range(self.settings.commit_count_max):
                 if self.containment.must_restart or not self._handle_next(work):
+                    break
+                if time.thread_time() > turn_ends_at:
                     break
             await self._finish(work)
             for request in self._requests:
@@ -378,6 +403,7 @@ class Host:
             for effect in item.effects(now):
                 self._note(effect, work, now)
             return True
+        began_at = time.thread_time()
         try:
             for effect in self._core.handle(item, now):
                 self._note(effect, work, now)
@@ -387,7 +413,12 @@ class Host:
             banned = self.containment.drop_input(item, error, trio.current_time())
             if banned is not None:
                 self._spawn(self.connections.close, banned)
+        self._charge(getattr(item, "peer", OWN), time.thread_time() - began_at)
         return True
+
+    def _charge(self, peer: Peer, cost_s: float) -> None:
+        self._inbox.charge(peer, cost_s)
+        self._shares.charge(peer, cost_s, trio.current_time())
 
     def _note(self, effect: Effect, work: _Work, now: int) -> None:
         """Do what must be done at once, and note the rest of an effect for after the commit."""

@@ -56,8 +56,19 @@ class HostSettings:
     """Questions to one peer that are not answered yet."""
     batch_bytes: int = 64 << 10
     """Messages are combined for one write up to this size."""
-    event_count_max: int = 1_000
-    """Received events that are not handled yet; beyond this the host does not read."""
+    event_count_max: int = 256
+    event_bytes_max: int = 1 << 20
+    """Events of one peer that are not handled yet; beyond this the host does not read from it."""
+    turn_s_max: float = 0.01
+    """Processor time of events handled in one transaction, except for the last of them."""
+    peer_share_max: float = 0.5
+    """The part of the processor for one peer while others wait."""
+    peer_burst_s: float = 0.5
+    """Processor time that a peer may take at once."""
+    frame_s: float = 30.0
+    """Time limit for a message from its first byte to its last."""
+    unfinished_bytes_max: int = 64 << 20
+    """Bytes of messages that have not arrived as a whole, of all peers."""
     gather_s_max: float = 0.1
     """How long a host on a busy loop waits for more events, to handle them together."""
     commit_count_max: int = 256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -16,11 +17,18 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.connections import Connections, OnStream
 from smartpubsub.node.transport.counts import Counts
-from smartpubsub.node.transport.frames import FrameReader, TooLongError
+from smartpubsub.node.transport.frames import (
+    FrameReader,
+    FrameTimeoutError,
+    TooLongError,
+    Unfinished,
+    UnfinishedFullError,
+)
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.identify import other_versions
 from smartpubsub.node.transport.inbox import Inbox
 from smartpubsub.node.transport.rates import Rates
+from smartpubsub.node.transport.shares import SLICE_S, Shares
 from smartpubsub.node.transport.streams import (
     STREAM_ERRORS,
     Stream,
@@ -33,6 +41,10 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Asked, Peer, Received
 
 _log = logging.getLogger(__name__)
+_EMPTY = {"empty": 1}
+"""What a message without contents counts as."""
+_RECENT_S = 1.0
+"""For how long peers keep to their shares after an event has waited for too long."""
 
 
 class _Question:
@@ -61,6 +73,7 @@ class Inbound:
         book: AddressBook,
         inbox: Inbox[Any],
         usage: Usage,
+        shares: Shares,
         settings: HostSettings,
         counts: Counts,
     ) -> None:
@@ -70,6 +83,8 @@ class Inbound:
         self._book = book
         self._inbox = inbox
         self._usage = usage
+        self._shares = shares
+        self.unfinished = Unfinished(settings.unfinished_bytes_max, settings.frame_s)
         self._settings = settings
         self._counts = counts
         self._acquaintances: dict[Peer, _Acquaintance] = {}
@@ -148,6 +163,9 @@ class Inbound:
             self._counts.refused_large += 1
             self._remember_garbage(peer)
             raise
+        except (FrameTimeoutError, UnfinishedFullError):
+            self._counts.refused_unfinished += 1
+            raise
         except WireError:
             self._counts.garbage += 1
             self._remember_garbage(peer)
@@ -163,19 +181,51 @@ class Inbound:
     async def _take_all(
         self, codec: Codec, peer: Peer, stream: Stream, acquaintance: _Acquaintance
     ) -> None:
-        frames = FrameReader(stream, codec.message_bytes_max)
-        while (frame := await frames.next()) is not None:
+        frames = FrameReader(stream, codec.message_bytes_max, self.unfinished)
+        try:
+            while (frame := await frames.next()) is not None:
+                await self._take_frame(codec, peer, stream, acquaintance, frame)
+        finally:
+            frames.close()
+
+    async def _take_frame(
+        self,
+        codec: Codec,
+        peer: Peer,
+        stream: Stream,
+        acquaintance: _Acquaintance,
+        frame: bytes,
+    ) -> None:
+        began_at = time.thread_time()
+        try:
             message = codec.decode(frame)
-            await self._keep_to_rate(peer, codec.kinds(message))
-            self._counts.received += 1
-            self._counts.received_bytes += len(frame)
-            self._usage.touch(peer, trio.current_time())
-            self.hear_of(codec.contacts(message))
-            if codec.is_question(message):
-                await self._have_answered(peer, stream, message, acquaintance)
-            else:
-                event = Received(peer, message, acquaintance.addresses)
-                await self._inbox.put_when_there_is_room(event)
+        finally:
+            await self._keep_to_share(peer, time.thread_time() - began_at)
+        await self._keep_to_rate(peer, codec.kinds(message) or _EMPTY)
+        self._counts.received += 1
+        self._counts.received_bytes += len(frame)
+        self._usage.touch(peer, trio.current_time())
+        self.hear_of(codec.contacts(message))
+        if codec.is_question(message):
+            await self._have_answered(peer, stream, message, acquaintance, len(frame))
+        else:
+            size = len(frame)
+            for piece in codec.pieces(message):
+                event = Received(peer, piece, acquaintance.addresses)
+                await self._inbox.put_when_there_is_room(peer, event, size)
+                size = 0
+
+    async def _keep_to_share(self, peer: Peer, cost_s: float) -> None:
+        """Let other tasks go on after much work, and wait if the peer has cost too much."""
+        now = trio.current_time()
+        self._inbox.charge(peer, cost_s)
+        self._shares.charge(peer, cost_s, now)
+        delay_s = self._shares.delay_s(peer, now)
+        if delay_s > 0 and now - self._inbox.delayed_at < _RECENT_S:
+            self._counts.delayed_expensive += 1
+            await trio.sleep(min(delay_s, self._settings.delay_s_max))
+        elif cost_s > SLICE_S:
+            await trio.lowlevel.checkpoint()
 
     async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int]) -> None:
         """Wait as the rate limit says; meanwhile the stream is not read."""
@@ -193,13 +243,18 @@ class Inbound:
             await trio.sleep(delay_s)
 
     async def _have_answered(
-        self, peer: Peer, stream: Stream, message: object, acquaintance: _Acquaintance
+        self,
+        peer: Peer,
+        stream: Stream,
+        message: object,
+        acquaintance: _Acquaintance,
+        size: int,
     ) -> None:
         number = next(self._numbers)
         self._questions[number] = question = _Question()
         try:
             event = Asked(peer, message, number, acquaintance.addresses)
-            await self._inbox.put_when_there_is_room(event)
+            await self._inbox.put_when_there_is_room(peer, event, size)
             with trio.move_on_after(self._settings.answer_s):
                 await question.is_answered.wait()
         finally:

@@ -1,46 +1,106 @@
-"""The queue of events that the core has not handled yet."""
+"""The events that the core has not handled yet: a queue for each peer, served in fair turns.
+
+Handling an event costs a token, its bytes, and the processor time that it takes. The peer that has
+cost least is next (fair queueing by virtual time). So a peer with much or expensive work waits, and
+the others do not wait for it. Events without a peer, such as calls of the application, have a queue
+of their own.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
 
 import trio
+
+from smartpubsub.seam import Peer
 
 T = TypeVar("T")
 
 LATE_S_MIN = 0.002
 """A loop with a round below this time is not busy."""
 GATHER_ROUNDS = 3
+ENOUGH_COUNT = 64
+"""Items that are worth a transaction: the reader waits for no more."""
+
+TOKEN_S = 20e-6
+"""What every event costs, in seconds."""
+BYTES_PER_S = 100e6
+OWN: Peer = b""
+"""In place of a peer for events that no peer has caused."""
+WAITED_S_MAX = 0.02
+"""An event that has waited for longer in a queue of its own shows that others take too long."""
+
+
+class _Waiting(NamedTuple, Generic[T]):
+    item: T
+    size: int
+    came_at: float
+
+
+@dataclass(slots=True, eq=False)
+class _Queue(Generic[T]):
+    items: deque[_Waiting[T]] = field(default_factory=deque)
+    size: int = 0
+    cost_s: float = 0.0
+    """The virtual time up to which the peer has had its share."""
+    has_room: trio.Event = field(default_factory=trio.Event)
+    is_in_turn: bool = False
 
 
 class Inbox(Generic[T]):
-    """A queue with one reader. Tasks that add messages of peers wait while it is full."""
+    """Bounded queues with one reader. A task that adds a peer's message waits while its is full."""
 
-    def __init__(self, count_max: int) -> None:
+    def __init__(self, count_max: int, bytes_max: int = 1 << 20, peer_count_max: int = 4_096):
         self._count_max = count_max
-        self._items: deque[T] = deque()
+        self._bytes_max = bytes_max
+        self._peer_count_max = peer_count_max
+        self._queues: dict[Peer, _Queue[T]] = {}
+        self._turns: list[tuple[float, int, Peer]] = []
+        """The queues that are not empty, by virtual time; one that has cost more since is moved."""
+        self._turn_number = 0
+        self._served_s = 0.0
+        """The virtual time of the last event taken."""
+        self._count = 0
         self._since = 0.0
         """When the first item came, on trio's clock."""
+        self.delayed_at = -1.0
+        """When last an event had waited for too long behind events of others."""
         self._has_items = trio.Event()
-        self._has_room = trio.Event()
 
     def __len__(self) -> int:
-        return len(self._items)
+        return self._count
 
-    def put(self, item: T) -> None:
+    def put(self, item: T, size: int = 0) -> None:
         """Add an item that is bounded elsewhere, without waiting."""
-        if not self._items:
-            self._since = trio.current_time()
-        self._items.append(item)
+        now = trio.current_time()
+        if not self._count:
+            self._since = now
+        peer: Peer = getattr(item, "peer", OWN)
+        queue = self._queue(peer)
+        queue.items.append(_Waiting(item, size, now))
+        queue.size += size
+        self._count += 1
+        if not queue.is_in_turn:
+            queue.cost_s = max(queue.cost_s, self._served_s)
+            self._have_turn(peer, queue)
         self._has_items.set()
 
-    async def put_when_there_is_room(self, item: T) -> None:
-        """Add an item that peers can cause any number of; wait while the queue is full."""
-        while len(self._items) >= self._count_max:
-            await self._has_room.wait()
-        self.put(item)
+    async def put_when_there_is_room(self, peer: Peer, item: T, size: int) -> None:
+        """Add an item of a peer; wait while the peer's queue is full."""
+        while (queue := self._queue(peer)).items and (
+            len(queue.items) >= self._count_max or queue.size + size > self._bytes_max
+        ):
+            await queue.has_room.wait()
+        self.put(item, size)
+
+    def charge(self, peer: Peer, cost_s: float) -> None:
+        """Count processor time that a peer has cost."""
+        if peer in self._queues:
+            self._queues[peer].cost_s += cost_s
 
     async def wait(self, deadline: float, gather_s_max: float = 0.0) -> None:
         """Wait for an item, or until a time on trio's clock.
@@ -48,7 +108,7 @@ class Inbox(Generic[T]):
         On a busy loop, wait some rounds longer: handling more items together costs less.
         """
         began_at = trio.current_time()
-        if self._items:
+        if self._count:
             await (
                 trio.lowlevel.checkpoint()
             )  # Other tasks get their turn however long the queue is.
@@ -56,25 +116,68 @@ class Inbox(Generic[T]):
             self._has_items = trio.Event()
             with trio.CancelScope(deadline=deadline):
                 await self._has_items.wait()
-        if self._items and gather_s_max:
+        if 0 < self._count < ENOUGH_COUNT and gather_s_max:
             late_s = trio.current_time() - max(began_at, self._since)
             if late_s > LATE_S_MIN:
                 await trio.sleep(min(GATHER_ROUNDS * late_s, gather_s_max))
 
+    def take(self) -> T | None:
+        """Remove the item whose turn it is, if there is one."""
+        while self._turns:
+            at_s, _, peer = heappop(self._turns)
+            queue = self._queues[peer]
+            queue.is_in_turn = False
+            if not queue.items:
+                continue
+            if queue.cost_s > at_s:
+                self._have_turn(peer, queue)
+                continue
+            self._served_s = at_s
+            return self._next(peer, queue)
+        return None
+
     def keep(self, is_kept: Callable[[T], bool]) -> None:
         """Remove all other items."""
-        self._items = deque(filter(is_kept, self._items))
-        self._wake_if_there_is_room()
+        for queue in self._queues.values():
+            self._count -= len(queue.items)
+            queue.items = deque(waiting for waiting in queue.items if is_kept(waiting.item))
+            queue.size = sum(waiting.size for waiting in queue.items)
+            self._count += len(queue.items)
+            self._tell_of_room(queue)
 
-    def take(self) -> T | None:
-        """Remove the first item, if there is one."""
-        if not self._items:
-            return None
-        item = self._items.popleft()
-        self._wake_if_there_is_room()
-        return item
+    def _next(self, peer: Peer, queue: _Queue[T]) -> T:
+        waiting = queue.items.popleft()
+        self._count -= 1
+        queue.size -= waiting.size
+        queue.cost_s += TOKEN_S + waiting.size / BYTES_PER_S
+        if queue.items:
+            self._have_turn(peer, queue)
+        elif trio.current_time() - waiting.came_at > WAITED_S_MAX:
+            # It was alone in its queue, so it has waited for others.
+            self.delayed_at = trio.current_time()
+        self._tell_of_room(queue)
+        return waiting.item
 
-    def _wake_if_there_is_room(self) -> None:
-        if len(self._items) < self._count_max and self._has_room.statistics().tasks_waiting:
-            self._has_room.set()
-            self._has_room = trio.Event()
+    def _queue(self, peer: Peer) -> _Queue[T]:
+        queue = self._queues.get(peer)
+        if queue is None:
+            if len(self._queues) >= self._peer_count_max:
+                self._forget_idle()
+            queue = self._queues[peer] = _Queue()
+        return queue
+
+    def _forget_idle(self) -> None:
+        """Forget the peers without items, except those that have cost more than others."""
+        for peer, queue in list(self._queues.items()):
+            if not queue.is_in_turn and queue.cost_s <= self._served_s:
+                del self._queues[peer]
+
+    def _have_turn(self, peer: Peer, queue: _Queue[T]) -> None:
+        self._turn_number += 1
+        queue.is_in_turn = True
+        heappush(self._turns, (queue.cost_s, self._turn_number, peer))
+
+    def _tell_of_room(self, queue: _Queue[T]) -> None:
+        if queue.has_room.statistics().tasks_waiting:
+            queue.has_room.set()
+            queue.has_room = trio.Event()

@@ -10,7 +10,7 @@ from math import log
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.messages import RpcLimits
-from smartpubsub.protocols.codecs import Codec, WireLimits
+from smartpubsub.protocols.codecs import Codec, WireLimits, in_pieces
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
@@ -86,6 +86,7 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
         decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.bundle_bytes_max,
         contacts=_contacts_in,
+        pieces=lambda bundle: map(Bundle, in_pieces(bundle.parts)),
         kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
         event_kinds=frozenset({_PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,

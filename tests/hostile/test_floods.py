@@ -1,0 +1,121 @@
+"""A peer that makes work, within the rules or not, makes it for itself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+
+from smartpubsub import Node
+from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.attestation import Attestation
+from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Bundle, Probe
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
+from tests.hostile.attacker import Attacker, attackers, contact_of, nodes, works
+from tests.node.hosts import eventually, run
+
+BEGUN = b"\x80\x80\x80\x01" + bytes(200_000)
+"""The beginning of a message of 2 MiB."""
+SOON_S = 5.0
+"""Far longer than an event takes on a busy machine, and far shorter than the attacks took."""
+
+
+async def works_soon(publisher: Node, subscriber: Node) -> bool:
+    with trio.move_on_after(SOON_S):
+        return await works(publisher, subscriber)
+    return False
+
+
+def announcement(attacker: Attacker, node: Node, attribute: str, *texts: str) -> Announce:
+    attestation = Attestation(attacker.peer, Ed25519Signing(attacker.identity))
+    wanted = tuple(map(Predicate.parse, texts))
+    part = Announce(attribute, 1, 1, WHOLE, wanted, (), None, (), False)
+    return attestation.signed(part, contact_of(node).peer)
+
+
+def test_frames_of_one_byte_are_counted_and_hold_nobody_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+            assert await works(target, other)
+            counts = target._engine.host.counts
+            stream = await attacker.open(target, SCOUTSUBS)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(write_to_its_end, stream, bytes(1_500_000))
+                await eventually(lambda: counts.received_kinds["empty"] > 2_000)
+                assert await works_soon(target, other)
+                nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+async def write_to_its_end(stream: Stream, data: bytes) -> None:
+    with suppress(*STREAM_ERRORS):  # The node may reset the stream.
+        await stream.write(data)
+
+
+def test_ten_thousand_attributes_hold_nobody_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+            assert await works(target, other)
+            parts = [
+                announcement(attacker, target, f"a{number}", f"a{number}")
+                for number in range(10_000)
+            ]
+            received = target._engine.host.counts.received_kinds
+            await attacker.send(target, *(Bundle(tuple(parts[n::5])) for n in range(5)))
+            await eventually(lambda: received["scoutsubs/announce"] >= 2_000)
+            assert await works_soon(target, other)
+
+    run(main)
+
+
+def test_touching_filters_hold_nobody_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+            assert await works(target, other)
+            wanted = [f"x[{number},{number + 1}]" for number in range(700)]
+            whole = announcement(attacker, target, "x", *wanted)
+            fewer = announcement(attacker, target, "x", *wanted[::2])._replace(version=2)
+            attestation = Attestation(attacker.peer, Ed25519Signing(attacker.identity))
+            again = attestation.signed(fewer, contact_of(target).peer)
+            received = target._engine.host.counts.received_kinds
+            before = received["scoutsubs/announce"]
+            await attacker.send(target, Bundle((whole,)), Bundle((again,)))
+            await eventually(lambda: received["scoutsubs/announce"] >= before + 2)
+            assert await works_soon(target, other)
+
+    run(main)
+
+
+def test_a_flood_of_probes_holds_nobody_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+            assert await works(target, other)
+            received = target._engine.host.counts.received_kinds
+            bundles = [Bundle(tuple(Probe(number) for number in range(1_000)))] * 40
+            await attacker.send(target, *bundles)
+            await eventually(lambda: received["scoutsubs/probe"] >= 5_000)
+            assert await works_soon(target, other)
+
+    run(main)
+
+
+def test_unfinished_messages_take_a_limited_room_for_a_limited_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nodes(tmp_path, 2, unfinished_bytes_max=1 << 20, frame_s=1) as (target, other),
+            attackers(target) as (attacker,),
+        ):
+            host = target._engine.host
+            for _ in range(8):
+                with suppress(*STREAM_ERRORS):
+                    await attacker.write(target, SCOUTSUBS, BEGUN)
+            await eventually(lambda: host.counts.refused_unfinished)
+            assert host.unfinished_bytes <= 1 << 20
+            assert await works_soon(target, other)
+            await eventually(lambda: host.unfinished_bytes == 0)
+
+    run(main)
