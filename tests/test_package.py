@@ -27,7 +27,7 @@ def test_libp2p_is_imported_only_with_the_node() -> None:
     assert run(program) == "False False\n"
 
 
-@pytest.mark.parametrize("name", ["Node", "AsyncioNode", "SyncNode"])
+@pytest.mark.parametrize("name", ["Node", "AsyncioNode", "SyncNode", "connect", "Topic"])
 def test_nodes_are_there_when_they_are_wanted(name: str) -> None:
     assert run(f"from smartpubsub import {name}; print({name}.__name__)") == f"{name}\n"
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.node.control.client import ControlClient
-from smartpubsub.node.control.socket import ControlError
+from smartpubsub.client.commands import ControlClient
+from smartpubsub.node.errors import ControlError
 from tests.cli.running import Commands, RunningNode, commands
 
 PAYLOAD = base64.b64encode(bytes(1_500)).decode()

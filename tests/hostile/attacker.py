@@ -198,7 +198,7 @@ def contact_of(node: Node) -> Contact:
 
 async def works(publisher: Node, subscriber: Node | None = None) -> bool:
     """Whether an event that one node publishes reaches another, or itself, in time."""
-    wanted = f"works{len(publisher.subscriptions())}"
+    wanted = f"works{len(await publisher.subscriptions())}"
     with trio.move_on_after(WORKS_S_MAX):
         async with (subscriber or publisher).subscribe(wanted) as events:
             receipt = await publisher.publish(wanted, b"works")

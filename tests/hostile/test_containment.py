@@ -153,7 +153,7 @@ def test_a_storage_that_is_full_refuses_and_the_node_goes_on(tmp_path: Path) -> 
                 async with target.subscribe("surf"):
                     pass
             await eventually(lambda: restarts(target))
-            assert not target.subscriptions()
+            assert not await target.subscriptions()
             assert await works(target)
 
     run(main)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartpubsub import Node
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.choices import Wait
 from tests.interop.javascript import require_packages, running
 from tests.node.hosts import LOOPBACK, run
 

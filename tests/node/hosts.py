@@ -14,6 +14,8 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import Settings
+from smartpubsub.node.api.arrivals import Subscription
+from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.host import Host
@@ -48,9 +50,23 @@ def run(test: Callable[[], Awaitable[T]], clock: trio.abc.Clock | None = None) -
 
 
 async def eventually(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds."""
-    while not condition():
+    """Wait until a condition holds; it may be an async function."""
+    while True:
+        result = condition()
+        if await result if isinstance(result, Awaitable) else result:
+            return
         await trio.sleep(0.002)
+
+
+async def holds(asked: Awaitable[T], check: Callable[[T], object]) -> object:
+    """Whether a check holds for what a node answers; a condition for `eventually`."""
+    return check(await asked)
+
+
+def inside(stream: EventStream) -> Subscription:
+    """What a node knows of a subscription of its own."""
+    assert isinstance(stream, Subscription)
+    return stream
 
 
 class Memory(dict[bytes, bytes]):

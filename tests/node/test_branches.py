@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.identity import KEY_FILE, Identity
 from smartpubsub.protocols.scoutsubs.shard_names import shard_for
 from tests.node.hosts import run

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from smartpubsub.node.api.arrivals import Overflow
-from smartpubsub.node.api.asyncio_bridge import AsyncioNode
-from smartpubsub.node.api.sync import SyncNode
+from smartpubsub.client.embedded import AsyncioNode, SyncNode
+from smartpubsub.node.api.choices import Overflow
 from smartpubsub.node.errors import NodeClosedError, NotInTimeError, OverflowedError
 from smartpubsub.node.storage.folder import FolderInUseError
 from smartpubsub.protocols.car import read_car

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from smartpubsub import Node
-from smartpubsub.node.api.event_records import EventState
+from smartpubsub.node.api.listing import EventState
 from smartpubsub.node.storage.store_file import MIGRATIONS
 from smartpubsub.protocols.publication import event_id_from_text
 from tests.node.data_folders import (
@@ -38,14 +38,14 @@ def test_a_data_folder_of_each_format_is_read(
     async def main() -> None:
         async with Node(data=tmp_path, listen=[LOOPBACK]) as node:
             assert node.peer_id == expected["peer_id"]
-            [subscription] = node.subscriptions()
+            [subscription] = await node.subscriptions()
             assert (str(subscription.predicate), subscription.is_kept) == ("surf", True)
             history = await node.topic(expected["topic"]).history()
             assert [entry.payload for entry in history] == TOPIC
-            assert [str(group.predicate) for group in node.groups()] == [expected["group"]]
+            assert [str(group.predicate) for group in await node.groups()] == [expected["group"]]
             if version > 1:  # These are new in version 2.
                 assert subscription.waiting == len(WAITING)
-                assert node.event(expected["order"]).state is EventState.ACKNOWLEDGED
+                assert (await node.event(expected["order"])).state is EventState.ACKNOWLEDGED
                 assert (await node.publish("order", ORDER, key=KEY)).id == expected["order"]
                 async with node.subscribe("surf", keep=True) as events:
                     given = [await anext(events) for _ in WAITING]

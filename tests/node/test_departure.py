@@ -7,7 +7,7 @@ import trio
 
 from smartpubsub import Node
 from smartpubsub.node.errors import ChoiceError, TooFewReplicasError
-from tests.node.hosts import eventually, run
+from tests.node.hosts import eventually, holds, run
 from tests.node.test_node import node_in
 
 QUICKLY_S = 10
@@ -18,7 +18,7 @@ def test_the_survivor_acknowledges_as_the_only_replica(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path / "a") as survivor:
             async with node_in(tmp_path / "b", survivor) as leaver:
-                await eventually(lambda: len(survivor.peers()) == 1)
+                await eventually(lambda: holds(survivor.peers(), lambda peers: len(peers) == 1))
                 both = await leaver.publish("surf/price=1")
                 assert (both.replicas, both.replicas_wanted) == (2, 3)
             with trio.fail_after(QUICKLY_S):
@@ -32,7 +32,7 @@ def test_the_survivor_acknowledges_as_the_only_replica(tmp_path: Path) -> None:
 def test_a_node_that_starts_without_its_peers_publishes(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path / "a") as node, node_in(tmp_path / "b", node):
-            await eventually(lambda: len(node.peers()) == 1)
+            await eventually(lambda: holds(node.peers(), lambda peers: len(peers) == 1))
         async with node_in(tmp_path / "a") as again, again.subscribe("surf") as events:
             with trio.fail_after(QUICKLY_S):
                 receipt = await again.publish("surf", b"hello")

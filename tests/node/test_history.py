@@ -10,7 +10,9 @@ import trio
 
 from smartpubsub import Node, SyncNode
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
+from smartpubsub.node.api.choices import Overflow
+from smartpubsub.node.api.events import Event
+from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.errors import EventRefusedError, NodeError, NotPromisedError
 from smartpubsub.node.identity import identity_in
 from smartpubsub.protocols.blocks import BlockError, cid_of, cid_text
@@ -25,7 +27,7 @@ async def published(node: Node, first: int, count: int) -> list[str]:
     return [receipt.id for receipt in receipts]
 
 
-async def told(subscription: Subscription, count: int) -> list[Event]:
+async def told(subscription: EventStream, count: int) -> list[Event]:
     with trio.fail_after(60):
         return [await anext(subscription) for _ in range(count)]
 
@@ -73,9 +75,9 @@ def test_a_node_alone_keeps_its_past_over_a_restart(tmp_path: Path) -> None:
         past = [node.publish(f"surf/price={n}", b"hi").id for n in range(3)]
     with SyncNode(data=tmp_path, listen=[LOOPBACK]) as node:
         with node.subscribe("surf", since=begun - timedelta(minutes=1)) as events:
-            assert events.subscription.recalled == 3
+            assert events.recalled == 3
             given = [events.get(timeout_s=60) for _ in range(3)]
-            assert events.subscription.kept_since == given[0].created
+            assert events.kept_since == given[0].created
             more = node.publish("surf").id
             assert events.get(timeout_s=60).id == more
         with node.subscribe("surf", last=2) as events:
@@ -114,7 +116,7 @@ def test_the_past_comes_before_what_waits_for_nobody_and_each_event_once(tmp_pat
             async with node.subscribe("surf", keep=True):
                 pass
             past = await published(node, 0, 3)
-            assert [info.waiting for info in node.subscriptions()] == [3]
+            assert [info.waiting for info in await node.subscriptions()] == [3]
             async with node.subscribe("surf", last=2) as events:
                 [more] = await published(node, 3, 1)
                 # What waited and is not of the past that was asked for comes too.
@@ -137,7 +139,7 @@ def test_what_cannot_be_given_is_said(tmp_path: Path) -> None:
             with pytest.raises(EventRefusedError, match="no node keeps the event 0102-3-4"):
                 async with b.subscribe("surf", since="0102-3-4"):
                     pass
-            assert b.subscriptions() == []
+            assert await b.subscriptions() == []
 
     run(main)
 

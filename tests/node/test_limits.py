@@ -183,7 +183,7 @@ def test_a_subscription_that_storage_has_no_room_for_is_refused(tmp_path: Path) 
                 ):
                     async with node.subscribe(long(3)):
                         pass
-                assert len(node.subscriptions()) == 2
+                assert len(await node.subscriptions()) == 2
                 await node.publish("a", b"goes on", wait="all")
             async with node.subscribe(long(4)):
                 pass

@@ -15,7 +15,7 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.transport import mdns
 from smartpubsub.node.transport.contacts import contact_at, text_of
 from smartpubsub.node.transport.mdns import MdnsError, contact_in, record_of
-from tests.node.hosts import LOOPBACK, eventually, run
+from tests.node.hosts import LOOPBACK, eventually, holds, run
 
 OWN, OTHER, THIRD = Identity.new(), Identity.new(), Identity.new()
 GROUP = "224.0.0.251"
@@ -101,7 +101,8 @@ def test_nodes_find_each_other_in_the_local_network(tmp_path: Path) -> None:
             Node(data=tmp_path / "a", listen=[LOOPBACK], mdns=True) as a,
             Node(data=tmp_path / "b", listen=[LOOPBACK], mdns=True) as b,
         ):
-            await eventually(lambda: a.peers() == b.addresses and b.peers() == a.addresses)
+            await eventually(lambda: holds(a.peers(), lambda peers: peers == b.addresses))
+            await eventually(lambda: holds(b.peers(), lambda peers: peers == a.addresses))
             async with b.subscribe("rain") as events:
                 await a.publish("rain", b"here too")
                 assert (await anext(events)).payload == b"here too"

@@ -63,11 +63,11 @@ def test_what_nodes_do_is_counted(tmp_path: Path) -> None:
             Node(data=tmp_path / "b", listen=[LOOPBACK], bootstrap=a.addresses) as b,
             b.subscribe("surf") as events,
         ):
-            before = samples(a.metrics())
+            before = samples(await a.metrics())
             for number in range(3):
                 await a.publish("surf", b"%d" % number, wait="all")
                 await anext(events)
-            of_a, of_b = samples(a.metrics()), samples(b.metrics())
+            of_a, of_b = samples(await a.metrics()), samples(await b.metrics())
 
         assert before["libp2p_pubsub_messages_published_total",] == 0
         assert of_a["libp2p_pubsub_messages_published_total",] == 3
@@ -111,7 +111,7 @@ def test_what_is_refused_is_counted(tmp_path: Path) -> None:
                 stream = await stranger.open(own.peer, KADEMLIA)
                 await stream.write(garbage)
                 assert await has_ended(stream)
-            found = samples(node.metrics())
+            found = samples(await node.metrics())
 
         assert found["libp2p_pubsub_reject_reason_total", "garbage"] == 1
         assert found["libp2p_pubsub_reject_reason_total", "large"] == 1
@@ -128,8 +128,8 @@ def test_two_nodes_in_one_process_count_for_themselves(tmp_path: Path) -> None:
             Node(data=tmp_path / "b", listen=[LOOPBACK], protocol="floodsub") as b,
         ):
             await a.publish("surf")
-            assert samples(a.metrics())["libp2p_pubsub_messages_published_total",] == 1
-            assert samples(b.metrics())["libp2p_pubsub_messages_published_total",] == 0
+            assert samples(await a.metrics())["libp2p_pubsub_messages_published_total",] == 1
+            assert samples(await b.metrics())["libp2p_pubsub_messages_published_total",] == 0
 
     run(main)
 
@@ -141,7 +141,7 @@ def test_every_metric_and_every_limit_is_in_the_document(tmp_path: Path) -> None
 
     async def main() -> None:
         async with Node(data=tmp_path, listen=[LOOPBACK]) as node:
-            families = list(text_string_to_metric_families(node.metrics().decode()))
+            families = list(text_string_to_metric_families((await node.metrics()).decode()))
         names = {
             family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
             for family in families
@@ -157,7 +157,7 @@ def test_every_metric_and_every_limit_is_in_the_document(tmp_path: Path) -> None
 
 def test_a_node_that_does_not_run_has_no_metrics(tmp_path: Path) -> None:
     with pytest.raises(NodeClosedError):
-        Node(data=tmp_path).metrics()
+        trio.run(Node(data=tmp_path).metrics)
 
 
 # --- over HTTP ---
@@ -171,7 +171,7 @@ def test_metrics_are_served_while_the_node_runs(tmp_path: Path) -> None:
             assert at is not None
             status, body = await asked(at, get())
             assert status == 200
-            assert samples(body).keys() == samples(node.metrics()).keys()
+            assert samples(body).keys() == samples(await node.metrics()).keys()
         assert node.metrics_at is None
         with pytest.raises(OSError, match="connect"):
             await trio.open_tcp_stream(*at)

@@ -9,21 +9,21 @@ import pytest
 import trio
 
 from smartpubsub import AsyncioNode, Node, SyncNode
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.event_records import (
     RECENT_COUNT_MIN,
     RECENT_US,
     Content,
     Destination,
     EventRecords,
-    EventState,
 )
+from smartpubsub.node.api.listing import EventState
 from smartpubsub.node.errors import KeyConflictError, PublishNotInTimeError, PublishRefusedError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, EventIdError
 from smartpubsub.protocols.pubsub import Published, Refused
 from smartpubsub.seam import Effect
-from tests.node.hosts import LOOPBACK, eventually, run
+from tests.node.hosts import LOOPBACK, eventually, inside, run
 from tests.node.test_node import node_in, taken
 
 
@@ -39,8 +39,8 @@ def deaf(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return sent
 
 
-def is_acknowledged(node: Node, id: str) -> bool:
-    return node.event(id).state is EventState.ACKNOWLEDGED
+async def are_acknowledged(node: Node, ids: list[str]) -> bool:
+    return {(await node.event(id)).state for id in ids} == {EventState.ACKNOWLEDGED}
 
 
 def test_the_same_key_is_the_same_event_delivered_once(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_same_key_is_the_same_event_delivered_once(tmp_path: Path) -> None:
             assert again.verify()
             assert other.id != first.id
             assert await taken(events, 2) == [b"17", b"18"]
-            assert events.waiting == 0
+            assert inside(events).waiting == 0
             with pytest.raises(KeyConflictError, match=f"belongs to the event {first.id}"):
                 await node.publish("order", b"another content", key="order-17")
 
@@ -89,7 +89,7 @@ def test_an_event_that_was_not_acknowledged_is_sent_again_as_the_same_event(
                 assert f"has the id {id} and was not acknowledged" in str(caught.value)
                 assert "the node goes on trying" in str(caught.value)
                 assert f"smartpubsub event {id}" in str(caught.value)
-                assert node.event(id).state is EventState.PENDING
+                assert (await node.event(id)).state is EventState.PENDING
                 # The attempt is still under way: the node does not send a second one.
                 with pytest.raises(PublishNotInTimeError) as caught:
                     await node.publish("order", b"17", key="order-17", deadline_s=0.05)
@@ -100,7 +100,7 @@ def test_an_event_that_was_not_acknowledged_is_sent_again_as_the_same_event(
             assert receipt.id == id
             assert receipt.verify()
             assert (await anext(events)).id == id
-            assert node.event(id).state is EventState.ACKNOWLEDGED
+            assert (await node.event(id)).state is EventState.ACKNOWLEDGED
 
     run(main)
 
@@ -128,14 +128,14 @@ def test_an_event_that_was_not_acknowledged_in_time_is_sent_again_after_a_restar
                     assert caught.value.id is not None
                     ids.append(caught.value.id)
         async with node_in(tmp_path) as node:
-            await eventually(lambda: all(is_acknowledged(node, id) for id in ids))
+            await eventually(lambda: are_acknowledged(node, ids))
             async with node.subscribe("order", keep=True) as events:
                 event = await anext(events)
                 assert (event.id, event.payload) == (ids[0], b"to all")
             [entry] = await node.topic(topic.id).history()
             assert entry.payload == b"in the topic"
         async with node_in(tmp_path) as node:  # Acknowledged events are not sent again.
-            assert [node.event(id).state for id in ids] == [EventState.ACKNOWLEDGED] * 3
+            assert await are_acknowledged(node, ids)
             assert len(await node.topic(topic.id).history()) == 1
 
     run(main)
@@ -149,7 +149,7 @@ def test_a_refused_event_is_told_with_its_id(tmp_path: Path) -> None:
             assert caught.value.state == "refused"
             assert caught.value.id is not None
             assert "only the owner" in caught.value.reason
-            assert node.event(caught.value.id).state is EventState.REFUSED
+            assert (await node.event(caught.value.id)).state is EventState.REFUSED
 
     run(main)
 
@@ -206,16 +206,16 @@ def test_a_node_tells_the_state_of_events(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node, node.subscribe("surf", keep=True) as events:
             receipt = await node.publish("surf", wait=Wait.ALL)
-            known = node.event(receipt.id)
+            known = await node.event(receipt.id)
             assert known.state is EventState.CONFIRMED
             assert known.held == receipt.held
             assert known.waiting_in == (events.number,)
             assert known.document()["state"] == "confirmed"
             await events.taken((await anext(events)).id)
-            assert node.event(receipt.id).waiting_in == ()
-            assert node.event("0102-3-4").state is EventState.UNKNOWN
+            assert (await node.event(receipt.id)).waiting_in == ()
+            assert (await node.event("0102-3-4")).state is EventState.UNKNOWN
             with pytest.raises(EventIdError):
-                node.event("surf")
+                await node.event("surf")
 
     run(main)
 

@@ -12,7 +12,7 @@ import pytest
 
 from smartpubsub import Node, Predicate
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.receipts import Receipt, ReceiptError
 from smartpubsub.node.errors import PublishNotInTimeError
 from smartpubsub.node.identity import Identity
@@ -132,7 +132,7 @@ def test_between_real_nodes_what_is_forged_has_no_effect(tmp_path: Path) -> None
                 await stream.write(encode(Bundle((forged,))))
             await eventually(lambda: scouts.tally().refused["signature"] == 4)
             assert scouts.tree(name) is None
-            assert 'reject_reason_total{reason="signature"} 4.0' in node.metrics().decode()
+            assert 'reject_reason_total{reason="signature"} 4.0' in (await node.metrics()).decode()
 
             await stream.write(encode(Bundle((stranger_signs.signed(said, own.peer),))))
             await eventually(lambda: scouts.tree(name) is not None)

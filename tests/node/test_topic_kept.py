@@ -10,12 +10,12 @@ from smartpubsub import Node
 from smartpubsub.node.api.topic import Topic
 from smartpubsub.node.errors import NoSubscriptionError
 from smartpubsub.protocols.blocks import cid_text
-from tests.node.hosts import eventually, run
+from tests.node.hosts import eventually, holds, run
 from tests.node.test_topics import node_in, published, told
 
 
-def waiting(node: Node) -> list[int]:
-    return [wish.waiting for wish in node.subscriptions()]
+async def waiting(node: Node) -> list[int]:
+    return [wish.waiting for wish in await node.subscriptions()]
 
 
 async def taken(topic: Topic, count: int) -> list[bytes]:
@@ -32,15 +32,15 @@ def test_what_nobody_has_taken_waits_for_the_next_who_does(tmp_path: Path) -> No
             await published(topic, b"before")
             assert await taken(theirs, 0) == []
             await published(topic, b"1", b"2", b"3")
-            await eventually(lambda: waiting(b) == [3])
+            await eventually(lambda: holds(waiting(b), lambda counts: counts == [3]))
             assert await taken(theirs, 2) == [b"1", b"2"]
-            assert waiting(b) == [1]
+            assert await waiting(b) == [1]
             await topic.update(requesters="nobody")
             newest = b.topic(cid_text((await theirs.versions())[0].cid))  # It is the same topic.
             assert await taken(newest, 1) == [b"3"]
-            (wish,) = b.subscriptions()
+            (wish,) = await b.subscriptions()
             await b.unsubscribe(wish.number)
-            assert b.subscriptions() == []
+            assert await b.subscriptions() == []
             with pytest.raises(NoSubscriptionError):
                 await b.unsubscribe(wish.number)
 
@@ -73,7 +73,7 @@ def test_what_waits_can_be_had_although_nobody_else_is_there(tmp_path: Path) -> 
             async with node_in(tmp_path / "b", a) as b:
                 await taken(b.topic(topic.id), 0)
                 await published(topic, b"1", b"2")
-                await eventually(lambda: waiting(b) == [2])
+                await eventually(lambda: holds(waiting(b), lambda counts: counts == [2]))
         async with node_in(tmp_path / "b") as b:
             assert await taken(b.topic(topic.id), 2) == [b"1", b"2"]
 

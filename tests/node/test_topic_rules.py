@@ -9,7 +9,7 @@ import pytest
 from smartpubsub.node.api.topic_rules import RulesError
 from smartpubsub.node.errors import EventRefusedError, NodeError, NotOwnerError
 from smartpubsub.protocols.pulsarcast.topics import Linking
-from tests.node.hosts import eventually, run
+from tests.node.hosts import eventually, holds, run
 from tests.node.test_topics import three_nodes, told
 
 
@@ -57,7 +57,7 @@ def test_what_must_not_be_is_told_in_words(tmp_path: Path) -> None:
             with pytest.raises(NodeError, match="neither a peer id"):
                 await a.create_topic("x", publishers=["somebody"])
             with pytest.raises(RulesError, match="there are last-seen and custom"):
-                await a.create_topic("x", linking="any")
+                await a.create_topic("x", linking="any")  # type: ignore[arg-type]
             with pytest.raises(RulesError, match="every topic's own"):
                 await topic.update(subtopics={"meta": topic.id})
             with pytest.raises(RulesError, match="no sub-topic 'surf'"):
@@ -99,11 +99,12 @@ def test_a_pinned_topic_is_kept_whole_and_others_are_not(tmp_path: Path) -> None
                 for number in range(8):
                     await topic.publish(b"%d" % number)
             pinned, other = (b.topic(topic.id).stock for topic in topics)
-            await eventually(lambda: pinned().event_count == 8 and other().event_count == 5)
-            assert pinned().is_pinned
+            await eventually(lambda: holds(pinned(), lambda stock: stock.event_count == 8))
+            await eventually(lambda: holds(other(), lambda stock: stock.event_count == 5))
+            assert (await pinned()).is_pinned
             assert len(await b.topic(topics[0].id).history()) == 8
             await b.topic(topics[0].id).unpin()
-            assert not pinned().is_pinned
-            assert pinned().event_count == 5
+            assert not (await pinned()).is_pinned
+            assert (await pinned()).event_count == 5
 
     run(main)

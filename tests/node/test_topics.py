@@ -12,9 +12,10 @@ import pytest
 import trio
 
 from smartpubsub import Node
-from smartpubsub.node.api.arrivals import Subscription
+from smartpubsub.node.api.events import Entry
+from smartpubsub.node.api.listing import Gaps
+from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.api.topic import Topic
-from smartpubsub.node.api.topic_events import Entry, Gaps
 from smartpubsub.node.errors import EventRefusedError, NodeError
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
@@ -36,7 +37,7 @@ async def three_nodes(folder: Path, **options: Any) -> AsyncIterator[tuple[Node,
         yield a, b, c
 
 
-async def told(subscription: Subscription, count: int) -> list[Entry]:
+async def told(subscription: EventStream, count: int) -> list[Entry]:
     """The next so many events."""
     entries: list[Entry] = []
     with trio.fail_after(60):
@@ -148,7 +149,7 @@ def test_what_is_refused_of_a_file_is_counted_by_reason(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node, (await node.create_topic("x")).subscribe():
             assert await node.import_blocks([b"no block", b"nor this"]) == 0
-            text = node.metrics().decode()
+            text = (await node.metrics()).decode()
         assert 'libp2p_pubsub_reject_reason_total{reason="malformed"} 2.0' in text
         assert 'smartpubsub_held{what="pulsarcast: topics"} 1.0' in text
         assert 'smartpubsub_subscriptions{state="in force"} 1.0' in text

@@ -17,7 +17,7 @@ from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.registry import PROTOCOLS, register
 from smartpubsub.sim.experiments.fuzz import fuzz
 from smartpubsub.sim.judging import result
-from tests.node.hosts import LOOPBACK, eventually, run
+from tests.node.hosts import LOOPBACK, eventually, holds, run
 from tests.registry import toy
 from tests.sim.small import experiment_of, publish, subscribe
 
@@ -74,15 +74,17 @@ def test_two_real_nodes_deliver_an_event(tmp_path: Path) -> None:
             ) as b,
             b.subscribe("surf/price[,20]") as events,
         ):
-            await eventually(lambda: "kad_routing_table_peers 1.0" in a.metrics().decode())
+            await eventually(
+                lambda: holds(a.metrics(), lambda text: b"kad_routing_table_peers 1.0" in text)
+            )
             await a.publish("surf/price=30", b"too much")
             await a.publish("surf/price=15", b"cheap")
             event = await anext(events)
             assert (event.payload, event.hops) == (b"cheap", 1)
-            assert 'protocol="toy"' in b.metrics().decode()
+            assert 'protocol="toy"' in (await b.metrics()).decode()
             # Groups and topics come from the protocols beside it.
             await a.group("surf").create()
-            assert [group.predicate for group in a.groups()] == [Predicate.parse("surf")]
+            assert [group.predicate for group in await a.groups()] == [Predicate.parse("surf")]
             with pytest.raises(NotPromisedError, match="or use scoutsubs in a reliable variant"):
                 async with b.subscribe("surf", last=1):
                     pass

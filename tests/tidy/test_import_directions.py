@@ -20,6 +20,7 @@ ROOMS_FROM_BELOW = (
     "workloads",
     "sim",
     "node",
+    "client",
     "testbed",
     "gateway",
     "pipeline",

@@ -105,7 +105,7 @@ def show_network() -> None:
 
 def show_nodes() -> None:
     try:
-        from smartpubsub.node.api.sync import SyncNode
+        from smartpubsub.client.embedded import SyncNode
     except ModuleNotFoundError as error:
         click.echo(f"nodes need {error.name}; install it with: pip install 'smartpubsub[node]'")
         return

@@ -14,6 +14,7 @@ from smartpubsub.cli.explain import read
 from smartpubsub.cli.node.options import attributes_max, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.errors import LostNodeError, PublishError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 
@@ -103,9 +104,7 @@ def failures_as_json(as_json: bool) -> Iterator[None]:
 
 
 def _failure(error: SmartPubSubError) -> dict[str, str | None]:
-    from smartpubsub.node.control.client import LostNodeError, PublishFailedError
-
-    if isinstance(error, PublishFailedError):
+    if isinstance(error, PublishError):
         id, state = error.id, error.state
     else:
         id, state = None, "unknown" if isinstance(error, LostNodeError) else "unpublished"

@@ -95,11 +95,11 @@ def _endpoint(value: object) -> Endpoint | None:
     return Endpoint(name, whole(0, _PORT_MAX).read(port))
 
 
-def _addresses(shapes: Sequence[tuple[str, ...]], least: int) -> Callable[[object], object]:
+def _addresses(shapes: Sequence[tuple[str, ...]]) -> Callable[[object], object]:
     def read(value: object) -> tuple[str, ...]:
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",")] if value.strip() else []
-        if not isinstance(value, list | tuple) or len(value) < least:
+        if not isinstance(value, list | tuple):
             raise ValueError
         return tuple(_address(item, shapes) for item in value)
 
@@ -129,10 +129,10 @@ NAME = Values(f"a text of at most {_NAME_BYTES_MAX} bytes", _name)
 FOLDER = Values("the path of a folder, which is made if it is not there", _folder)
 ENDPOINT = Values(f"{OFF}, or a host and a port such as 127.0.0.1:9464", _endpoint)
 LISTEN_ADDRESSES = Values(
-    "one or several of /ip4/…/tcp/… or /ip6/…/tcp/…, such as /ip4/0.0.0.0/tcp/4001",
-    _addresses(_LISTENING, least=1),
+    "addresses /ip4/…/tcp/… or /ip6/…/tcp/…, such as /ip4/0.0.0.0/tcp/4001, or none",
+    _addresses(_LISTENING),
 )
 PEER_ADDRESSES = Values(
     "addresses that end in a peer id, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3KooW…",
-    _addresses(_MEETING, least=0),
+    _addresses(_MEETING),
 )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import SECOND, Settings
@@ -161,6 +161,44 @@ class NodeConfig(NodeLimits):
     """Where metrics are served."""
 
 
+class NodeOptions(TypedDict, total=False):
+    """The settings as keyword arguments; None stands for the default."""
+
+    data: str | Path | None
+    listen: Sequence[str] | None
+    bootstrap: Sequence[str] | None
+    mdns: bool | None
+    protocol: str | None
+    variant: str | None
+    backups: int | None
+    region: str | None
+    capacity: int | None
+    log_level: Literal["debug", "info", "warning", "error"] | None
+    metrics: str | None
+    connection_count_max: int | None
+    stream_count_max: int | None
+    question_count_max: int | None
+    messages_per_s_max: int | None
+    message_bytes_max: int | None
+    filter_count_max: int | None
+    attribute_count_per_peer_max: int | None
+    group_count_max: int | None
+    attribute_count_max: int | None
+    stored_bytes_max: int | None
+    topic_event_count_max: int | None
+    topic_bytes_max: int | None
+    topic_age_s_max: int | None
+    history_s_max: int | None
+    history_event_count_max: int | None
+    history_bytes_max: int | None
+    kept_event_count_max: int | None
+    kept_bytes_max: int | None
+    kept_age_s_max: int | None
+    key_count_max: int | None
+    key_age_s_max: int | None
+    ban_s: int | None
+
+
 _VALUES: dict[str, Values | Callable[[], Values]] = {
     entry.name: entry.metadata["values"] for entry in fields(NodeConfig)
 }
@@ -227,7 +265,7 @@ def load_config(
 ) -> NodeConfig:
     """Read the configuration from all sources.
 
-    Options have the names of settings; None and empty lists are ignored. The environment is that
+    Options have the names of settings; None is ignored. The environment is that
     of the process unless another is given.
     """
     environ = os.environ if environ is None else environ
@@ -254,7 +292,7 @@ def _from_options(options: Mapping[str, object]) -> dict[str, Any]:
     return {
         name: _checked(name, value, name, is_option=True)
         for name, value in options.items()
-        if value is not None and value not in ((), [])
+        if value is not None
     }
 
 

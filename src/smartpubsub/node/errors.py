@@ -1,9 +1,14 @@
-"""Errors of a node."""
+"""Errors of a node, and how they cross to the programs of its user."""
 
 from __future__ import annotations
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.predicates import Predicate
+
+TYPE_CHECKING = False  # Clients import this, and importing typing takes longer than all of them.
+if TYPE_CHECKING:
+    from typing import Any
+
+    from smartpubsub.predicates import Predicate
 
 UNPUBLISHED = "unpublished"
 """The state in the error of a publish that made no event."""
@@ -92,3 +97,38 @@ class LimitError(NodeError):
 
 class NotPromisedError(NodeError):
     """A guarantee that the network's protocol does not give."""
+
+
+class ControlError(NodeError):
+    """A running node that cannot be reached, or that does not understand a request."""
+
+
+class NoNodeError(ControlError):
+    """A data folder in which no node runs."""
+
+
+class LostNodeError(ControlError):
+    """A node that has ended, or does not answer; what became of the request is not known."""
+
+
+def error_document(error: SmartPubSubError) -> dict[str, Any]:
+    """Convert to JSON: the text, the class, and the attributes that are text or numbers."""
+    known = {
+        name: value
+        for name, value in vars(error).items()
+        if value is None or isinstance(value, str | int)
+    }
+    return {"error": str(error), "kind": type(error).__name__, "attributes": known}
+
+
+def error_of(document: dict[str, Any]) -> SmartPubSubError:
+    """Convert from JSON; an error of a class that is not known here is a `ControlError`."""
+    kind = next((k for k in _kinds(SmartPubSubError) if k.__name__ == document.get("kind")), None)
+    error = (kind or ControlError).__new__(kind or ControlError)
+    Exception.__init__(error, str(document["error"]))
+    vars(error).update(document.get("attributes", {}))
+    return error
+
+
+def _kinds(kind: type[SmartPubSubError]) -> list[type[SmartPubSubError]]:
+    return [kind, *(each for sub in kind.__subclasses__() for each in _kinds(sub))]

@@ -107,7 +107,7 @@ def join(
       smartpubsub group join 'board-meeting' --owner 12D3KooW… --invitation GpFX…== --json
     """
     group = read_group(group_text, data)
-    fields: dict[str, object] = {"group": str(group), "subscribe": and_sub, "overflow": overflow}
+    fields: dict[str, object] = {"group": str(group), "everywhere": and_sub, "overflow": overflow}
     if wanted is not None:
         fields["wanted"] = str(read("--wanted", wanted, Predicate.parse, attributes_max(data)))
     if invitation is not None:

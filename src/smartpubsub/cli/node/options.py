@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 
 if TYPE_CHECKING:
+    from smartpubsub.client.commands import ControlClient
     from smartpubsub.node.configuration import NodeConfig
-    from smartpubsub.node.control.client import ControlClient
 
 _LIMIT = "--limit"
 
@@ -80,10 +81,9 @@ def running_node(data: str | None) -> Iterator[ControlClient]:
 
     If an answer takes long, standard error says what the command waits for.
     """
-    config = configured({"data": data})
-    from smartpubsub.node.control.client import ControlClient
+    from smartpubsub.client.commands import ControlClient
 
-    with ControlClient(config.data, on_wait=tell_wait) as client:
+    with ControlClient(folder_of(data), on_wait=tell_wait) as client:
         yield client
 
 

@@ -90,8 +90,8 @@ def run(
     """
     options = {
         "data": data,
-        "listen": listen,
-        "bootstrap": bootstrap,
+        "listen": listen or None,
+        "bootstrap": bootstrap or None,
         "mdns": mdns,
         "protocol": protocol,
         "variant": variant,

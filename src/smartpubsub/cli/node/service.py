@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 
 import trio
 
+from smartpubsub.client.lines import NOTICE_S
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.configuration import NodeConfig
-from smartpubsub.node.control.client import NOTICE_S
 from smartpubsub.node.control.server import Control
 from smartpubsub.node.engine import JOIN_S_MAX
 

@@ -1,113 +1,27 @@
-"""Events as an application gets them, and the subscriptions in which they wait."""
+"""The subscriptions of a live node, in which events wait for the application."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from enum import Enum
-from types import TracebackType
+from dataclasses import replace
+from datetime import datetime
 from typing import Protocol
 
 import trio
 
+from smartpubsub.node.api.choices import Overflow
+from smartpubsub.node.api.events import Event, event_of, time_of
+from smartpubsub.node.api.payloads import JSON, Serializer
+from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.errors import NodeClosedError, NodeError, OverflowedError
-from smartpubsub.node.identity import peer_text
-from smartpubsub.node.signing import is_signature
 from smartpubsub.node.storage.kept import SEEN_COUNT_MAX, KeptQueue
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.blocks import cid_of, cid_text
-from smartpubsub.protocols.event_blocks import event_block, read_event_block
-from smartpubsub.protocols.publication import Publication
-from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
+from smartpubsub.protocols.pubsub import SubscriptionState
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 
-BUFFER_COUNT_MAX = 1_000
-"""Events that wait in memory for one subscription, unless the application says otherwise."""
-
 _log = logging.getLogger(__name__)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Overflow(Enum):
-    """What happens to the events of a subscription that is not read fast enough.
-
-    Other subscriptions, publishing and other nodes are not affected. A subscription that is kept
-    always has its events on disk.
-    """
-
-    DROP_OLDEST = "drop-oldest"
-    """Drop the oldest event in memory, and count it: `Event.dropped_before`."""
-    ERROR = "error"
-    """Drop the oldest event, and raise `OverflowedError` where it was; the reader can go on."""
-    BLOCK = "block"
-    """Withhold acknowledgements: an event stays on disk until the reader asks for the next one.
-
-    Beyond the limits of kept subscriptions, the oldest are dropped.
-    """
-
-
-@dataclass(frozen=True)
-class Event:
-    """An event, as a subscription delivers it."""
-
-    id: str
-    publisher: str
-    predicate: Predicate
-    payload: bytes
-    hops: int
-    created: datetime | None = field(default=None, kw_only=True)
-    """When it was published, by its publisher's clock; None if the event does not say."""
-    dropped_before: int = field(default=0, kw_only=True, compare=False)
-    """The number of events that the subscription dropped immediately before this one."""
-    _signed: Publication | None = field(default=None, kw_only=True, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, delivery: Delivery) -> Event:
-        """The event of a delivery."""
-        event = delivery.event
-        return cls(
-            str(event.id),
-            peer_text(event.id.publisher),
-            event.predicate,
-            event.payload,
-            delivery.hops,
-            created=time_of(event.created_us) if event.created_us else None,
-            _signed=event,
-        )
-
-    @property
-    def delivery(self) -> Delivery:
-        """The event, as the protocol has delivered it."""
-        assert self._signed is not None
-        return Delivery(self._signed, (), self.hops)
-
-    @classmethod
-    def from_block(cls, block: bytes) -> Event:
-        """Read a block, and verify the publisher's signature."""
-        event = read_event_block(block)
-        if not is_signature(event.id.publisher, event.signed_bytes, event.signature):
-            raise NodeError("the block's event is not signed by its publisher")
-        return cls.of(Delivery(event, (), 0))
-
-    def to_block(self) -> bytes:
-        """Write the event as a dag-cbor block, which `Event.from_block` verifies."""
-        if self._signed is None or self.created is None:
-            raise NodeError("an event without a time of publication cannot be written as a block")
-        return event_block(self._signed)
-
-    @property
-    def cid(self) -> str | None:
-        """The content id of that block; None for an event without a time."""
-        return None if self.created is None else cid_text(cid_of(self.to_block()))
-
-
-def time_of(at_us: int) -> datetime:
-    """Convert microseconds since 1970."""
-    return _EPOCH + timedelta(microseconds=at_us)
 
 
 class SubscriptionOwner(Protocol):
@@ -130,11 +44,10 @@ class SubscriptionOwner(Protocol):
         ...
 
 
-class Subscription:
+class Subscription(EventStream):
     """A subscription of an application, and the events that wait for it.
 
-    Use it as a context manager, so that it ends when the block is left, and as an asynchronous
-    iterator. Events wait in memory (`drop-oldest`, `error`), or on disk (`keep`, `block`).
+    Events wait in memory (`drop-oldest`, `error`), or on disk (`keep`, `block`).
     """
 
     def __init__(
@@ -147,26 +60,21 @@ class Subscription:
         past: Past | None = None,
         keep: bool = False,
         acknowledges: bool = True,
+        serializer: Serializer = JSON,
     ) -> None:
         self.predicate = predicate
         self.past = past
         """The history that the subscription begins with, if any."""
         self.recalled = 0
-        """The number of events of history."""
         self.is_whole = True
-        """Whether no event of history is known to be missing."""
         self.kept_since: datetime | None = None
-        """The time of the oldest event that any replica keeps; None if none keeps any."""
         self.dropped = 0
-        """The number of events dropped because the application did not take them."""
         self.number: int | None = None
         self.was_there = False
-        """Whether it continues a subscription that was kept, or that a crash left behind."""
         self.is_kept = keep
-        """Whether the subscription outlives this object, and restarts of the node."""
         self.waits_on_disk = keep or overflow is Overflow.BLOCK
         self.acknowledges = acknowledges
-        """Whether asking for the next event acknowledges the one before it."""
+        self._serializer = serializer
         self._owner = owner
         self._buffer: deque[Event] = deque()
         self._buffer_count_max = buffer_count_max
@@ -209,24 +117,26 @@ class Subscription:
             if self._is_catching_up:
                 queue.begin_history()
 
-    async def __aenter__(self) -> Subscription:
+    async def open(self) -> None:
+        """Begin, and wait until the subscription is in force."""
         await self._owner.open(self)
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None and self.acknowledges:
+    async def close(self, *, is_done: bool = True) -> None:
+        """End the subscription, or leave it if it is kept."""
+        if is_done and self.acknowledges:
             await self._take_given()
         await self._owner.end(self)
 
-    def __aiter__(self) -> Subscription:
-        return self
+    async def next(self, timeout_s: float | None = None) -> Event | None:
+        """Wait for the next event; None at the end."""
+        if timeout_s is None:
+            return await self._next()
+        with trio.move_on_after(timeout_s) as limit:
+            return await self._next()
+        assert limit.cancelled_caught
+        raise TimeoutError
 
-    async def __anext__(self) -> Event:
+    async def _next(self) -> Event | None:
         if self.acknowledges:
             await self._take_given()
         while True:
@@ -239,7 +149,7 @@ class Subscription:
             if self._problem is not None:
                 raise self._problem
             if self._has_ended:
-                raise StopAsyncIteration
+                return None
             self._changed = trio.Event()
             await self._changed.wait()
 
@@ -259,7 +169,8 @@ class Subscription:
         if found is None:
             return None
         delivery, dropped_before = found
-        event = replace(Event.of(delivery), dropped_before=dropped_before)
+        event = event_of(delivery.event, delivery.hops, self._serializer)
+        event = replace(event, dropped_before=dropped_before)
         self._unacknowledged[event.id] = None
         while len(self._unacknowledged) > len(self._queue):  # A limit has dropped the others.
             del self._unacknowledged[next(iter(self._unacknowledged))]
@@ -270,10 +181,7 @@ class Subscription:
             await self.taken(next(reversed(self._unacknowledged)))
 
     async def taken(self, id: str) -> None:
-        """Acknowledge an event, and all before it: they are not delivered again.
-
-        A subscription whose events wait in memory needs no acknowledgement.
-        """
+        """Acknowledge an event, and all before it."""
         if id not in self._unacknowledged:
             return
         await self._owner.take(self, id)
@@ -294,6 +202,8 @@ class Subscription:
         """Queue an event in memory; if the queue is full, drop its oldest event."""
         if self._has_ended or self._problem is not None or self._is_known(event):
             return
+        if self._serializer is not event.serializer:
+            event = replace(event, serializer=self._serializer)
         if self._is_catching_up:
             self._past.append(event)
             return
@@ -350,23 +260,6 @@ class Subscription:
         """End the subscription: no more events come."""
         self._has_ended = True
         self._changed.set()
-
-
-@dataclass(frozen=True)
-class SubscriptionInfo:
-    """What a node knows of one of its subscriptions."""
-
-    number: int
-    predicate: Predicate
-    state: SubscriptionState
-    is_taken: bool
-    """Whether a reader has it open."""
-    waiting: int
-    """The number of events that wait for the reader."""
-    is_kept: bool = False
-    """Whether it outlives its reader, and restarts of the node."""
-    dropped: int = 0
-    """The number of events dropped because no reader took them."""
 
 
 def must_be_open(is_open: bool) -> None:

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 
 import trio
 
 from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError
-
-ACKNOWLEDGE_S_MAX = 60.0
-
-
-class Wait(Enum):
-    """What a publish waits for."""
-
-    NOTHING = "nothing"
-    RENDEZVOUS = "rendezvous"
-    """The rendezvous of each attribute, with its replicas, has acknowledged the event."""
-    ALL = "all"
-    """All subscribers have confirmed the event."""
 
 
 class Call:

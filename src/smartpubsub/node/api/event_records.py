@@ -12,11 +12,10 @@ import hashlib
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 from smartpubsub.kademlia.settings import MINUTE
-from smartpubsub.node.api.receipts import held_document
+from smartpubsub.node.api.listing import EventState
 from smartpubsub.node.errors import KeyConflictError, LimitError
 from smartpubsub.node.storage.kept import Change
 from smartpubsub.predicates import Predicate
@@ -36,45 +35,6 @@ KEY_BYTES_MAX = 200
 
 _NUMBERS = struct.Struct(">QQ")
 """The incarnation and the number of an event."""
-
-
-class EventState(Enum):
-    """The state of an event, as far as one node knows."""
-
-    PENDING = "pending"
-    """This node has published it, and no rendezvous has acknowledged it yet."""
-    ACKNOWLEDGED = "acknowledged"
-    """The network has it."""
-    CONFIRMED = "confirmed"
-    """All subscribers at the time of publication have it."""
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class EventInfo:
-    """What a node knows of an event."""
-
-    id: str
-    state: EventState
-    held: tuple[Held, ...] = ()
-    """The replicas that have acknowledged it, with their signatures."""
-    reason: str = ""
-    """Why it was refused."""
-    key: str | None = None
-    waiting_in: tuple[int, ...] = ()
-    """The subscriptions of this node for whose readers it waits on disk."""
-
-    def document(self) -> dict[str, Any]:
-        """Convert to JSON."""
-        return {
-            "id": self.id,
-            "state": self.state.value,
-            "held": [held_document(held) for held in self.held],
-            "reason": self.reason,
-            "key": self.key,
-            "waiting_in": list(self.waiting_in),
-        }
 
 
 class Destination(NamedTuple):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
-from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
+import trio
+
+from smartpubsub.node.api.arrivals import Subscription, must_be_open
+from smartpubsub.node.api.calls import Call
+from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.api.event_records import Content, Destination
+from smartpubsub.node.api.events import Event
+from smartpubsub.node.api.listing import Accept, FoundGroup, JoinRequest, KnownGroup
+from smartpubsub.node.api.lone_errors import lone_errors
+from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.publishing import Publishing
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscribing import Subscribing, stores
+from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import EventRefusedError, LimitError, NodeError, NotOwnerError
 from smartpubsub.node.identity import peer_text
@@ -41,57 +46,8 @@ GROUP = "group"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class JoinRequest:
-    """A signed request to join a group."""
-
-    peer_id: str
-    predicates: tuple[Predicate, ...]
-    region: str
-    capacity: int
-    signature: bytes
-
-    @classmethod
-    def of(cls, request: Request) -> JoinRequest:
-        """Convert a request of the protocol."""
-        peer = peer_text(request.contact.peer)
-        return cls(peer, request.predicates, request.region, request.capacity, request.signature)
-
-
-Accept: TypeAlias = Callable[[JoinRequest], bool | str]
-"""Decides whether a peer may join; a text is the reason for a refusal."""
-
-
-@dataclass(frozen=True)
-class FoundGroup:
-    """A group that a search has found."""
-
-    owner: str
-    """The owner's address, or its peer id alone."""
-    predicate: Predicate
-
-    @classmethod
-    def of(cls, notice: Notice) -> FoundGroup:
-        """Convert an advertisement."""
-        contact = notice.contact
-        return cls(text_of(contact.peer, *contact.addresses[:1]), notice.predicate)
-
-
-@dataclass(frozen=True)
-class KnownGroup:
-    """A group that a node owns or is a member of."""
-
-    predicate: Predicate
-    owner: str
-    is_own: bool
-    is_private: bool = False
-    is_advertised: bool = False
-    member_count: int = 0
-    """Only the owner knows the last three."""
-
-
 class Membership(Subscription):
-    """A subscription through one group."""
+    """A subscription through one group, and beside it one to events from everywhere if wanted."""
 
     def __init__(
         self,
@@ -99,20 +55,61 @@ class Membership(Subscription):
         group: GroupId,
         owner: str,
         wanted: Predicate,
+        options: ReadOptions,
         *,
         invitation: bytes,
         beside: Subscription | None,
-        deadline_s: float,
-        buffer_count_max: int,
-        overflow: Overflow,
+        serializer: Serializer,
     ) -> None:
-        super().__init__(groups, wanted, buffer_count_max=buffer_count_max, overflow=overflow)
+        super().__init__(
+            groups,
+            wanted,
+            buffer_count_max=options.buffer_count_max,
+            overflow=options.overflow,
+            serializer=serializer,
+        )
         self.group = group
         self.owner = owner
         self.invitation = invitation
         self.beside = beside
-        self.deadline_s = deadline_s
+        """The subscription that the events go to."""
+        self.deadline_s = options.deadline_s
         """How long to wait for the owner's answer."""
+
+    async def open(self) -> None:
+        """Begin; both subscriptions or none."""
+        if self.beside is None:
+            await super().open()
+            return
+        try:
+            with lone_errors():
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(super().open)
+                    nursery.start_soon(self.beside.open)
+        except BaseException:
+            with trio.CancelScope(shield=True):  # It takes a limited time.
+                await self.close(is_done=False)
+            raise
+
+    async def close(self, *, is_done: bool = True) -> None:
+        """Leave the group."""
+        if self.beside is not None:
+            await self.beside.close(is_done=is_done)
+        await super().close(is_done=is_done)
+
+    async def _next(self) -> Event | None:
+        if self.beside is None:
+            return await super()._next()
+        event = await self.beside.next()
+        self.dropped = self.beside.dropped
+        return event
+
+    async def taken(self, id: str) -> None:
+        """Acknowledge an event, and all before it."""
+        if self.beside is None:
+            await super().taken(id)
+        else:
+            await self.beside.taken(id)
 
     @property
     def queue(self) -> KeptQueue | None:
@@ -137,11 +134,18 @@ class Membership(Subscription):
 class Groups:
     """The groups that a node owns, and those that it is a member of."""
 
-    def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        subscribing: Subscribing,
+        publishing: Publishing,
+        serializer: Serializer,
+    ) -> None:
         self._engine = engine
         self._subscribing = subscribing
         self._publishing = publishing
         publishing.senders[GROUP] = self._send
+        self._serializer = serializer
         self._memberships: dict[int, Membership] = {}
         self._found: dict[int, tuple[Notice, ...]] = {}
         self._last_search = 0
@@ -202,7 +206,7 @@ class Groups:
 
         await self._engine.host.do(advertise)
 
-    def invite(self, predicate: Predicate, peer: str) -> bytes:
+    async def invite(self, predicate: Predicate, peer: str) -> bytes:
         """Make an invitation for a peer to a private group of this node."""
         group = self._engine.fast.groups.get(predicate)
         if group is None:
@@ -242,8 +246,9 @@ class Groups:
             effects += core.pubsub.publish(publication, now)
         return effects
 
-    def known(self) -> list[KnownGroup]:
+    async def known(self) -> list[KnownGroup]:
         """List the groups that the node owns or is a member of, each once."""
+        must_be_open(self._engine.is_running)
         own = peer_text(self._engine.host.own.peer)
         owned = [
             KnownGroup(
@@ -277,12 +282,35 @@ class Groups:
             with call.limited(f"the search for {predicate}", ACKNOWLEDGE_S_MAX):
                 await self._engine.host.call(search)
                 await call.done.wait()
-            return [FoundGroup.of(notice) for notice in self._found.pop(number)]
+            return [_found(notice) for notice in self._found.pop(number)]
         finally:
             self._engine.calls.forget("search", number)
             self._found.pop(number, None)
 
     # --- being in groups ---
+
+    def membership(
+        self,
+        group: Predicate,
+        owner: str,
+        wanted: Predicate,
+        options: ReadOptions,
+        *,
+        invitation: bytes,
+        everywhere: bool,
+    ) -> Membership:
+        """Make a membership in a group."""
+        beside = self._subscribing.new(wanted, options, self._serializer) if everywhere else None
+        return Membership(
+            self,
+            GroupId(contact_of(owner).peer, group),
+            owner,
+            wanted,
+            options,
+            invitation=invitation,
+            beside=beside,
+            serializer=self._serializer,
+        )
 
     async def open(self, subscription: Subscription) -> None:
         """Join a group, and wait for the owner's answer."""
@@ -408,10 +436,22 @@ class Groups:
             self._engine.calls.refuse("subscribe", number, reason)
 
 
+def _found(notice: Notice) -> FoundGroup:
+    contact = notice.contact
+    return FoundGroup(text_of(contact.peer, *contact.addresses[:1]), notice.predicate)
+
+
+def _join_request(request: Request) -> JoinRequest:
+    peer = peer_text(request.contact.peer)
+    return JoinRequest(
+        peer, request.predicates, request.region, request.capacity, request.signature
+    )
+
+
 def _contract(accept: Accept) -> Contract:
     def contract(request: Request) -> str:
         try:
-            answer = accept(JoinRequest.of(request))
+            answer = accept(_join_request(request))
         except Exception:  # An error of the application must not stop the node.
             _log.exception("accepting a member failed")
             return "the owner could not decide"

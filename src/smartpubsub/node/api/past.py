@@ -1,22 +1,46 @@
-"""Which part of history is wanted: since an event or a time, or the last events."""
+"""Which part of history is wanted: since an event, a time or a period ago, or the last events."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from smartpubsub.node.errors import NodeError
-from smartpubsub.protocols.publication import event_id_from_text
-from smartpubsub.protocols.scoutsubs.replay import Past
+
+Since: TypeAlias = str | datetime | timedelta
+"""An event's id, a time, or how long ago; the last two also as text: 2026-01-31T12:00Z, 1h."""
 
 MICROSECONDS = 1_000_000
+_PERIOD = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def event_or_time(text: str) -> str | datetime:
-    """Read a time, or return the text, which may be an event's id."""
+def event_or_time(since: Since, now: datetime | None = None) -> str | datetime:
+    """Convert a time or a period to a time; another text may be an event's id.
+
+    >>> event_or_time("2h", datetime(2026, 1, 31, 12)).isoformat()
+    '2026-01-31T10:00:00'
+    >>> event_or_time("2026-01-31T12:00").isoformat()
+    '2026-01-31T12:00:00'
+    >>> event_or_time("9f86d081884c7d65-1767225600-3")
+    '9f86d081884c7d65-1767225600-3'
+    """
+    now = now or datetime.now(UTC)
+    if isinstance(since, datetime):
+        return since
+    if isinstance(since, timedelta):
+        return now - since
+    period = _PERIOD.fullmatch(since)
+    if period is not None:
+        try:
+            return now - timedelta(**{_UNITS[period[2]]: float(period[1])})
+        except OverflowError:
+            return datetime.min.replace(tzinfo=UTC)
     try:
-        return datetime.fromisoformat(text)
+        return datetime.fromisoformat(since)
     except ValueError:
-        return text
+        return since
 
 
 def time_us(at: datetime) -> int:
@@ -31,15 +55,3 @@ def check_one(since: object, last: int | None) -> None:
         raise NodeError("history is since something, or the last so many; choose one")
     if last is not None and last < 1:
         raise NodeError("the last so many are one or more")
-
-
-def wanted_past(since: str | datetime | None, last: int | None) -> Past | None:
-    """Read the history that a subscription begins with, if any."""
-    check_one(since, last)
-    if last is not None:
-        return Past(last=last)
-    if since is None:
-        return None
-    if isinstance(since, datetime):
-        return Past(since_us=time_us(since))
-    return Past(since=event_id_from_text(since))

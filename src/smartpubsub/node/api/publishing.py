@@ -11,17 +11,17 @@ from typing import NamedTuple, TypeAlias
 import trio
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.node.api.calls import Call, Wait
+from smartpubsub.node.api.calls import Call
+from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.event_records import (
     PREFIX,
     Content,
     Destination,
-    EventInfo,
     EventRecord,
     EventRecords,
-    EventState,
     checked_key,
 )
+from smartpubsub.node.api.listing import EventInfo, EventState
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscribing import stores
 from smartpubsub.node.engine import Engine
@@ -300,13 +300,6 @@ class Publishing:
                 self._under_way.pop(id, None)
                 for wait in Wait:
                     calls.refuse(wait.value, id, reason)
-
-
-def as_payload(data: bytes | bytearray | memoryview) -> bytes:
-    """Check that a payload is bytes."""
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"a payload is bytes, not {type(data).__name__}; encode text first")
-    return bytes(data)
 
 
 def must_fit(payload: bytes, message_bytes_max: int) -> None:

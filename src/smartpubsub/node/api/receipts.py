@@ -10,7 +10,7 @@ from typing import Any
 
 import base58
 
-from smartpubsub.node.api.calls import Wait
+from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.signing import is_signature
@@ -84,6 +84,14 @@ class Receipt:
             return cls(id, Wait(document["waited_for"]), held, wanted)
         except (KeyError, TypeError, ValueError, AttributeError, Base64Error) as error:
             raise ReceiptError(f"the document is not a receipt: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class TopicReceipt(Receipt):
+    """What the publisher knows of an event in a topic."""
+
+    content_id: str | None = None
+    """The id that readers see; None if it is not known yet."""
 
 
 def held_document(held: Held) -> dict[str, str]:

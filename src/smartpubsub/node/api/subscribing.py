@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 
-from smartpubsub.node.api.arrivals import (
-    BUFFER_COUNT_MAX,
-    Event,
-    Overflow,
-    Subscription,
-    SubscriptionInfo,
-    must_be_open,
-)
-from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
+from smartpubsub.node.api.arrivals import Subscription, must_be_open
+from smartpubsub.node.api.calls import Call
+from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX, BUFFER_COUNT_MAX
+from smartpubsub.node.api.events import Event, event_of
+from smartpubsub.node.api.listing import SubscriptionInfo
+from smartpubsub.node.api.past import time_us
+from smartpubsub.node.api.payloads import Serializer
+from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NoSubscriptionError
 from smartpubsub.node.storage.kept import Change
 from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import event_id_from_text
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.seam import Effect, Store
@@ -42,24 +43,18 @@ class Subscribing:
         engine.on_restart.append(self._restore)
 
     def new(
-        self,
-        predicate: Predicate,
-        *,
-        buffer_count_max: int,
-        overflow: Overflow,
-        past: Past | None = None,
-        keep: bool = False,
-        acknowledges: bool = True,
+        self, predicate: Predicate, options: ReadOptions, serializer: Serializer
     ) -> Subscription:
         """Make a subscription, which begins when it is entered as a context manager."""
         return Subscription(
             self,
             predicate,
-            buffer_count_max=buffer_count_max,
-            overflow=overflow,
-            past=past,
-            keep=keep,
-            acknowledges=acknowledges,
+            buffer_count_max=options.buffer_count_max,
+            overflow=options.overflow,
+            past=_past(options),
+            keep=options.keep,
+            acknowledges=options.acknowledges,
+            serializer=serializer,
         )
 
     async def start(self) -> None:
@@ -269,7 +264,7 @@ class Subscribing:
                 self._engine.calls.acknowledge("unsubscribe", subscription.number)
 
     def _deliver(self, delivery: Delivery) -> None:
-        id, event = str(delivery.event.id), Event.of(delivery)
+        id, event = str(delivery.event.id), event_of(delivery.event, delivery.hops)
         for number in delivery.subscriptions:
             reader = self._open.get(number)
             queue = self._engine.queues.get(number) if reader is None else reader.queue
@@ -283,6 +278,15 @@ class Subscribing:
                 self._engine.dropped_in_memory += reader.dropped - before
             elif number in self._engine.core.subscriptions:
                 self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX)).append(event)
+
+
+def _past(options: ReadOptions) -> Past | None:
+    """The history that a subscription begins with, if any."""
+    if options.last is not None:
+        return Past(last=options.last)
+    if isinstance(options.since, datetime):
+        return Past(since_us=time_us(options.since))
+    return None if options.since is None else Past(since=event_id_from_text(options.since))
 
 
 def stores(changes: Iterable[Change]) -> list[Effect]:

@@ -1,4 +1,4 @@
-"""A topic on a live node, as an application uses it.
+"""A topic, as an application uses it.
 
     topic = await node.create_topic("news", ordered=True)
     await topic.publish(b"...")
@@ -12,33 +12,97 @@ and elsewhere
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from smartpubsub.node.api.arrivals import BUFFER_COUNT_MAX, Overflow
-from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
-from smartpubsub.node.api.choices import at_least_one, choice
-from smartpubsub.node.api.past import check_one, time_us
-from smartpubsub.node.api.publishing import as_payload
-from smartpubsub.node.api.topic_events import Exported, History, TopicReceipt
+from smartpubsub.node.api.choices import (
+    ACKNOWLEDGE_S_MAX,
+    BUFFER_COUNT_MAX,
+    LinkingName,
+    Overflow,
+    OverflowName,
+    Wait,
+    WaitName,
+    choice,
+)
+from smartpubsub.node.api.listing import Exported, History, KnownTopic, Stock
+from smartpubsub.node.api.past import Since
+from smartpubsub.node.api.payloads import NOT_GIVEN, Serializer, payload_of
+from smartpubsub.node.api.receipts import TopicReceipt
+from smartpubsub.node.api.subscription import ReadOptions, TopicStream, read_options
 from smartpubsub.node.api.topic_rules import RulesWanted
-from smartpubsub.node.api.topic_subscription import KeptSubscription, TopicSubscription
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
-from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.pulsarcast import topics as descriptors
-from smartpubsub.protocols.pulsarcast.history import Wanted
 
-if TYPE_CHECKING:
-    from smartpubsub.node.api.topics import Stock, Topics
+
+class TopicsPort(Protocol):
+    """The topics of a node."""
+
+    async def create(
+        self, name: str, wanted: RulesWanted, subtopics: Mapping[str, str | None]
+    ) -> Cid:
+        """Create a topic, and wait until its keepers have stored it."""
+        ...
+
+    async def update(
+        self, topic: Cid, wanted: RulesWanted, subtopics: Mapping[str, str | None]
+    ) -> descriptors.Topic:
+        """Make a new version of a topic, and wait until its keepers have stored it."""
+        ...
+
+    async def versions(self, topic: Cid) -> Sequence[descriptors.Topic]:
+        """All versions of a topic, the newest first."""
+        ...
+
+    async def pin(self, topic: Cid, is_pinned: bool) -> None:
+        """Pin or unpin a topic."""
+        ...
+
+    async def stock(self, topic: Cid) -> Stock:
+        """What the node keeps of a topic."""
+        ...
+
+    async def publish(
+        self,
+        topic: Cid,
+        payload: bytes,
+        parents: tuple[Cid, ...] | None,
+        wait: Wait,
+        deadline_s: float,
+        key: str | None,
+    ) -> TopicReceipt:
+        """Publish in a topic, or ask a publisher of the topic to do so."""
+        ...
+
+    def subscription(self, topic: Cid, options: ReadOptions) -> TopicStream:
+        """Make a subscription to a topic."""
+        ...
+
+    async def history(self, topic: Cid, since: str | datetime | None, last: int | None) -> History:
+        """Read events of a topic, in its order."""
+        ...
+
+    async def export(self, topic: Cid, path: Path) -> Exported:
+        """Write all blocks of a topic to a file."""
+        ...
+
+    async def known(self) -> list[KnownTopic]:
+        """List the topics that the node knows, by name."""
+        ...
+
+    async def take(self, blocks: Sequence[bytes]) -> int:
+        """Store the blocks of a file; return how many were valid."""
+        ...
 
 
 @dataclass(frozen=True)
 class Topic:
     """A topic by its content id."""
 
-    _topics: Topics
+    _topics: TopicsPort = field(repr=False)
+    _serializer: Serializer = field(repr=False, compare=False)
     cid: Cid
 
     @property
@@ -60,13 +124,13 @@ class Topic:
         ordered: bool = False,
         publishers: Sequence[str] | str | None = None,
         requesters: Sequence[str] | str | None = None,
-        linking: str | None = None,
+        linking: LinkingName | None = None,
         subtopics: Mapping[str, str | None] | None = None,
     ) -> descriptors.Topic:
-        """Make a new version of a topic of this node; its subscribers follow.
+        """Make a new version of a topic of the node; its subscribers follow.
 
-        Parameters are as in `Node.create_topic`; None leaves a rule as it is, and a sub-topic
-        without an id is removed.
+        Parameters are as in `create_topic`; None leaves a rule as it is, and a sub-topic without an
+        id is removed.
         """
         wanted = RulesWanted(
             ordered=ordered, publishers=publishers, requesters=requesters, linking=linking
@@ -74,105 +138,80 @@ class Topic:
         return await self._topics.update(self.cid, wanted, subtopics or {})
 
     async def pin(self) -> None:
-        """Keep all its events on this node, whatever the limits are."""
+        """Keep all its events on the node, whatever the limits are."""
         await self._topics.pin(self.cid, True)
 
     async def unpin(self) -> None:
-        """Apply the limits of this node to it again."""
+        """Apply the limits of the node to it again."""
         await self._topics.pin(self.cid, False)
 
-    def stock(self) -> Stock:
-        """What this node keeps of it."""
-        return self._topics.stock(self.cid)
+    async def stock(self) -> Stock:
+        """What the node keeps of it."""
+        return await self._topics.stock(self.cid)
 
     async def publish(
         self,
-        payload: bytes,
+        payload: bytes = b"",
         *,
-        parents: list[str] | None = None,
-        wait: Wait | str = Wait.RENDEZVOUS,
+        text: str | None = None,
+        json: Any = NOT_GIVEN,
+        value: Any = NOT_GIVEN,
+        parents: Sequence[str] | None = None,
+        wait: Wait | WaitName = Wait.RENDEZVOUS,
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         key: str | None = None,
     ) -> TopicReceipt:
         """Publish in it, or ask a publisher of the topic to do so; wait until it is stored.
 
-        `parents` are the events to link to, in a topic with the linking `custom`. `key` is as in
-        `Node.publish`; the keys of each topic are its own.
+        The payload is as in `NodeInterface.publish`. `parents` are the events to link to, in a
+        topic with the linking `custom`. `key` is as in `NodeInterface.publish`; the keys of each
+        topic are its own.
         """
+        written = payload_of(payload, text, json, value, self._serializer)
         linked = None if parents is None else tuple(map(cid_from_text, parents))
-        return await self._topics.publish(
-            self.cid, as_payload(payload), linked, choice(Wait, wait, "wait"), deadline_s, key
-        )
+        waited_for = choice(Wait, wait, "wait")
+        return await self._topics.publish(self.cid, written, linked, waited_for, deadline_s, key)
 
     def subscribe(
         self,
         *,
-        since: str | datetime | None = None,
+        since: Since | None = None,
         last: int | None = None,
         buffer_count_max: int = BUFFER_COUNT_MAX,
-        overflow: Overflow | str = Overflow.DROP_OLDEST,
-    ) -> TopicSubscription:
+        overflow: Overflow | OverflowName = Overflow.DROP_OLDEST,
+    ) -> TopicStream:
         """Make a subscription, which begins when it is entered as a context manager.
 
-        With `since` (an event's id, or a time) or `last` (a number) it begins with history; each
-        event comes once. `gaps` of the subscription lists what is missing of the history.
-        `overflow` is as in `Node.subscribe`.
+        With `since` (an event's id, a time, or a period such as `1h`) or `last` (a number) it
+        begins with history; each event comes once. `gaps` of the subscription lists what is missing
+        of the history. `overflow` is as in `NodeInterface.subscribe`.
         """
-        policy = choice(Overflow, overflow, "overflow")
-        owner, history = self._topics.subscribing, _history(since, last)
-        if policy is Overflow.BLOCK:
-            return KeptSubscription(owner, self.cid, history, ends=True)
-        return TopicSubscription(
-            owner,
-            self.cid,
-            history,
-            buffer_count_max=at_least_one(buffer_count_max, "buffer_count_max"),
-            overflow=policy,
+        options = read_options(
+            since=since, last=last, buffer_count_max=buffer_count_max, overflow=overflow
         )
+        return self._topics.subscription(self.cid, options)
 
     def keep(
-        self,
-        *,
-        since: str | datetime | None = None,
-        last: int | None = None,
-        acknowledges: bool = True,
-    ) -> KeptSubscription:
+        self, *, since: Since | None = None, last: int | None = None, acknowledges: bool = True
+    ) -> TopicStream:
         """Make a subscription that outlives its block, and restarts of the node.
 
         The next `keep` of the same topic continues it. Its events wait in the node's storage until
-        they are acknowledged, as long as the topic has them; `Node.unsubscribe` ends it. Asking
-        for the next event acknowledges the one before it; with `acknowledges=False` only
-        `Subscription.taken` does.
+        they are acknowledged, as long as the topic has them; `unsubscribe` of the node ends it.
+        Asking for the next event acknowledges the one before it; with `acknowledges=False` only
+        `EventStream.taken` does.
         """
-        history = _history(since, last)
-        desk = self._topics.subscribing
-        return KeptSubscription(desk, self.cid, history, acknowledges=acknowledges)
+        options = read_options(since=since, last=last, keep=True, acknowledges=acknowledges)
+        return self._topics.subscription(self.cid, options)
 
-    async def history(
-        self, *, since: str | datetime | None = None, last: int | None = None
-    ) -> History:
+    async def history(self, *, since: Since | None = None, last: int | None = None) -> History:
         """Read its events in its order: all, or since an event or a time, or the last ones.
 
         `gaps` of the list has what is missing.
         """
-        return await self._topics.history(self.cid, wanted_history(since, last))
+        options = read_options(since=since, last=last)
+        return await self._topics.history(self.cid, options.since, options.last)
 
     async def export(self, path: Path | str) -> Exported:
         """Write all its blocks to a CAR file; return their number, and what is missing."""
-        roots, blocks, gaps = await self._topics.export(self.cid)
-        with Path(path).open("wb") as file:
-            return Exported(write_car(file, roots, blocks), gaps)
-
-
-def _history(since: str | datetime | None, last: int | None) -> Wanted | None:
-    return None if since is None and last is None else wanted_history(since, last)
-
-
-def wanted_history(since: str | datetime | None, last: int | None) -> Wanted:
-    """Read which part of history is wanted."""
-    check_one(since, last)
-    if last is not None:
-        return Wanted(last=last)
-    if isinstance(since, datetime):
-        return Wanted(since_us=time_us(since))
-    return Wanted(since=None if since is None else cid_from_text(since))
+        return await self._topics.export(self.cid, Path(path))

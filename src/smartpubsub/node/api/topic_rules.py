@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from smartpubsub.node.errors import NodeError
-from smartpubsub.node.transport.contacts import contact_of
 from smartpubsub.protocols.blocks import Cid, cid_from_text
 from smartpubsub.protocols.pulsarcast.fields import PEERS_MAX
 from smartpubsub.protocols.pulsarcast.topics import (
@@ -80,6 +79,8 @@ def _named(names: Sequence[str] | str, own: Peer, words: tuple[str, ...]) -> str
         raise RulesError(f"a rule names at most {PEERS_MAX:,} peers")
     if said:
         return said[0]
+    from smartpubsub.node.transport.contacts import contact_of  # Clients do not need it.
+
     return [own if name == SELF else contact_of(name).peer for name in listed]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-from smartpubsub.node.api.arrivals import Subscription, SubscriptionInfo
-from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call
+from smartpubsub.node.api.arrivals import Subscription
+from smartpubsub.node.api.calls import Call
+from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX
+from smartpubsub.node.api.listing import History, SubscriptionInfo
 from smartpubsub.node.api.subscribing import Subscribing
-from smartpubsub.node.api.topic_events import Entry, History, must_be_topic
+from smartpubsub.node.api.topic_events import entry_of, must_be_topic
 from smartpubsub.node.api.topic_subscription import TopicSubscription
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.transport.host import HostStoppedError
@@ -215,4 +217,4 @@ class TopicSubscribing:
             event = None if replica is None else replica.log.with_id(item.event.id)
             if event is not None:
                 for subscription in wanting:
-                    subscription.take(Entry.of_event(event, item.hops))
+                    subscription.take(entry_of(event, item.hops))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import trio
 
-from smartpubsub.node.api.arrivals import Event, Overflow, Subscription
-from smartpubsub.node.api.topic_events import Entry, Gaps
+from smartpubsub.node.api.arrivals import Subscription
+from smartpubsub.node.api.choices import Overflow
+from smartpubsub.node.api.events import Entry, Event
+from smartpubsub.node.api.listing import Gaps
+from smartpubsub.node.api.payloads import Serializer
+from smartpubsub.node.api.subscription import TopicStream
+from smartpubsub.node.api.topic_events import entry_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from smartpubsub.node.api.topic_subscribing import TopicSubscribing
 
 
-class TopicSubscription(Subscription):
+class TopicSubscription(Subscription, TopicStream):
     """A subscription to a topic, which may begin with history."""
 
     ends = True
@@ -33,15 +37,26 @@ class TopicSubscription(Subscription):
         *,
         buffer_count_max: int,
         overflow: Overflow,
+        serializer: Serializer,
     ) -> None:
-        predicate = Predicate.of({cid_text(topic): True})
-        super().__init__(owner, predicate, buffer_count_max=buffer_count_max, overflow=overflow)
+        super().__init__(
+            owner,
+            Predicate.of({cid_text(topic): True}),
+            buffer_count_max=buffer_count_max,
+            overflow=overflow,
+            serializer=serializer,
+        )
         self.topic = topic
         self.history = history
         self.gaps = Gaps()
-        """What is missing of the history that it begins with."""
         self._held: list[Entry] | None = None if history is None else []
         """Events that came while history is read."""
+
+    async def next(self, timeout_s: float | None = None) -> Entry | None:
+        """Wait for the next event; None at the end."""
+        event = await super().next(timeout_s)
+        assert event is None or isinstance(event, Entry)
+        return event
 
     def put(self, event: Event) -> None:
         """Ignore the event: it also comes as an `Entry`."""
@@ -74,8 +89,16 @@ class KeptSubscription(TopicSubscription):
         *,
         acknowledges: bool = True,
         ends: bool = False,
+        serializer: Serializer,
     ) -> None:
-        super().__init__(owner, topic, history, buffer_count_max=1, overflow=Overflow.DROP_OLDEST)
+        super().__init__(
+            owner,
+            topic,
+            history,
+            buffer_count_max=1,
+            overflow=Overflow.DROP_OLDEST,
+            serializer=serializer,
+        )
         self.is_kept = True
         self.acknowledges = acknowledges
         self.ends = ends
@@ -83,29 +106,21 @@ class KeptSubscription(TopicSubscription):
         self._given: dict[Cid, None] = {}
         """The events that the reader has and has not acknowledged."""
 
-    async def __anext__(self) -> Event:
+    async def _next(self) -> Event | None:
         if self.acknowledges:
             await self._take_given()
         if self._past:
             return self._past.popleft()
         while self._has_ended or (event := self._topics.next_waiting(self, self._given)) is None:
             if self._has_ended:
-                raise StopAsyncIteration
+                return None
             self._changed = trio.Event()
             await self._changed.wait()
         dropped, self.dropped = self.dropped, self._topics.dropped_of(self)
         self._given[event.cid] = None
-        return replace(Entry.of_event(event), dropped_before=self.dropped - dropped)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None and self.acknowledges:
-            await self._take_given()
-        await self._topics.end(self)
+        return replace(
+            entry_of(event, serializer=self._serializer), dropped_before=self.dropped - dropped
+        )
 
     async def _take_given(self) -> None:
         if self._given:

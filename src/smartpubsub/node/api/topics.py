@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 
 import trio
 
-from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Call, Wait
+from smartpubsub.node.api.arrivals import must_be_open
+from smartpubsub.node.api.calls import Call
+from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX, Overflow, Wait
 from smartpubsub.node.api.event_records import Content, Destination
+from smartpubsub.node.api.listing import Exported, Gaps, History, KnownTopic, Stock
+from smartpubsub.node.api.past import time_us
+from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.publishing import Publishing
+from smartpubsub.node.api.receipts import TopicReceipt
 from smartpubsub.node.api.subscribing import Subscribing
-from smartpubsub.node.api.topic import Topic
-from smartpubsub.node.api.topic_events import Entry, Gaps, History, TopicReceipt, must_be_topic
+from smartpubsub.node.api.subscription import ReadOptions
+from smartpubsub.node.api.topic_events import entry_of, must_be_topic
 from smartpubsub.node.api.topic_rules import RulesWanted, subtopics_of
 from smartpubsub.node.api.topic_subscribing import TopicSubscribing
+from smartpubsub.node.api.topic_subscription import KeptSubscription, TopicSubscription
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPromisedError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
+from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
@@ -35,38 +44,21 @@ CONTENT_ID_S_MAX = 10.0
 """How long to look for the content id of an event that another node has published."""
 
 
-@dataclass(frozen=True)
-class Stock:
-    """What a node keeps of a topic."""
-
-    event_count: int
-    byte_count: int
-    is_pinned: bool
-    is_whole: bool
-    """Whether it has all events from the first on, except those dropped by limits."""
-
-
-@dataclass(frozen=True)
-class KnownTopic:
-    """A topic that a node knows."""
-
-    topic: descriptors.Topic
-    """The newest version that the node knows."""
-    stock: Stock
-    is_own: bool
-    subscription_count: int
-    is_kept_for_others: bool
-    """Whether the node is one of the topic's keepers."""
-
-
 class Topics:
     """The topics of a node."""
 
-    def __init__(self, engine: Engine, subscribing: Subscribing, publishing: Publishing) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        subscribing: Subscribing,
+        publishing: Publishing,
+        serializer: Serializer,
+    ) -> None:
         self._engine = engine
         self._publishing = publishing
         publishing.senders[TOPIC] = self._send
-        self.subscribing = TopicSubscribing(engine, subscribing, self.history)
+        self._serializer = serializer
+        self.subscribing = TopicSubscribing(engine, subscribing, self._read_history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
         """The answers of the core, by number; None until they come."""
         engine.on_deliver.append(self._on_deliver)
@@ -81,7 +73,7 @@ class Topics:
 
     async def create(
         self, name: str, wanted: RulesWanted, subtopics: Mapping[str, str | None]
-    ) -> Topic:
+    ) -> Cid:
         """Create a topic, and wait until its keepers have stored it."""
         engine, own = self._engine, self._engine.host.own.peer
         rules = wanted.applied(Rules(), own)
@@ -93,7 +85,7 @@ class Topics:
             f"the topic {name!r}",
             lambda now: engine.pulsar.create(name, now, rules=rules, subtopics=linked),
         )
-        return Topic(self, made.cid)
+        return made.cid
 
     async def update(
         self, topic: Cid, wanted: RulesWanted, subtopics: Mapping[str, str | None]
@@ -143,7 +135,7 @@ class Topics:
         parents: tuple[Cid, ...] | None,
         wait: Wait,
         deadline_s: float,
-        key: str | None = None,
+        key: str | None,
     ) -> TopicReceipt:
         """Publish in a topic, or ask a publisher of the topic to do so."""
         if wait is Wait.ALL:
@@ -191,14 +183,39 @@ class Topics:
 
     # --- reading ---
 
-    async def history(self, topic: Cid, wanted: WantedHistory) -> History:
-        """Read events of a topic, in its order."""
-        read = await self._history(topic, wanted)
-        entries = [Entry.of_event(e) for e in read.events if not e.draft.is_announcement]
-        return History(entries, _gaps(read))
+    def subscription(self, topic: Cid, options: ReadOptions) -> TopicSubscription:
+        """Make a subscription to a topic."""
+        has_history = options.since is not None or options.last is not None
+        history = _wanted(options.since, options.last) if has_history else None
+        if options.keep or options.overflow is Overflow.BLOCK:
+            return KeptSubscription(
+                self.subscribing,
+                topic,
+                history,
+                acknowledges=options.acknowledges,
+                ends=not options.keep,
+                serializer=self._serializer,
+            )
+        return TopicSubscription(
+            self.subscribing,
+            topic,
+            history,
+            buffer_count_max=options.buffer_count_max,
+            overflow=options.overflow,
+            serializer=self._serializer,
+        )
 
-    async def export(self, topic: Cid) -> tuple[list[Cid], list[bytes], Gaps]:
-        """Read all blocks of a topic, and which of them are roots."""
+    async def history(self, topic: Cid, since: str | datetime | None, last: int | None) -> History:
+        """Read events of a topic, in its order."""
+        return await self._read_history(topic, _wanted(since, last))
+
+    async def _read_history(self, topic: Cid, wanted: WantedHistory) -> History:
+        read = await self._history(topic, wanted)
+        events = [event for event in read.events if not event.draft.is_announcement]
+        return History([entry_of(e, serializer=self._serializer) for e in events], _gaps(read))
+
+    async def export(self, topic: Cid, path: Path) -> Exported:
+        """Write all blocks of a topic to a file."""
         read = await self._history(topic, WantedHistory())
         replica = self._engine.pulsar.directory.of_version(topic)
         if replica is None:
@@ -208,7 +225,9 @@ class Topics:
         linked = {cid for event in read.events for cid in event.parents}
         heads = [event.cid for event in read.events if event.cid not in linked]
         blocks += [event.block for event in read.events]
-        return [replica.topic.cid, *heads], blocks, _gaps(read)
+        with path.open("wb") as file:
+            count = write_car(file, [replica.topic.cid, *heads], blocks)
+        return Exported(count, _gaps(read))
 
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
@@ -232,12 +251,13 @@ class Topics:
 
         await self._engine.host.do(pin)
 
-    def known(self) -> list[KnownTopic]:
+    async def known(self) -> list[KnownTopic]:
         """List the topics that the node knows, by name."""
+        must_be_open(self._engine.is_running)
         found = [
             KnownTopic(
                 status.replica.topic,
-                self.stock(status.replica.topic.cid),
+                self._stock(status.replica.topic.cid),
                 status.replica.is_own,
                 status.subscription_count,
                 status.is_keeper,
@@ -246,8 +266,11 @@ class Topics:
         ]
         return sorted(found, key=lambda known: (known.topic.name, known.topic.cid))
 
-    def stock(self, topic: Cid) -> Stock:
+    async def stock(self, topic: Cid) -> Stock:
         """What the node keeps of a topic."""
+        return self._stock(topic)
+
+    def _stock(self, topic: Cid) -> Stock:
         replica = self._engine.pulsar.directory.of_version(topic)
         if replica is None:
             return Stock(0, 0, False, False)
@@ -303,6 +326,15 @@ class Topics:
                 if number in self._answers:
                     self._answers[number] = item
                 self._engine.calls.acknowledge("told", number)
+
+
+def _wanted(since: str | datetime | None, last: int | None) -> WantedHistory:
+    """Which part of history is wanted."""
+    if last is not None:
+        return WantedHistory(last=last)
+    if isinstance(since, datetime):
+        return WantedHistory(since_us=time_us(since))
+    return WantedHistory(since=None if since is None else cid_from_text(since))
 
 
 def _gaps(read: HistoryRead) -> Gaps:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import trio
-
-from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.arrivals import Subscription
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.control.documents import Say, SendEvents, event_document
 from smartpubsub.node.control.requests import Request
-
-Say = Callable[..., Awaitable[None]]
-"""Sends a line to the client; the first argument is the request's id."""
-SendEvents = Callable[[Request, Subscription, int | None], Awaitable[None]]
 
 
 class GroupRequests:
@@ -57,7 +49,7 @@ class GroupRequests:
                 "is_advertised": known.is_advertised if known.is_own else None,
                 "members": known.member_count if known.is_own else None,
             }
-            for known in self._node.groups()
+            for known in await self._node.groups()
         ]
         await self._say(request.id, ok=groups)
 
@@ -71,7 +63,8 @@ class GroupRequests:
         return {"group": group, "owner": addresses[0] if addresses else self._node.peer_id}
 
     async def _invite(self, request: Request) -> None:
-        invitation = self._node.group(request.fields["group"]).invite(request.fields["peer"])
+        group = self._node.group(request.fields["group"])
+        invitation = await group.invite(request.fields["peer"])
         text = base64.b64encode(invitation).decode()
         await self._say(request.id, ok={"invitation": text})
 
@@ -83,20 +76,17 @@ class GroupRequests:
     async def _join(self, request: Request) -> None:
         wanted = request.fields
         group = self._node.group(wanted["group"], wanted["owner"])
-        interest = wanted["wanted"] or group.predicate
-        beside: Subscription | None = None
-        if wanted["subscribe"]:
-            beside = self._node.subscribe(interest, overflow=wanted["overflow"])
         membership = group.join(
-            interest,
+            wanted["wanted"],
             invitation=wanted["invitation"],
-            beside=beside,
+            everywhere=wanted["everywhere"],
             overflow=wanted["overflow"],
+            buffer_count_max=wanted["buffer_count_max"],
+            deadline_s=wanted["deadline_s"],
         )
-        async with AsyncExitStack() as stack:
-            await _enter_at_once(stack, [membership] if beside is None else [membership, beside])
-            await self._say(request.id, ok={"subscription": membership.number})
-            await self._send_events(request, beside or membership, wanted["limit"])
+        async with membership as events:
+            await self._say(request.id, ok={"subscription": events.number})
+            await self._send_events(request, events, event_document)
         await self._say(request.id, end=True)
 
     async def _publish(self, request: Request) -> None:
@@ -114,18 +104,3 @@ class GroupRequests:
     async def _leave(self, request: Request) -> None:
         group = self._node.group(request.fields["group"], request.fields["owner"])
         await self._say(request.id, ok={"left": await group.leave()})
-
-
-async def _enter_at_once(stack: AsyncExitStack, subscriptions: Sequence[Subscription]) -> None:
-    """Begin several subscriptions at once; all or none."""
-    try:
-        async with trio.open_nursery() as nursery:
-            for subscription in subscriptions:
-                nursery.start_soon(stack.enter_async_context, subscription)
-    except BaseExceptionGroup as group:
-        problems, others = group.split(SmartPubSubError)
-        if problems is None or others is not None:
-            raise
-        while isinstance(problem := problems.exceptions[0], BaseExceptionGroup):
-            problems = problem
-        raise problem from None

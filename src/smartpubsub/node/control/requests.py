@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.arrivals import Overflow
-from smartpubsub.node.api.calls import ACKNOWLEDGE_S_MAX, Wait
-from smartpubsub.node.api.choices import choice
+from smartpubsub.node.api.choices import (
+    ACKNOWLEDGE_S_MAX,
+    BUFFER_COUNT_MAX,
+    Overflow,
+    Wait,
+    choice,
+)
 from smartpubsub.node.api.event_records import checked_key
 from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
+from smartpubsub.node.errors import LimitError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, event_id_from_text, too_long
 
@@ -29,9 +34,11 @@ _S_MAX = 600.0
 class RequestError(Exception):
     """A malformed request."""
 
-    def __init__(self, problem: str, id: RequestId = None) -> None:
+    def __init__(self, problem: str, id: RequestId = None, kind: str = "ControlError") -> None:
         super().__init__(problem)
         self.id = id
+        self.kind = kind
+        """The class of the error that a client raises."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,9 @@ def request_of(line: bytes) -> Request:
         raise RequestError(f'"do" is one of {", ".join(_FIELDS)}', id)
     try:
         return Request(id, do, _fields_of(content, _FIELDS[do]))
-    except (ValueError, SmartPubSubError) as error:
+    except SmartPubSubError as error:
+        raise RequestError(f"{do}: {error}", id, type(error).__name__) from None
+    except ValueError as error:
         raise RequestError(f"{do}: {error}", id) from None
 
 
@@ -108,7 +117,7 @@ def _bytes(value: object, what: str) -> bytes:
 def _payload(value: object) -> bytes:
     payload = _bytes(value, "a payload")
     if len(payload) > PAYLOAD_BYTES_MAX:
-        raise ValueError(too_long())
+        raise LimitError(too_long())
     return payload
 
 
@@ -162,6 +171,12 @@ def _blocks(value: object) -> list[bytes]:
     return [_bytes(each, "a block") for each in value]  # The core checks their size.
 
 
+def _request_id(value: object) -> object:
+    if not _is_id(value):
+        raise ValueError("the id of a request")
+    return value
+
+
 def _switch(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("a switch is true or false")
@@ -179,6 +194,21 @@ def _seconds(value: object) -> float:
         raise ValueError(f"a time is a number of seconds up to {_S_MAX:g}")
     return float(value)
 
+
+_READING = {
+    "limit": _Field(_count, None),
+    "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
+    "buffer_count_max": _Field(_count, BUFFER_COUNT_MAX),
+    "proof": _Field(_switch, False),
+    "window": _Field(_count, None),
+}
+"""How events are sent.
+
+With "proof" each has its signature, or the whole block. With "window" the node sends so many
+events, and one more for each that the client asks for by "more".
+"""
+
+_PAST = {"since": _Field(_text, None), "last": _Field(_count, None)}
 
 _TOPIC_RULES = {
     "ordered": _Field(_switch, False),
@@ -206,11 +236,10 @@ _FIELDS: dict[str, dict[str, _Field]] = {
     "subscribe": {
         "predicate": _Field(_predicate),
         "keep": _Field(_switch, False),
-        "limit": _Field(_count, None),
-        "since": _Field(_text, None),
-        "last": _Field(_count, None),
-        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
+        **_PAST,
+        **_READING,
     },
+    "more": {"of": _Field(_request_id), "count": _Field(_count)},
     "take": {"subscription": _Field(_count), "event": _Field(_text)},
     "unsubscribe": {"subscription": _Field(_count)},
     "group-create": {
@@ -227,9 +256,9 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "owner": _Field(_text),
         "wanted": _Field(_predicate, None),
         "invitation": _Field(_payload, b""),
-        "limit": _Field(_count, None),
-        "subscribe": _Field(_switch, False),
-        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
+        "everywhere": _Field(_switch, False),
+        "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
+        **_READING,
     },
     "group-publish": {
         "group": _Field(_predicate),
@@ -240,11 +269,11 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "key": _Field(_key, None),
         "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
-    "topic-list": {},
+    "topic-list": {"proof": _Field(_switch, False)},
     "topic-create": {"name": _Field(_text), **_TOPIC_RULES},
     "topic-update": {"topic": _Field(_text), **_TOPIC_RULES},
     "topic-pin": {"topic": _Field(_text), "pinned": _Field(_switch, True)},
-    "topic-show": {"topic": _Field(_text)},
+    "topic-show": {"topic": _Field(_text), "proof": _Field(_switch, False)},
     "topic-publish": {
         "topic": _Field(_text),
         "payload": _Field(_payload, b""),
@@ -255,17 +284,11 @@ _FIELDS: dict[str, dict[str, _Field]] = {
     },
     "topic-subscribe": {
         "topic": _Field(_text),
-        "since": _Field(_text, None),
-        "last": _Field(_count, None),
         "keep": _Field(_switch, False),
-        "limit": _Field(_count, None),
-        "overflow": _Field(_overflow, Overflow.DROP_OLDEST),
+        **_PAST,
+        **_READING,
     },
-    "topic-history": {
-        "topic": _Field(_text),
-        "since": _Field(_text, None),
-        "last": _Field(_count, None),
-    },
+    "topic-history": {"topic": _Field(_text), "proof": _Field(_switch, False), **_PAST},
     "topic-export": {"topic": _Field(_text), "file": _Field(_text)},
     "topic-import": {"blocks": _Field(_blocks)},
     "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},

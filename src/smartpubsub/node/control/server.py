@@ -29,6 +29,9 @@ wait on disk for the next subscribe with the same predicate or topic. The client
 with "take", which also acknowledges all events before; events that it has not acknowledged come
 again. "is_kept" in the answer says whether that is needed.
 
+With "window", events come only as far as the client asks for them: after so many, one more for each
+that {"do": "more", "of": the id of the request, "count": 10} adds; this has no answer.
+
 The node waits for no client. If a client does not read, its events wait on disk if the subscription
 has "keep" or the "overflow" policy "block". Otherwise the node drops the oldest: "dropped" in a
 line counts all, and "dropped_before" in the event those immediately before it.
@@ -40,30 +43,29 @@ most `REQUEST_COUNT_MAX` open requests, subscriptions included.
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from importlib import metadata
+from math import inf
 from typing import Any
 
 import trio
 from trio_typing import TaskStatus
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.arrivals import Event, Subscription, SubscriptionInfo
+from smartpubsub.node.api.listing import SubscriptionInfo
 from smartpubsub.node.api.node import Node
-from smartpubsub.node.api.past import event_or_time, time_us
+from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.control import socket as control_socket
+from smartpubsub.node.control.documents import WriteEvent, event_document, time_document
 from smartpubsub.node.control.groups import GroupRequests
+from smartpubsub.node.control.limits import LINE_BYTES_MAX
 from smartpubsub.node.control.requests import Request, RequestError, RequestId, request_of
-from smartpubsub.node.control.socket import LINE_BYTES_MAX
 from smartpubsub.node.control.topics import TopicRequests
-from smartpubsub.node.errors import PublishError
-from smartpubsub.protocols.blocks import time_text
+from smartpubsub.node.errors import OverflowedError, PublishError, error_document
 from smartpubsub.protocols.registry import spec_of
 
 CLIENT_COUNT_MAX = 64
@@ -93,6 +95,10 @@ class Control:
             listener.close()
             control_socket.remove(folder)
 
+    async def serve_one(self, stream: trio.SocketStream) -> None:
+        """Serve a client of the same process, which no limit of clients applies to."""
+        await _Client(self._node, stream).serve()
+
     async def _welcome(self, stream: trio.SocketStream) -> None:
         client = _Client(self._node, stream)
         self._client_count += 1
@@ -113,6 +119,8 @@ class _Client:
     stream: trio.SocketStream
     _one_at_a_time: trio.Lock = field(default_factory=trio.Lock)
     _request_count: int = 0
+    _windows: dict[RequestId, _Window] = field(default_factory=dict)
+    """What clients are ready to receive, by request."""
     _scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     async def serve(self) -> None:
@@ -124,7 +132,7 @@ class _Client:
                     self._limit_requests(request.id)
                 except RequestError as error:
                     _log.warning("bad request", extra={"fields": {"problem": error}})
-                    await self._say(error.id, error=str(error))
+                    await self._say(error.id, error=str(error), kind=error.kind)
                 else:
                     self._request_count += 1
                     nursery.start_soon(self._do, request)
@@ -177,19 +185,20 @@ class _Client:
             "subscriptions": self._subscriptions,
             "publish": self._publish,
             "subscribe": self._subscribe,
+            "more": self._more,
             "take": self._take,
             "unsubscribe": self._unsubscribe,
             "event": self._event_state,
             **GroupRequests(self.node, self._say, self._send_events).actions,
-            **TopicRequests(self.node, self._say).actions,
+            **TopicRequests(self.node, self._say, self._send_events).actions,
         }
         try:
             await actions[request.do](request)
         except PublishError as error:
             about = {"id": error.id, "state": error.state}
-            await self._say(request.id, error=error.reason, event=about)
+            await self._say(request.id, event=about, **error_document(error))
         except SmartPubSubError as error:
-            await self._say(request.id, error=str(error))
+            await self._say(request.id, **error_document(error))
         except OSError as error:
             problem = f"{error.filename}: {error.strerror}; name a file that the node can write"
             await self._say(request.id, error=problem)
@@ -206,20 +215,21 @@ class _Client:
             "data": str(config.data.absolute()),
             "process": os.getpid(),
             "version": metadata.version("smartpubsub"),
-            "peers": len(node.peers()),
+            "peers": len(await node.peers()),
             "failures": node.failures()._asdict(),
-            "subscriptions": [_info_of(info) for info in node.subscriptions()],
+            "subscriptions": [_info_of(info) for info in await node.subscriptions()],
         }
         await self._say(request.id, ok=info)
 
     async def _metrics(self, request: Request) -> None:
-        await self._say(request.id, ok=self.node.metrics().decode())
+        await self._say(request.id, ok=(await self.node.metrics()).decode())
 
     async def _peers(self, request: Request) -> None:
-        await self._say(request.id, ok=self.node.peers())
+        await self._say(request.id, ok=await self.node.peers())
 
     async def _subscriptions(self, request: Request) -> None:
-        await self._say(request.id, ok=[_info_of(info) for info in self.node.subscriptions()])
+        infos = await self.node.subscriptions()
+        await self._say(request.id, ok=[_info_of(info) for info in infos])
 
     async def _publish(self, request: Request) -> None:
         wanted = request.fields
@@ -234,8 +244,13 @@ class _Client:
         await self._say(request.id, ok=receipt.document())
 
     async def _event_state(self, request: Request) -> None:
-        known = self.node.event(request.fields["event"])
+        known = await self.node.event(request.fields["event"])
         await self._say(request.id, ok=known.document())
+
+    async def _more(self, request: Request) -> None:
+        window = self._windows.get(request.fields["of"])
+        if window is not None:
+            window.widen(request.fields["count"])
 
     async def _take(self, request: Request) -> None:
         wanted = request.fields
@@ -248,58 +263,76 @@ class _Client:
         await self._say(request.id, ok={"subscription": number})
 
     async def _subscribe(self, request: Request) -> None:
-        limit = request.fields["limit"]
-        since = request.fields["since"]
+        wanted = request.fields
         subscription = self.node.subscribe(
-            request.fields["predicate"],
-            since=None if since is None else event_or_time(since),
-            last=request.fields["last"],
-            overflow=request.fields["overflow"],
-            keep=request.fields["keep"],
+            wanted["predicate"],
+            since=wanted["since"],
+            last=wanted["last"],
+            overflow=wanted["overflow"],
+            keep=wanted["keep"],
+            buffer_count_max=wanted["buffer_count_max"],
         )
+        has_history = wanted["since"] is not None or wanted["last"] is not None
         async with subscription as events:
             events.acknowledges = not events.is_kept  # The client acknowledges with "take".
-            await self._say(request.id, ok=_begun(events))
-            await self._send_events(request, events, limit)
+            await self._say(request.id, ok=_begun(events, has_history))
+            await self._send_events(request, events, event_document)
         await self._say(request.id, end=True)
 
-    async def _send_events(self, request: Request, events: Subscription, limit: int | None) -> None:
-        sent = 0
-        while sent != limit and (event := await anext(events, None)) is not None:
-            await self._say(request.id, event=_event(event), dropped=events.dropped)
-            sent += 1
+    async def _send_events(
+        self, request: Request, events: EventStream, written: WriteEvent
+    ) -> None:
+        """Send events as they come, as many as the client wants and is ready to receive."""
+        window = self._windows[request.id] = _Window(request.fields["window"])
+        sent, limit, with_proof = 0, request.fields["limit"], request.fields["proof"]
+        try:
+            while sent != limit:
+                await window.is_open()
+                try:
+                    event = await events.next()
+                except OverflowedError as error:  # The reader can go on after it.
+                    await self._say(request.id, **error_document(error))
+                    continue
+                if event is None:
+                    break
+                window.left -= 1
+                content = written(event, with_proof)
+                await self._say(request.id, event=content, dropped=events.dropped)
+                sent += 1
+        finally:
+            self._windows.pop(request.id, None)
 
 
-def _begun(events: Subscription) -> dict[str, Any]:
+class _Window:
+    """How many events a client is ready to receive."""
+
+    def __init__(self, count: int | None) -> None:
+        self.left: float = inf if count is None else count
+        self._changed = trio.Event()
+
+    def widen(self, count: int) -> None:
+        self.left += count
+        self._changed.set()
+
+    async def is_open(self) -> None:
+        while self.left < 1:
+            self._changed = trio.Event()
+            await self._changed.wait()
+
+
+def _begun(events: EventStream, has_history: bool) -> dict[str, Any]:
     begun: dict[str, Any] = {
         "subscription": events.number,
         "was_there": events.was_there,
         "is_kept": events.is_kept,
     }
-    if events.past is not None:
+    if has_history:
         begun["history"] = {
             "events": events.recalled,
-            "kept_since": _time(events.kept_since),
+            "kept_since": time_document(events.kept_since),
             "is_whole": events.is_whole,
         }
     return begun
-
-
-def _event(event: Event) -> dict[str, Any]:
-    return {
-        "id": event.id,
-        "cid": event.cid,
-        "created": _time(event.created),
-        "publisher": event.publisher,
-        "event": str(event.predicate),
-        "payload": base64.b64encode(event.payload).decode(),
-        "hops": event.hops,
-        "dropped_before": event.dropped_before,
-    }
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else time_text(time_us(at))
 
 
 def _info_of(info: SubscriptionInfo) -> dict[str, Any]:

@@ -12,11 +12,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from smartpubsub.errors import SmartPubSubError
-
-SOCKET = "control.sock"
-LINE_BYTES_MAX = 8 << 20
-"""Of a request, an answer or an event."""
+from smartpubsub.node.control.limits import SOCKET, socket_path
+from smartpubsub.node.errors import ControlError
 
 _NAME_BYTES_MAX = 100
 """Linux takes 107 bytes, others a few less."""
@@ -25,14 +22,9 @@ _BACKLOG = 16
 _USER_ONLY = 0o600
 
 
-class ControlError(SmartPubSubError):
-    """A node that cannot be reached over its control socket, or a request that failed."""
-
-
 def socket_in(folder: Path) -> Path:
     """The path of the control socket of a data folder."""
-    link = folder / SOCKET
-    return link.readlink() if link.is_symlink() else link
+    return Path(socket_path(str(folder)))
 
 
 def listening(folder: Path) -> socket.socket:

@@ -5,30 +5,28 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
+from smartpubsub.node.api.events import Entry
+from smartpubsub.node.api.listing import Gaps, Stock
 from smartpubsub.node.api.node import Node
-from smartpubsub.node.api.past import event_or_time, time_us
+from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.topic import Topic
-from smartpubsub.node.api.topic_events import Entry, Gaps
-from smartpubsub.node.api.topics import Stock
+from smartpubsub.node.control.documents import Say, SendEvents
 from smartpubsub.node.control.requests import Request
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import contact_of
 from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
-Say = Callable[..., Awaitable[None]]
-"""Sends a line to the client; the first argument is the request's id."""
-
 
 class TopicRequests:
     """A client's requests about topics."""
 
-    def __init__(self, node: Node, say: Say) -> None:
+    def __init__(self, node: Node, say: Say, send_events: SendEvents) -> None:
         self._node = node
         self._say = say
+        self._send_events = send_events
 
     @property
     def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
@@ -57,11 +55,12 @@ class TopicRequests:
                 "topic": cid_text(known.topic.cid),
                 "name": known.topic.name,
                 "author": peer_text(known.topic.author),
+                **({"block": _base64(known.topic.block)} if request.fields["proof"] else {}),
                 "is_own": known.is_own,
                 "subscriptions": known.subscription_count,
                 "kept": {"for_others": known.is_kept_for_others, **_stock(known.stock)},
             }
-            for known in self._node.topics()
+            for known in await self._node.topics()
         ]
         await self._say(request.id, ok=topics)
 
@@ -71,19 +70,24 @@ class TopicRequests:
         await self._say(request.id, ok=await self._described(topic))
 
     async def _show(self, request: Request) -> None:
-        topic = self._node.topic(request.fields["topic"])
-        await self._say(request.id, ok=await self._described(topic))
+        topic, with_proof = self._node.topic(request.fields["topic"]), request.fields["proof"]
+        await self._say(request.id, ok=await self._described(topic, with_proof))
 
-    async def _described(self, topic: Topic) -> dict[str, Any]:
+    async def _described(self, topic: Topic, with_proof: bool = False) -> dict[str, Any]:
         versions = await topic.versions()
-        stock = topic.stock()
+        stock = await topic.stock()
         newest, own = versions[0], contact_of(self._node.peer_id).peer
         return {
             **_descriptor(newest),
             "may_publish": newest.rules.may_publish(own),
             "may_request": newest.rules.may_request(own),
             "versions": [
-                {"topic": cid_text(v.cid), "version": v.version, "created": time_text(v.created_us)}
+                {
+                    "topic": cid_text(v.cid),
+                    "version": v.version,
+                    "created": time_text(v.created_us),
+                    **({"block": _base64(v.block)} if with_proof else {}),
+                }
                 for v in versions
             ],
             "kept": _stock(stock),
@@ -107,36 +111,40 @@ class TopicRequests:
             key=wanted["key"],
             deadline_s=wanted["deadline_s"],
         )
-        said = {"id": receipt.content_id, "event": receipt.id, "topic": topic.id}
+        said = {
+            "id": receipt.content_id,
+            "event": receipt.id,
+            "topic": topic.id,
+            "receipt": receipt.document(),
+        }
         await self._say(request.id, ok=said)
 
     async def _subscribe(self, request: Request) -> None:
         wanted = request.fields
-        topic, since, last = self._node.topic(wanted["topic"]), _since(wanted), wanted["last"]
+        topic, since, last = self._node.topic(wanted["topic"]), wanted["since"], wanted["last"]
         subscription = (
             topic.keep(since=since, last=last, acknowledges=False)
             if wanted["keep"]
-            else topic.subscribe(since=since, last=last, overflow=wanted["overflow"])
+            else topic.subscribe(
+                since=since,
+                last=last,
+                overflow=wanted["overflow"],
+                buffer_count_max=wanted["buffer_count_max"],
+            )
         )
         async with subscription:
             gaps = _gaps(subscription.gaps)
             await self._say(request.id, ok={"subscription": subscription.number, "gaps": gaps})
-            sent = 0
-            while sent != wanted["limit"]:
-                entry = await anext(subscription, None)
-                if not isinstance(entry, Entry):
-                    break
-                await self._say(request.id, event=_entry(entry), dropped=subscription.dropped)
-                sent += 1
+            await self._send_events(request, subscription, _entry)
         await self._say(request.id, end=True)
 
     async def _history(self, request: Request) -> None:
         wanted = request.fields
         topic = self._node.topic(wanted["topic"])
-        entries = await topic.history(since=_since(wanted), last=wanted["last"])
+        entries = await topic.history(since=wanted["since"], last=wanted["last"])
         await self._say(request.id, ok={"subscription": 0, "gaps": _gaps(entries.gaps)})
         for entry in entries:
-            await self._say(request.id, event=_entry(entry), dropped=0)
+            await self._say(request.id, event=_entry(entry, wanted["proof"]), dropped=0)
         await self._say(request.id, end=True)
 
     async def _export(self, request: Request) -> None:
@@ -150,8 +158,8 @@ class TopicRequests:
         await self._say(request.id, ok={"blocks": good})
 
 
-def _since(wanted: dict[str, Any]) -> str | datetime | None:
-    return None if wanted["since"] is None else event_or_time(wanted["since"])
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _stock(stock: Stock) -> dict[str, Any]:
@@ -167,17 +175,21 @@ def _gaps(gaps: Gaps) -> dict[str, Any] | None:
     return asdict(gaps) if gaps else None
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
-    return {
+def _entry(entry: Entry, with_proof: bool) -> dict[str, Any]:
+    written = {
         "id": entry.id,
         "author": entry.author,
         "publisher": entry.publisher,
         "created": time_text(time_us(entry.created)),
         "parents": list(entry.parents),
         "height": entry.height,
-        "payload": base64.b64encode(entry.payload).decode(),
+        "payload": _base64(entry.payload),
+        "hops": entry.hops,
         "dropped_before": entry.dropped_before,
     }
+    if with_proof:
+        written |= {"event": str(entry.predicate), "block": _base64(entry.block)}
+    return written
 
 
 def _rules(wanted: dict[str, Any]) -> dict[str, Any]:

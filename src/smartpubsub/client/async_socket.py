@@ -1,0 +1,127 @@
+"""Sockets on asyncio or trio, through anyio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from socket import socket
+from typing import Protocol
+
+import anyio
+from anyio.abc import SocketAttribute, UNIXSocketStream
+
+from smartpubsub.client.blocking_socket import FINISH_S_MAX, is_readable, node_name, unreachable
+from smartpubsub.client.client import Client
+from smartpubsub.client.transport import Transport
+from smartpubsub.node.api.handlers import Handlers, Handling
+from smartpubsub.node.control.limits import socket_path
+
+REQUESTS_AT_ONCE = 16
+"""Requests of one client that are under way at once; a node serves so many connections only."""
+_RECEIVE_BYTES = 64 << 10
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class AsyncStream:
+    """A connection."""
+
+    def __init__(self, connected: UNIXSocketStream) -> None:
+        self._stream = connected
+
+    async def send(self, data: bytes) -> None:
+        """Send all bytes."""
+        try:
+            await self._stream.send(data)
+        except _GONE:
+            raise BrokenPipeError from None
+
+    async def receive(self, timeout_s: float | None) -> bytes:
+        """Receive some bytes, none at the end."""
+        try:
+            with anyio.fail_after(timeout_s):
+                return await self._stream.receive(_RECEIVE_BYTES)
+        except (anyio.EndOfStream, *_GONE):
+            return b""
+
+    async def finish(self) -> None:
+        """Say that no more will be sent, and wait until the peer closes."""
+        # A task that is cancelled also has to leave its subscription.
+        with anyio.move_on_after(FINISH_S_MAX, shield=True):
+            try:
+                await self._stream.send_eof()
+                while True:
+                    await self._stream.receive(_RECEIVE_BYTES)
+            except (anyio.EndOfStream, OSError, *_GONE):
+                pass
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        with anyio.CancelScope(shield=True):
+            await self._stream.aclose()
+
+    def is_stale(self) -> bool:
+        """Whether the connection has something to read, or has ended."""
+        file = self._stream.extra(SocketAttribute.raw_socket).fileno()
+        return file < 0 or is_readable(file)
+
+
+class Connects(Protocol):
+    """Opens connections to a node."""
+
+    async def __call__(self) -> UNIXSocketStream:
+        """Open a connection."""
+        ...
+
+
+class AsyncNetwork:
+    """Connects to a node, on the event loop that runs."""
+
+    def __init__(self, name: str, connects: Connects) -> None:
+        self.name = name
+        self._connects = connects
+        self._turns = anyio.Semaphore(REQUESTS_AT_ONCE)
+
+    @classmethod
+    def of_folder(cls, folder: str) -> AsyncNetwork:
+        """Connect to the control socket of the node that runs in a data folder."""
+
+        async def connect() -> UNIXSocketStream:
+            try:
+                return await anyio.connect_unix(socket_path(folder))
+            except OSError as error:
+                raise unreachable(folder, error) from None
+
+        return cls(node_name(folder), connect)
+
+    async def connect(self) -> AsyncStream:
+        """Open a connection."""
+        return AsyncStream(await self._connects())
+
+    def turn(self) -> AbstractAsyncContextManager[object]:
+        """Limit the requests that are under way at once."""
+        return self._turns
+
+
+@asynccontextmanager
+async def attached(client: Client, transport: Transport) -> AsyncIterator[None]:
+    """Use a node until the block is left; handlers run as tasks."""
+    tasks = await anyio.create_task_group().__aenter__()
+
+    def start(handlers: Handlers, handling: Handling) -> None:
+        tasks.start_soon(handlers.run, handling)
+
+    try:
+        await client.attach(transport, start)
+        yield
+    finally:
+        # Handlers raise no errors, and an error of the block is not to come as a group.
+        tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await client.detach()
+        await tasks.__aexit__(None, None, None)
+
+
+async def adopted(connected: socket) -> UNIXSocketStream:
+    """Use a connected socket."""
+    return await UNIXSocketStream.from_socket(connected)

@@ -1,0 +1,150 @@
+"""Plain sockets as byte streams whose methods block, and the driver of coroutines on them."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from contextlib import suppress
+
+from smartpubsub.node.control.limits import socket_path
+from smartpubsub.node.errors import ControlError, NoNodeError
+
+TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+CONNECT_S_MAX = 10.0
+FINISH_S_MAX = 10.0
+"""How long a client waits for the node to end a subscription."""
+_SEND_S_MAX = 150.0
+_RECEIVE_BYTES = 64 << 10
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on streams that block: it ends without ever suspending."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    coroutine.close()
+    raise AssertionError("a blocking call has suspended")
+
+
+class BlockingStream:
+    """A connection; its methods block."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+
+    async def send(self, data: bytes) -> None:
+        """Send all bytes."""
+        self._socket.settimeout(_SEND_S_MAX)
+        self._socket.sendall(data)
+
+    async def receive(self, timeout_s: float | None) -> bytes:
+        """Receive some bytes, none at the end."""
+        self._socket.settimeout(None if timeout_s is None else max(timeout_s, 0.000_001))
+        return self._socket.recv(_RECEIVE_BYTES)
+
+    async def finish(self) -> None:
+        """Say that no more will be sent, and wait until the peer closes."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.settimeout(FINISH_S_MAX)
+            while self._socket.recv(_RECEIVE_BYTES):
+                pass
+        self._socket.close()
+
+    async def close(self) -> None:
+        """Close the connection; a thread that reads from it gets its end."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def is_stale(self) -> bool:
+        """Whether the connection has something to read, or has ended."""
+        return is_readable(self._socket.fileno())
+
+
+def is_readable(file: int) -> bool:
+    """Whether reading from a file would not wait."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class _NoLimit:
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+class BlockingNetwork:
+    """Connects to the control socket of the node that runs in a data folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.name = node_name(folder)
+
+    async def connect(self) -> BlockingStream:
+        """Open a connection."""
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(CONNECT_S_MAX)
+        try:
+            made.connect(socket_path(self._folder))
+        except OSError as error:
+            made.close()
+            raise unreachable(self._folder, error) from None
+        return BlockingStream(made)
+
+    def turn(self) -> _NoLimit:
+        """Threads are their own limit."""
+        return _NoLimit()
+
+
+def node_name(folder: str) -> str:
+    """How errors call the node."""
+    return f"the node in {folder}"
+
+
+def unreachable(folder: str, error: OSError) -> ControlError:
+    """Say why a node cannot be reached, and what to do."""
+    if isinstance(error, PermissionError):
+        return ControlError(
+            f"{folder} belongs to another user; run the program as the user who runs the node"
+        )
+    if isinstance(error, TimeoutError | BlockingIOError):
+        return ControlError(f"the node in {folder} does not answer; try again")
+    import shlex
+
+    start = f"smartpubsub node run --data {shlex.quote(folder)}"
+    return NoNodeError(f"no node runs in {folder}; start one with: {start}")
+
+
+def _configured_folder(file: str) -> str | None:
+    import tomllib
+
+    try:
+        with open(os.path.expanduser(file), "rb") as opened:  # noqa: PTH111, PTH123
+            data = tomllib.load(opened).get("data")
+    except (OSError, ValueError) as error:
+        raise ControlError(f"{file}: the settings of the node cannot be read: {error}") from None
+    return None if data is None else str(data)
+
+
+def folder_of(data: str | os.PathLike[str] | None) -> str:
+    """The data folder that is meant: the given one, that of the settings, or the usual one.
+
+    `pathlib` takes longer to import than all else here.
+    """
+    given = data if data is not None else os.environ.get("SMARTPUBSUB_DATA")
+    if given is None and (file := os.environ.get("SMARTPUBSUB_CONFIG")):
+        given = _configured_folder(file)
+    return os.path.expanduser(given or "~/.smartpubsub")  # noqa: PTH111

@@ -1,0 +1,107 @@
+"""The groups of a running node."""
+
+from __future__ import annotations
+
+import base64
+
+from smartpubsub.client.documents import found_group_in, known_group_in
+from smartpubsub.client.subscriptions import ClientSubscription, reading_fields
+from smartpubsub.client.transport import Transport
+from smartpubsub.node.api.choices import Wait
+from smartpubsub.node.api.listing import Accept, FoundGroup, KnownGroup
+from smartpubsub.node.api.payloads import Serializer
+from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.subscription import ReadOptions
+from smartpubsub.node.errors import NotPromisedError
+from smartpubsub.predicates import Predicate
+
+
+class ClientGroups:
+    """Implements `GroupsPort` by requests."""
+
+    def __init__(self, transport: Transport, serializer: Serializer) -> None:
+        self._transport = transport
+        self._serializer = serializer
+
+    async def create(
+        self, predicate: Predicate, *, advertised: bool, private: bool, accept: Accept | None
+    ) -> None:
+        """Create a group, and wait until it is open."""
+        if accept is not None:
+            raise NotPromisedError(
+                "a node in another thread or process cannot call accept; use private=True and"
+                " invitations, or embed a Node"
+            )
+        fields = {"group": str(predicate), "advertised": advertised, "private": private}
+        await self._transport.ask("group-create", fields)
+
+    async def advertise(self, predicate: Predicate) -> None:
+        """Advertise a group of the node."""
+        await self._transport.ask("group-advertise", {"group": str(predicate)})
+
+    async def invite(self, predicate: Predicate, peer: str) -> bytes:
+        """Make an invitation for a peer to a private group of the node."""
+        fields = {"group": str(predicate), "peer": peer}
+        made = await self._transport.ask("group-invite", fields)
+        return base64.b64decode(made["invitation"])
+
+    async def publish(
+        self,
+        group: Predicate,
+        event: Predicate,
+        payload: bytes,
+        wait: Wait,
+        deadline_s: float,
+        key: str | None,
+        *,
+        everywhere: bool,
+    ) -> Receipt:
+        """Publish in a group of the node, and outside of it too with `everywhere`."""
+        fields = {
+            "group": str(group),
+            "event": str(event),
+            "payload": base64.b64encode(payload).decode(),
+            "wait": wait.value,
+            "deadline_s": deadline_s,
+            "everywhere": everywhere,
+        } | ({} if key is None else {"key": key})
+        return Receipt.read(await self._transport.ask("group-publish", fields))
+
+    def membership(
+        self,
+        group: Predicate,
+        owner: str,
+        wanted: Predicate,
+        options: ReadOptions,
+        *,
+        invitation: bytes,
+        everywhere: bool,
+    ) -> ClientSubscription:
+        """Make a membership in a group."""
+        fields = {
+            "group": str(group),
+            "owner": owner,
+            "wanted": str(wanted),
+            "invitation": base64.b64encode(invitation).decode(),
+            "everywhere": everywhere,
+            "deadline_s": options.deadline_s,
+            **reading_fields(options),
+        }
+        return ClientSubscription(
+            self._transport, "group-join", fields, wanted, options, self._serializer
+        )
+
+    async def leave(self, group: Predicate, owner: str | None) -> int:
+        """End all memberships in a group; return how many there were."""
+        fields = {"group": str(group)} | ({} if owner is None else {"owner": owner})
+        left: int = (await self._transport.ask("group-leave", fields))["left"]
+        return left
+
+    async def known(self) -> list[KnownGroup]:
+        """List the groups that the node owns or is a member of, each once."""
+        return [known_group_in(group) for group in await self._transport.ask("group-list", {})]
+
+    async def search(self, predicate: Predicate) -> list[FoundGroup]:
+        """Find the advertised groups that have every attribute of a predicate."""
+        found = await self._transport.ask("group-search", {"predicate": str(predicate)})
+        return [found_group_in(group) for group in found]

@@ -1,0 +1,267 @@
+"""Requests to a node over its control socket, as lines of JSON.
+
+`node/control/server.py` describes the format. The code is asynchronous and does no I/O of its own:
+the byte streams are those of anyio, or plain sockets whose methods block and never suspend.
+"""
+
+from __future__ import annotations
+
+import json
+
+from smartpubsub.node.control.limits import LINE_BYTES_MAX
+from smartpubsub.node.errors import ControlError, LostNodeError, error_of
+
+TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from typing import Any, Protocol
+
+    class ByteStream(Protocol):
+        """A connection."""
+
+        async def send(self, data: bytes) -> None:
+            """Send all bytes; OSError if the connection is lost."""
+            ...
+
+        async def receive(self, timeout_s: float | None) -> bytes:
+            """Receive some bytes, none at the end; TimeoutError if none come in time."""
+            ...
+
+        async def finish(self) -> None:
+            """Say that no more will be sent, and wait for a limited time until the peer closes."""
+            ...
+
+        async def close(self) -> None:
+            """Close the connection."""
+            ...
+
+        def is_stale(self) -> bool:
+            """Whether a connection on which nothing is expected has something to read, or ended."""
+            ...
+
+    class Network(Protocol):
+        """Connects to a node."""
+
+        name: str
+        """The node's name in errors."""
+
+        async def connect(self) -> ByteStream:
+            """Open a connection."""
+            ...
+
+        def turn(self) -> AbstractAsyncContextManager[object]:
+            """Wait until one more request may be under way, and limit the others meanwhile."""
+            ...
+
+
+ANSWER_S_MAX = 150.0
+"""Longer than a node waits for its peers, also for a subscription and then for its history."""
+NOTICE_S = 3.0
+"""After this time without an answer, the client says what it waits for."""
+
+_WAITS = {
+    "publish": "the network to acknowledge the event, up to 60 seconds",
+    "subscribe": "the subscription to come into force, up to 60 seconds",
+    "group-create": "the group to be opened, up to 60 seconds",
+    "group-join": "the owner of the group to answer, up to 60 seconds",
+    "group-search": "the peers that keep advertisements, up to 60 seconds",
+    "group-publish": "the members of the group to confirm the event, up to 60 seconds",
+    "topic-create": "the keepers to store the topic, up to 60 seconds",
+    "topic-update": "the keepers to store the topic, up to 60 seconds",
+    "topic-publish": "the keepers to store the event, up to 60 seconds",
+    "topic-subscribe": "the subscription to come into force, up to 60 seconds",
+    "topic-history": "the keepers of the topic to answer, up to 120 seconds",
+    "topic-show": "the keepers of the topic to answer, up to 120 seconds",
+    "topic-pin": "the keepers of the topic to answer, up to 120 seconds",
+    "topic-export": "the keepers of the topic to answer, up to 120 seconds",
+}
+"""What an answer to a request takes time for."""
+
+
+class Conversation:
+    """One connection, on which requests are made one after another."""
+
+    def __init__(
+        self, stream: ByteStream, name: str, on_wait: Callable[[str], None] | None
+    ) -> None:
+        self.stream = stream
+        self._name = name
+        self._on_wait = on_wait
+        self.last_id = 0
+        self._received = bytearray()
+
+    async def ask(self, do: str, fields: Mapping[str, object]) -> Any:
+        """Send a request, and return the node's answer."""
+        id = await self.send(do, fields)
+        waits_for = _WAITS.get(do, "the node to answer")
+        if fields.get("wait") == "all":
+            waits_for = "all subscribers to confirm the event, up to 60 seconds"
+        answer_s = max(ANSWER_S_MAX, float(str(fields.get("deadline_s", 0))) + NOTICE_S)
+        try:
+            line = await self._answer_with_notice(id, waits_for, answer_s)
+        except TimeoutError:
+            raise LostNodeError(
+                f"{self._name} does not answer; look at its log, or start it again"
+            ) from None
+        return line["ok"]
+
+    async def _answer_with_notice(self, id: int, waits_for: str, answer_s: float) -> dict[str, Any]:
+        if self._on_wait is not None:
+            try:
+                return await self.line(id, NOTICE_S)
+            except TimeoutError:
+                self._on_wait(f"waiting for {waits_for}")
+        return await self.line(id, answer_s)
+
+    async def send(self, do: str, fields: Mapping[str, object]) -> int:
+        """Send a request; its number."""
+        self.last_id += 1
+        line = json.dumps({"id": self.last_id, "do": do, **fields}).encode() + b"\n"
+        try:
+            await self.stream.send(line)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # The node may have told the reason before it closed the connection.
+        except OSError:
+            raise self._lost() from None
+        return self.last_id
+
+    async def line(self, id: int, timeout_s: float | None = None) -> dict[str, Any]:
+        """Read the next line that belongs to a request."""
+        while True:
+            line = await self._any_line(timeout_s)
+            if "error" in line and line.get("id") in (id, None):
+                raise error_of(line)
+            if line.get("id") == id:
+                return line
+
+    @property
+    def has_line(self) -> bool:
+        """Whether a line can be read without waiting."""
+        return b"\n" in self._received
+
+    async def _any_line(self, timeout_s: float | None) -> dict[str, Any]:
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            if searched > LINE_BYTES_MAX:
+                raise ControlError(f"{self._name} sends a line that is too long")
+            try:
+                piece = await self.stream.receive(timeout_s)
+            except TimeoutError:
+                raise
+            except OSError:
+                piece = b""
+            if not piece:
+                raise self._lost()
+            self._received += piece
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _lost(self) -> LostNodeError:
+        return LostNodeError(f"{self._name} has ended; start it again")
+
+
+class LineStream:
+    """The events that a node sends in answer to a request; each is a line with "event"."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        begun: dict[str, Any],
+        on_close: Callable[[LineStream], None],
+    ) -> None:
+        self._conversation = conversation
+        self._id = conversation.last_id
+        self._on_close = on_close
+        self.begun = begun
+        """The node's answer to the request."""
+
+    @property
+    def has_next(self) -> bool:
+        """Whether an event can be read without waiting."""
+        return self._conversation.has_line
+
+    async def next(self, timeout_s: float | None = None) -> dict[str, Any] | None:
+        """Read the next line; None at the end. TimeoutError if none comes in time."""
+        line = await self._conversation.line(self._id, timeout_s)
+        return None if "end" in line else line
+
+    async def more(self, count: int) -> None:
+        """Let the node send so many more events."""
+        await self.tell("more", {"of": self._id, "count": count})
+
+    async def tell(self, do: str, fields: Mapping[str, object]) -> None:
+        """Send a request without waiting for its answer."""
+        await self._conversation.send(do, fields)
+
+    async def close(self) -> None:
+        """End the stream, and wait until the node has ended or left the subscription."""
+        self._on_close(self)
+        await self._conversation.stream.finish()
+
+    async def abort(self) -> None:
+        """End the stream at once; its reader gets an error."""
+        await self._conversation.stream.close()
+
+
+class LineTransport:
+    """Requests to a node, each on a connection that no other uses meanwhile.
+
+    So a subscription that is not read delays nothing else, and a request that is given up closes
+    its own connection only.
+    """
+
+    def __init__(self, network: Network, on_wait: Callable[[str], None] | None = None) -> None:
+        self._network = network
+        self._on_wait = on_wait
+        self._idle: list[Conversation] = []
+        self._open: dict[LineStream, None] = {}
+        self._is_closed = False
+
+    async def ask(self, do: str, fields: Mapping[str, object]) -> Any:
+        """Send a request, and return the node's answer."""
+        async with self._network.turn():
+            conversation = await self._conversation()
+            is_whole = False
+            try:
+                answer = await conversation.ask(do, fields)
+                is_whole = True
+            finally:
+                # After an error the connection may have an answer that nobody reads.
+                if is_whole and not self._is_closed:
+                    self._idle.append(conversation)
+                else:
+                    await conversation.stream.close()
+        return answer
+
+    async def open(self, do: str, fields: Mapping[str, object]) -> LineStream:
+        """Send a request that is answered by events."""
+        conversation = await self._conversation()
+        try:
+            begun = await conversation.ask(do, fields)
+        except BaseException:
+            await conversation.stream.finish()
+            raise
+        stream = LineStream(conversation, begun, lambda stream: self._open.pop(stream, None))
+        self._open[stream] = None
+        return stream
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._is_closed = True
+        while self._open:
+            await self._open.popitem()[0].abort()
+        while self._idle:
+            await self._idle.pop().stream.close()
+
+    async def _conversation(self) -> Conversation:
+        while self._idle:
+            conversation = self._idle.pop()
+            if not conversation.stream.is_stale():
+                return conversation
+            await conversation.stream.close()  # The node has been started again.
+        stream = await self._network.connect()
+        return Conversation(stream, self._network.name, self._on_wait)

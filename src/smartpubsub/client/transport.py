@@ -1,0 +1,55 @@
+"""What a client needs of a transport to a node: the control socket, or HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class EventLines(Protocol):
+    """The events that a node sends in answer to a request; each is a document with "event"."""
+
+    @property
+    def begun(self) -> dict[str, Any]:
+        """The node's answer to the request."""
+        ...
+
+    @property
+    def has_next(self) -> bool:
+        """Whether an event can be read without waiting."""
+        ...
+
+    async def next(self, timeout_s: float | None = None) -> dict[str, Any] | None:
+        """Read the next document; None at the end. TimeoutError if none comes in time."""
+        ...
+
+    async def more(self, count: int) -> None:
+        """Let the node send so many more events than the window of the request allows."""
+        ...
+
+    async def tell(self, do: str, fields: Mapping[str, object]) -> None:
+        """Send a request without waiting for its answer."""
+        ...
+
+    async def close(self) -> None:
+        """End the stream, and wait until the node has ended or left the subscription."""
+        ...
+
+
+class Transport(Protocol):
+    """Requests to a node, by the names and with the fields of `node/control/requests.py`.
+
+    Errors of the node are raised as the classes that the node raised.
+    """
+
+    async def ask(self, do: str, fields: Mapping[str, object]) -> Any:
+        """Send a request, and return the node's answer."""
+        ...
+
+    async def open(self, do: str, fields: Mapping[str, object]) -> EventLines:
+        """Send a request that is answered by events."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
