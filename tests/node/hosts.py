@@ -34,6 +34,8 @@ from smartpubsub.seam import Peer
 from smartpubsub.sim.kernel.signing import StandInSigning
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
+MANY_HERE = HostSettings(loopback_is_exempt=True)
+"""For many nodes on one machine."""
 WATCHDOG_S = 100
 
 T = TypeVar("T")
@@ -119,7 +121,7 @@ class Node:
             [kademlia_codec(Settings()), rpc_codec(FLOODSUB), scoutsubs_codec()],
             self.storage,
             on_deliver=self.delivered.append,
-            settings=settings,
+            settings=settings or MANY_HERE,
         )
         self.core: NodeCore
         self.ending = trio.CancelScope()

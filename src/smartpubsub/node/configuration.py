@@ -82,6 +82,10 @@ class NodeLimits:
     """The limits of a node."""
 
     connection_count_max: int = _setting(HostSettings.connection_count_max, whole(1, 100_000))
+    connections_per_prefix_max: int = _setting(
+        HostSettings.connections_per_prefix_max, whole(1, 100_000)
+    )
+    """That peers with the same IPv4 address, or /56 of IPv6, open to the node."""
     stream_count_max: int = _setting(HostSettings.stream_count_max, whole(4, 10_000))
     """Streams that the peer opens on one connection."""
     question_count_max: int = _setting(HostSettings.question_count_max, whole(1, 1_000_000))
@@ -144,6 +148,8 @@ class NodeConfig(NodeLimits):
     listen: tuple[str, ...] = _setting(("/ip4/0.0.0.0/tcp/4001",), LISTEN_ADDRESSES)
     bootstrap: tuple[str, ...] = _setting((), PEER_ADDRESSES)
     """Peers through which the node joins the network, besides those that it remembers."""
+    loopback_is_exempt: bool = _setting(False, SWITCH)
+    """Whether peers on this machine may open more connections than `connections_per_prefix_max`."""
     mdns: bool = _setting(False, SWITCH)
     """Whether the node looks for peers in the local network."""
     # The choices are known when all protocols are registered, which is later than this.
@@ -215,6 +221,8 @@ def host_settings(config: NodeConfig) -> HostSettings:
         usual,
         connection_count_max=connections,
         connection_count_high=min(usual.connection_count_high, max(1, connections * 2 // 3)),
+        connections_per_prefix_max=config.connections_per_prefix_max,
+        loopback_is_exempt=config.loopback_is_exempt,
         stream_count_max=config.stream_count_max,
         question_count_max=config.question_count_max,
         messages_per_s_max=config.messages_per_s_max,

@@ -208,6 +208,7 @@ class Engine:
                 on_deliver=self._on_deliver,
                 journal=self._journal,
                 on_restart=self._restore,
+                neighbours=lambda: self.core.neighbours(),
                 settings=host_settings(self.config),
             )
             async with trio.open_nursery() as nursery:

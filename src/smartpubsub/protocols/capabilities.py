@@ -5,11 +5,21 @@ A protocol's spec says which of these its core offers, and hands out an object t
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.seam import Effect, Peer
+
+
+@runtime_checkable
+class HasNeighbours(Protocol):
+    """Depends on some peers: parents, children, replicas. Hosts keep the connections to them."""
+
+    def neighbours(self) -> Iterable[Peer]:
+        """The peers that the node depends on, or that depend on it."""
+        ...
 
 
 class HasGroups(Protocol):

@@ -18,6 +18,7 @@ from smartpubsub.kademlia.messages import Kind, Message, decode, encode
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.capabilities import HasNeighbours
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
@@ -100,6 +101,16 @@ class NodeCore:
         self._effects: list[Effect] = []
 
     # --- calls of the host ---
+
+    def neighbours(self) -> dict[Peer, None]:
+        """The peers that the node depends on, or that depend on it."""
+        kademlia = self.kademlia
+        closest = kademlia.table.closest(kademlia.own.key, kademlia.settings.k)
+        found = dict.fromkeys(contact.peer for contact in closest)
+        for core in self._above:
+            if isinstance(core, HasNeighbours):
+                found |= dict.fromkeys(core.neighbours())
+        return found
 
     def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
         """Join the overlay through the given peers; deliver `Joined`.

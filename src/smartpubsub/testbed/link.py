@@ -32,6 +32,7 @@ from multiaddr import Multiaddr
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.swarm import WatchedTcp
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.testbed.messages import Cut
@@ -157,10 +158,8 @@ class Link:
 class ShapedTcp(WatchedTcp):
     """A TCP transport whose connections have link conditions."""
 
-    def __init__(
-        self, link: Link, silence_s: float, connection_count_max: int, counts: Counts
-    ) -> None:
-        super().__init__(silence_s, connection_count_max, counts)
+    def __init__(self, link: Link, settings: HostSettings, counts: Counts) -> None:
+        super().__init__(settings, counts)
         self._link = link
 
     async def dial(self, maddr: Multiaddr) -> IRawConnection:

@@ -16,6 +16,7 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.store import SqliteStorage
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.host import Host
+from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.protocols.registry import codecs_of, spec_of
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.experiments.calls import call
@@ -98,6 +99,7 @@ class PlacedNode:
                     codecs_of(options.protocol),
                     storage,
                     on_deliver=self._on_deliver,
+                    settings=HostSettings(loopback_is_exempt=True),
                     make_tcp=partial(ShapedTcp, link),
                 )
                 await nursery.start(self._host.run, [f"/ip4/127.0.0.1/tcp/{self._port}"])

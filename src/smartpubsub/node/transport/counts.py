@@ -42,6 +42,8 @@ class Counts:
     """Streams beyond the limit of a peer."""
     refused_connections: int = 0
     """Connections beyond the limit."""
+    refused_prefix: int = 0
+    """Connections beyond the limit of an address prefix."""
     refused_banned: int = 0
     """Connections and streams of banned peers."""
     unanswered: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -145,6 +145,7 @@ class Host:
         on_deliver: Callable[[object], None],
         journal: Journal = lambda _item, _now: (),
         on_restart: OnRestart | None = None,
+        neighbours: Callable[[], Container[Peer]] = lambda: (),
         settings: HostSettings | None = None,
         rng: Random | None = None,
         make_tcp: MakeTcp | None = None,
@@ -165,6 +166,7 @@ class Host:
         self._on_deliver = on_deliver
         self._journal = journal
         self._on_restart = on_restart
+        self._neighbours = neighbours
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(
             settings.event_count_max, settings.event_bytes_max, settings.peer_count_max
@@ -526,12 +528,14 @@ class Host:
         """Find out whether a peer whose connection has ended has left, or needs it no more."""
         if await self._dialer.is_gone(peer):
             self._inbox.put(Departed(peer))
+        elif peer in self._neighbours():
+            await self._try_to_connect(peer)
 
     def _prune(self) -> None:
         too_many = self.connections.count - self.settings.connection_count_high
         if too_many > 0:
             since = trio.current_time() - self.settings.idle_s_min
-            for peer in self._usage.idlest(too_many, since):
+            for peer in self._usage.idlest(too_many, since, self._neighbours()):
                 self.counts.pruned += 1
                 self._usage.disconnect(peer)
                 self._spawn(self.connections.close, peer)

@@ -11,8 +11,13 @@ class HostSettings:
 
     connection_count_max: int = 300
     """The host neither opens nor accepts connections beyond this."""
+    connections_per_prefix_max: int = 8
+    """Connections that peers with the same IPv4 address, or /56 of IPv6, may open to the host."""
+    loopback_is_exempt: bool = False
+    """Whether peers on this machine may open more: for many nodes on one machine."""
     connection_count_high: int = 200
-    """Beyond this the host closes the connections that were idle for longest."""
+    """Beyond this the host closes the connections that were idle for longest, except those to the
+    neighbours that its core names."""
     idle_s_min: float = 20.0
     """A connection that was used within this time is not closed for that."""
     stream_count_max: int = 32

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, TypeAlias
 
 import trio
@@ -27,8 +29,14 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.select import QuickClient
 
 _KEEPALIVES = 3
+LOOPBACK = "loopback"
 
-MakeTcp: TypeAlias = Callable[[float, int, Counts], "WatchedTcp"]
+OUTBOUND_SHARE = 3
+"""One in this many connections is for peers that this node dials."""
+IPV6_PREFIX_BITS = 56
+"""What one site usually gets."""
+
+MakeTcp: TypeAlias = Callable[[HostSettings, Counts], "WatchedTcp"]
 """Makes another TCP transport with the same arguments, for the testbed and tests."""
 
 
@@ -44,7 +52,7 @@ def make_swarm(
     store = PeerStore()
     store.add_key_pair(peer, keys)
     limit = settings.connection_count_max
-    tcp = (make_tcp or WatchedTcp)(settings.silence_s, limit, counts)
+    tcp = (make_tcp or WatchedTcp)(settings, counts)
     swarm = Swarm(
         peer,
         store,
@@ -95,16 +103,19 @@ class _NoConnector(AutoConnector):
 class WatchedTcp(TCP):
     """TCP that closes a connection when the peer is silent for too long.
 
-    It refuses connections beyond a limit before the handshake.
+    It refuses connections beyond a limit before the handshake. Peers that dial get at most two
+    thirds of all connections, and those with the same address prefix a few.
     """
 
-    def __init__(self, silence_s: float, connection_count_max: int, counts: Counts) -> None:
+    def __init__(self, settings: HostSettings, counts: Counts) -> None:
         super().__init__()
-        self._silence_s = silence_s
-        self._connection_count_max = connection_count_max
+        self._settings = settings
+        self._silence_s = settings.silence_s
         self._counts = counts
-        self._inbound_count = 0
-        """Inbound connections, including those in the handshake."""
+        all_max = settings.connection_count_max
+        self._inbound_count_max = max(1, all_max - all_max // OUTBOUND_SHARE)
+        self._inbound: Counter[str] = Counter()
+        """Inbound connections by prefix, including those in the handshake."""
         self.connection_count: Callable[[], int] = lambda: 0
         """Inbound connections that are established."""
 
@@ -118,19 +129,30 @@ class WatchedTcp(TCP):
         """Make a listener that passes each connection to a handler."""
 
         async def watch_and_handle(stream: Any) -> None:
-            there = max(self.connection_count(), self._inbound_count)
-            if there >= self._connection_count_max:
-                self._counts.refused_connections += 1
+            prefix = prefix_of((stream.get_remote_address() or ("", 0))[0])
+            if not self._has_room_for(prefix):
                 await stream.close()
                 return
-            self._inbound_count += 1
+            self._inbound[prefix] += 1
             try:
                 self._watch(stream.stream.socket)
                 await handler_function(stream)
             finally:
-                self._inbound_count -= 1
+                self._inbound -= Counter([prefix])
 
         return super().create_listener(watch_and_handle)
+
+    def _has_room_for(self, prefix: str) -> bool:
+        settings = self._settings
+        is_exempt = prefix == LOOPBACK and settings.loopback_is_exempt
+        if not is_exempt and self._inbound[prefix] >= settings.connections_per_prefix_max:
+            self._counts.refused_prefix += 1
+            return False
+        is_full = self.connection_count() >= settings.connection_count_max
+        if is_full or self._inbound.total() >= self._inbound_count_max:
+            self._counts.refused_connections += 1
+            return False
+        return True
 
     def _watch(self, connected: trio.socket.SocketType) -> None:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -140,3 +162,22 @@ class WatchedTcp(TCP):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, every_s)
             silence_ms = int(self._silence_s * 1_000)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)
+
+
+def prefix_of(host: str) -> str:
+    """The part of an address that one person can hold: an IPv4 address, or a /56 of IPv6.
+
+    >>> prefix_of("192.0.2.7"), prefix_of("2001:db8:0:1::7"), prefix_of("::ffff:127.0.0.1")
+    ('192.0.2.7', '2001:db8::/56', 'loopback')
+    """
+    try:
+        address = ip_address(host.split("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if address.is_loopback:
+        return LOOPBACK
+    if isinstance(address, IPv6Address):
+        return str(ip_network((address, IPV6_PREFIX_BITS), strict=False))
+    return str(address)

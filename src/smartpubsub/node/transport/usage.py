@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Container
 
 from smartpubsub.seam import Peer
 
@@ -31,11 +32,12 @@ class Usage:
         """All connected peers."""
         return list(self._used_at)
 
-    def idlest(self, count: int, idle_since: float) -> list[Peer]:
-        """The peers idle since a time, up to a number."""
+    def idlest(self, count: int, idle_since: float, spared: Container[Peer] = ()) -> list[Peer]:
+        """The peers idle since a time that are not spared, up to a number."""
         idle: list[Peer] = []
         for peer, used_at in self._used_at.items():
             if len(idle) == count or used_at > idle_since:
                 break
-            idle.append(peer)
+            if peer not in spared:
+                idle.append(peer)
         return idle

@@ -104,6 +104,10 @@ class GossipSub:
         self._cache.check()
         self._iwant.check()
 
+    def neighbours(self) -> list[Peer]:
+        """Return the members of the mesh."""
+        return list(self.mesh.members)
+
     def tally(self) -> Tally:
         """Return how much the node holds of what has limits, and what it has rejected."""
         settings = self.settings

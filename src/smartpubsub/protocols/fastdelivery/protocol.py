@@ -327,6 +327,11 @@ class FastDelivery:
 
     # --- inspection ---
 
+    def neighbours(self) -> list[Peer]:
+        """Return the members of own groups, and the owners of groups that the node is in."""
+        members = [peer for group in self._owner.groups.values() for peer in group.requests]
+        return [*members, *self._subscriber.owners()]
+
     def inspect(self) -> Inspection:
         """Return the node's state for an observer."""
         groups = self._owner.groups.values()

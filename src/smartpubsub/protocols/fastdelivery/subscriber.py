@@ -39,6 +39,7 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Unsubscribed,
 )
+from smartpubsub.seam import Peer
 
 VERSION_BITS = 28
 """The request versions of a later incarnation are higher than all those of earlier ones."""
@@ -196,6 +197,10 @@ class GroupSubscriber:
 
     def _on_notice(self, wanted: GroupSubscription, notice: Notice) -> None:
         self._join(wanted, notice.contact, notice.predicate, b"")
+
+    def owners(self) -> list[Peer]:
+        """Return the owners of the groups that the node is in."""
+        return [group.owner for group in self._memberships]
 
     # --- memberships ---
 

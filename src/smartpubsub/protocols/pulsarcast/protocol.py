@@ -447,6 +447,11 @@ class Pulsarcast:
             for replica in self.directory.replicas.values()
         ]
 
+    def neighbours(self) -> list[Peer]:
+        """Return the parents and the children in all trees."""
+        replicas = self.directory.replicas.values()
+        return [peer for replica in replicas for peer in self.membership.neighbours(replica)]
+
     def inspect(self) -> Inspection:
         """Return this node's state for tests and tools."""
         return Inspection(bounds=self.tally().bounds, served=tuple(self.membership.served()))

@@ -635,6 +635,18 @@ class ScoutSubs:
         owners = [*self._tables_kept.owners(), *self._events_kept.owners()]
         self._detector.watch([*parents, *replicas, *owners], always=replicas)
 
+    def neighbours(self) -> list[Peer]:
+        """Parents, children, replicas, and the nodes that this one is a replica of."""
+        trees = self._membership.trees.values()
+        tables = self._filters.tables.values()
+        return [
+            *[tree.parent.peer for tree in trees if tree.parent is not None],
+            *[child.contact.peer for table in tables for child in table.live_children()],
+            *self._replication.replicas(),
+            *self._tables_kept.owners(),
+            *self._events_kept.owners(),
+        ]
+
     # --- inspection ---
 
     def inspect(self) -> Inspection:

@@ -176,6 +176,7 @@ class WholeNode:
             protocol=options.protocol,
             variant=options.protocol_options.variant,
             backups=options.protocol_options.backups,
+            loopback_is_exempt=True,
         )
         node = _ObservedNode(
             self._note,
