@@ -30,6 +30,9 @@ COMMANDS = {
         "smartpubsub.cli.topic.group:topic",
         "Create topics whose events stay, publish, and read them.",
     ),
+    "token": LazyCommand(
+        "smartpubsub.cli.token:token", "Make and revoke tokens of the HTTP gateway."
+    ),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show the path of a predicate through ScoutSubs."
     ),

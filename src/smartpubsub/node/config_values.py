@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ OFF = "off"
 _PORT_MAX = 65_535
 _DIGITS_MAX = 19
 _NAME_BYTES_MAX = 200
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _LISTENING = (("ip4", "tcp"), ("ip6", "tcp"))
 _MEETING = tuple((kind, "tcp", "p2p") for kind in ("ip4", "ip6", "dns", "dns4", "dns6"))
 
@@ -118,6 +120,18 @@ def _address(value: object, shapes: Sequence[tuple[str, ...]]) -> str:
     return str(address)
 
 
+def _host_names(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")] if value.strip() else []
+    if not isinstance(value, list | tuple) or not all(map(_is_host_name, value)):
+        raise ValueError
+    return tuple(value)
+
+
+def _is_host_name(value: object) -> bool:
+    return isinstance(value, str) and _HOST_NAME.fullmatch(value) is not None
+
+
 def _name(value: object) -> str:
     if isinstance(value, str) and len(value.encode()) <= _NAME_BYTES_MAX and value.isprintable():
         return value
@@ -128,6 +142,7 @@ SWITCH = Values("true or false", _switch)
 NAME = Values(f"a text of at most {_NAME_BYTES_MAX} bytes", _name)
 FOLDER = Values("the path of a folder, which is made if it is not there", _folder)
 ENDPOINT = Values(f"{OFF}, or a host and a port such as 127.0.0.1:9464", _endpoint)
+HOST_NAMES = Values("names of hosts, such as node.example.org", _host_names)
 LISTEN_ADDRESSES = Values(
     "addresses /ip4/…/tcp/… or /ip6/…/tcp/…, such as /ip4/0.0.0.0/tcp/4001, or none",
     _addresses(_LISTENING),

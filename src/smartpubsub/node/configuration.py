@@ -17,6 +17,7 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.node.config_values import (
     ENDPOINT,
     FOLDER,
+    HOST_NAMES,
     LISTEN_ADDRESSES,
     NAME,
     PEER_ADDRESSES,
@@ -165,6 +166,10 @@ class NodeConfig(NodeLimits):
     log_level: str = _setting("info", one_of(["debug", "info", "warning", "error"]))
     metrics: Endpoint | None = field(default=None, metadata={"values": ENDPOINT})
     """Where metrics are served."""
+    http: Endpoint | None = field(default=None, metadata={"values": ENDPOINT})
+    """Where the HTTP gateway is served."""
+    http_hosts: tuple[str, ...] = _setting((), HOST_NAMES)
+    """Names by which clients call the gateway, besides its addresses."""
 
 
 class NodeOptions(TypedDict, total=False):

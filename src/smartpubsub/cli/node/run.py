@@ -20,6 +20,7 @@ from smartpubsub.cli.protocol_types import ProtocolName, VariantName
 
 if TYPE_CHECKING:
     from smartpubsub.node.api.node import Node
+    from smartpubsub.node.config_values import Endpoint
 
 
 @click.command()
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve metrics over HTTP here.  [default: off]"
 )
+@click.option("--http", metavar="HOST:PORT", help="Serve the HTTP gateway here.  [default: off]")
 @click.option("--log-level", type=click.Choice(LEVELS), help="What to log on standard error.")
 @json_option
 def run(
@@ -73,6 +75,7 @@ def run(
     limits: tuple[str, ...],
     file: Path | None,
     metrics: str | None,
+    http: str | None,
     log_level: str | None,
     as_json: bool,
 ) -> None:
@@ -85,6 +88,7 @@ def run(
     Examples:
       smartpubsub node run --mdns
       smartpubsub node run --data b --listen /ip4/127.0.0.1/tcp/0 --bootstrap ADDRESS
+      smartpubsub node run --http 127.0.0.1:8080
       smartpubsub node run --limit connection_count_max=50 --limit messages_per_s_max=1000
       SMARTPUBSUB_LOG_LEVEL=debug smartpubsub node run --config my.toml --json
     """
@@ -99,17 +103,19 @@ def run(
         "region": region,
         "capacity": capacity,
         "metrics": metrics,
+        "http": http,
         "log_level": log_level,
     }
     config = configured(options, file, limits)
     with node_packages():
         from smartpubsub.cli.node.service import run_node
     start_log(config.log_level)
-    run_node(config, lambda node: tell(node, as_json), tell_wait)
+    run_node(config, lambda node, http_at: tell(node, http_at, as_json), tell_wait)
 
 
-def tell(node: Node, as_json: bool) -> None:
+def tell(node: Node, http_at: Endpoint | None, as_json: bool) -> None:
     """Print that the node is ready, and its addresses."""
+    http = f"http://{http_at}/" if http_at else None
     metrics = f"http://{node.metrics_at}/metrics" if node.metrics_at else None
     if as_json:
         print_json_line(
@@ -117,6 +123,7 @@ def tell(node: Node, as_json: bool) -> None:
                 "peer_id": node.peer_id,
                 "addresses": node.addresses,
                 "metrics": metrics,
+                "http": http,
                 "ready": True,
             }
         )
@@ -126,4 +133,6 @@ def tell(node: Node, as_json: bool) -> None:
         click.echo(f"address  {address}")
     if metrics:
         click.echo(f"metrics  {metrics}")
+    if http:
+        click.echo(f"http     {http}")
     click.echo("ready")

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Callable
 import trio
 
 from smartpubsub.client.lines import NOTICE_S
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeConfig
 from smartpubsub.node.control.server import Control
 from smartpubsub.node.engine import JOIN_S_MAX
@@ -18,10 +20,12 @@ from smartpubsub.node.engine import JOIN_S_MAX
 _log = logging.getLogger(__name__)
 
 
-def run_node(
-    config: NodeConfig, on_ready: Callable[[Node], None], on_wait: Callable[[str], None]
-) -> None:
-    """Run a node and serve its control socket, until SIGINT or SIGTERM.
+OnReady = Callable[[Node, Endpoint | None], None]
+"""Called with the node, and with the place of its HTTP gateway if it has one."""
+
+
+def run_node(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], None]) -> None:
+    """Run a node, its control socket and its gateway, until SIGINT or SIGTERM.
 
     `on_wait` is called with a text if joining the network takes longer than `NOTICE_S`.
     """
@@ -29,9 +33,7 @@ def run_node(
         trio.run(_run, config, on_ready, on_wait)
 
 
-async def _run(
-    config: NodeConfig, on_ready: Callable[[Node], None], on_wait: Callable[[str], None]
-) -> None:
+async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], None]) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as whole:
             whole.start_soon(_end_when_told, signals, whole.cancel_scope)
@@ -42,10 +44,25 @@ async def _run(
             async with Node(config=config) as node, trio.open_nursery() as clients:
                 notice.cancel()
                 await clients.start(Control(node).serve)
+                http_at = await _serve_http(node, clients)
                 _log.info("ready", extra={"fields": {"peer": node.peer_id}})
-                on_ready(node)
+                on_ready(node, http_at)
                 await trio.sleep_forever()
     _log.info("ended")
+
+
+async def _serve_http(node: Node, clients: trio.Nursery) -> Endpoint | None:
+    if node.config.http is None:
+        return None
+    try:
+        from smartpubsub.gateway.server import Gateway
+    except ModuleNotFoundError as error:
+        raise SmartPubSubError(
+            f"the gateway needs {error.name}; install it with: pip install 'smartpubsub[gateway]'"
+        ) from None
+    gateway = Gateway(node, node.config.http, hosts=node.config.http_hosts)
+    await clients.start(gateway.run)
+    return gateway.at
 
 
 async def _tell_wait(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from inspect import Parameter, Signature
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -44,6 +45,16 @@ from smartpubsub.protocols.blocks import cid_from_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A peer, as a node sees it."""
+
+    peer_id: str
+    address: str
+    is_served: bool
+    """Whether the node sends events to it."""
 
 
 class Node(NodeInterface):
@@ -125,6 +136,16 @@ class Node(NodeInterface):
         must_be_open(self._engine.is_running)
         contacts = self._engine.core.kademlia.table.contacts()
         return [text_of(c.peer, *c.addresses[:1]) for c in contacts]
+
+    def neighbours(self) -> list[Neighbour]:
+        """The peers that the node knows, and those that it sends events to."""
+        must_be_open(self._engine.is_running)
+        core = self._engine.core
+        served = frozenset(core.pubsub.inspect().served)
+        return [
+            Neighbour(peer_text(c.peer), text_of(c.peer, *c.addresses[:1]), c.peer in served)
+            for c in core.kademlia.table.contacts()
+        ]
 
     async def metrics(self) -> bytes:
         """The node's metrics in Prometheus' text format."""

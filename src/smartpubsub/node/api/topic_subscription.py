@@ -72,6 +72,7 @@ class TopicSubscription(Subscription, TopicStream):
         """Begin with history, then the events that came meanwhile, each once."""
         held, self._held = self._held or [], None
         self._past.extend({entry.id: entry for entry in (*history, *held)}.values())
+        self.recalled = len(self._past)
 
 
 class KeptSubscription(TopicSubscription):
@@ -143,3 +144,4 @@ class KeptSubscription(TopicSubscription):
         """Begin with history, except for events that also wait."""
         waiting = self._topics.waiting_ids(self)
         self._past.extend(entry for entry in history if entry.id not in waiting)
+        self.recalled = len(self._past)

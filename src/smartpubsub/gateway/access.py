@@ -1,0 +1,131 @@
+"""Who may use the gateway: checked before a request reaches its operation.
+
+A browser on the node's machine can be made to send requests by any page that it shows. So the
+`Host` has to be an IP address, localhost, or a name that the configuration lists: a page that binds
+its own name to this address (DNS rebinding) gets nothing. A request that changes something and a
+WebSocket must have no `Origin`, or that of the gateway itself.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import trio
+from starlette.requests import HTTPConnection
+
+from smartpubsub.gateway.operations import Scope
+from smartpubsub.gateway.problems import ProblemError
+from smartpubsub.gateway.tokens import TokenFile
+from smartpubsub.node.config_values import Endpoint
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CLIENT_COUNT_MAX = 4_096
+REQUESTS_PER_S_MAX = 500
+"""Of one client; a client that was idle may send as many at once."""
+
+_LOCALHOST = "localhost"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == _LOCALHOST
+
+
+class Access:
+    """Checks requests."""
+
+    def __init__(
+        self,
+        at: Endpoint,
+        tokens: TokenFile,
+        *,
+        hosts: Sequence[str] = (),
+        requests_per_s_max: int = REQUESTS_PER_S_MAX,
+    ) -> None:
+        self.needs_token = not is_loopback(at.host)
+        self._tokens = tokens
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._rate = requests_per_s_max
+        self._allowances: BoundedDict[str, tuple[float, float]] = BoundedDict(CLIENT_COUNT_MAX)
+        """By client: the requests that it may send at once, at a time."""
+
+    def check(self, connection: HTTPConnection, scope: Scope | None) -> None:
+        """Raise `ProblemError` unless a request is allowed."""
+        self.check_place(connection)
+        if scope is not None and self.needs_token:
+            self.check_token(_bearer(connection), scope)
+
+    def check_place(self, connection: HTTPConnection) -> None:
+        """Check where a request comes from, but not its token."""
+        self._check_host(connection)
+        is_socket = connection.scope["type"] == "websocket"
+        if is_socket or connection.scope["method"] not in SAFE_METHODS:
+            self._check_origin(connection)
+        self._check_rate(connection)
+
+    def check_token(self, text: str | None, scope: Scope) -> None:
+        """Check a token."""
+        challenge = {"WWW-Authenticate": f'Bearer scope="{scope.value}"'}
+        if text is None:
+            raise ProblemError(401, "send a token: Authorization: Bearer ...", headers=challenge)
+        token = self._tokens.find(text)
+        now = datetime.now(UTC)
+        if token is None or (token.expires is not None and now >= token.expires):
+            raise ProblemError(
+                401,
+                "the token is not known, or has expired; make one with: smartpubsub token create",
+                headers=challenge,
+            )
+        if not token.allows(scope, now):
+            raise ProblemError(403, f"the token {token.name!r} has not the scope {scope.value}")
+
+    def _check_host(self, connection: HTTPConnection) -> None:
+        host = connection.headers.get("host", "")
+        name = _host_name(host)
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            if name != _LOCALHOST and name not in self._hosts:
+                raise ProblemError(
+                    421,
+                    f"this gateway is not called {name[:100]!r}; use its address, or list the name"
+                    " in the setting http_hosts",
+                ) from None
+
+    def _check_origin(self, connection: HTTPConnection) -> None:
+        origin = connection.headers.get("origin")
+        if origin is None:
+            return
+        host = connection.headers.get("host", "")
+        if origin.partition("://")[2].lower() != host.lower():
+            raise ProblemError(403, "pages of other origins may not use this gateway")
+
+    def _check_rate(self, connection: HTTPConnection) -> None:
+        client = connection.client.host if connection.client else ""
+        now = trio.current_time()
+        allowance, at = self._allowances.get(client, (float(self._rate), now))
+        allowance = min(float(self._rate), allowance + (now - at) * self._rate)
+        if allowance < 1:
+            raise ProblemError(
+                429,
+                f"more than {self._rate} requests in a second; send fewer",
+                headers={"Retry-After": "1"},
+            )
+        self._allowances[client] = (allowance - 1, now)
+
+
+def _host_name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def _bearer(connection: HTTPConnection) -> str | None:
+    kind, _, text = connection.headers.get("authorization", "").partition(" ")
+    return text.strip() if kind.lower() == "bearer" and text.strip() else None

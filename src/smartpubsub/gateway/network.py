@@ -1,0 +1,184 @@
+"""The node itself: health, metrics, peers, and how a filter treats an event."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from smartpubsub.gateway.operations import Call, Operation, Scope, json_response
+from smartpubsub.gateway.problems import ProblemError
+from smartpubsub.gateway.values import predicate_of
+from smartpubsub.node.api.node import Node
+from smartpubsub.predicates import Predicate, PredicateError, explain
+
+METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Health(msgspec.Struct):
+    """Whether the node works."""
+
+    status: str
+
+
+class NodeDocument(msgspec.Struct):
+    """The node."""
+
+    peer_id: str
+    addresses: list[str]
+    protocol: str
+    peers: int
+
+
+class NeighbourDocument(msgspec.Struct):
+    """A peer, as the node sees it."""
+
+    peer_id: str
+    address: str
+    is_served: bool
+
+
+class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A filter and an event."""
+
+    event: str
+    filter: str | None = None
+    where: str | None = None
+
+
+class VerdictDocument(msgspec.Struct):
+    """How one attribute of the filter was met."""
+
+    name: str
+    wanted: str
+    got: str | None
+    met: bool
+
+
+class Explanation(msgspec.Struct):
+    """Whether an event matches a filter, attribute by attribute."""
+
+    matches: bool
+    filter: str
+    event: str
+    attributes: list[VerdictDocument]
+
+
+class NetworkOperations:
+    """Operations on the node as a whole."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def operations(self) -> list[Operation]:
+        """All of them."""
+        return [
+            Operation(
+                "health",
+                "GET",
+                "/healthz",
+                "Whether the process works",
+                None,
+                self._health,
+                result=Health,
+            ),
+            Operation(
+                "ready",
+                "GET",
+                "/readyz",
+                "Whether the node takes requests",
+                None,
+                self._ready,
+                result=Health,
+                problems=(503,),
+            ),
+            Operation(
+                "metrics",
+                "GET",
+                "/metrics",
+                "Metrics in Prometheus' text format",
+                Scope.READ,
+                self._metrics,
+                media_type=METRICS_TEXT,
+            ),
+            Operation(
+                "show_node",
+                "GET",
+                "/v1/node",
+                "The node's id, addresses and protocol",
+                Scope.READ,
+                self._show,
+                result=NodeDocument,
+            ),
+            Operation(
+                "list_peers",
+                "GET",
+                "/v1/peers",
+                "The addresses of the peers that the node knows",
+                Scope.READ,
+                self._peers,
+                result=list[str],
+            ),
+            Operation(
+                "list_neighbours",
+                "GET",
+                "/v1/neighbours",
+                "The peers that the node knows, and those that it sends events to",
+                Scope.READ,
+                self._neighbours,
+                result=list[NeighbourDocument],
+            ),
+            Operation(
+                "explain",
+                "GET",
+                "/v1/explain",
+                "Whether an event matches a filter, and why",
+                Scope.READ,
+                self._explain,
+                query=ExplainQuery,
+                result=Explanation,
+            ),
+        ]
+
+    async def _health(self, _call: Call) -> Response:
+        return json_response(Health("ok"))
+
+    async def _ready(self, _call: Call) -> Response:
+        await self._node.peers()  # Raises an error unless the node runs.
+        return json_response(Health("ok"))
+
+    async def _metrics(self, _call: Call) -> Response:
+        return Response(await self._node.metrics(), media_type=METRICS_TEXT)
+
+    async def _show(self, _call: Call) -> Response:
+        node = self._node
+        return json_response(
+            NodeDocument(
+                node.peer_id, node.addresses, node.config.protocol, len(await node.peers())
+            )
+        )
+
+    async def _peers(self, _call: Call) -> Response:
+        return json_response(await self._node.peers())
+
+    async def _neighbours(self, _call: Call) -> Response:
+        documents = [
+            NeighbourDocument(n.peer_id, n.address, n.is_served) for n in self._node.neighbours()
+        ]
+        return json_response(documents)
+
+    async def _explain(self, call: Call) -> Response:
+        wanted = predicate_of(call.query.filter, call.query.where, self._node)
+        try:
+            event = Predicate.parse(call.query.event, self._node.config.attribute_count_max)
+        except PredicateError as error:
+            raise ProblemError(400, f"event: {error}") from None
+        verdicts = explain(wanted, event)
+        return json_response(
+            Explanation(
+                all(verdict.met for verdict in verdicts),
+                str(wanted),
+                str(event),
+                [VerdictDocument(**verdict._asdict()) for verdict in verdicts],
+            )
+        )

@@ -1,0 +1,138 @@
+"""Runs the gateway beside a node: whatever happens to the gateway, the node goes on."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Sequence
+from typing import Any, cast
+
+import anycorn
+import trio
+from starlette.types import ASGIApp, Receive, Scope, Send
+from trio_typing import TaskStatus
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.gateway.access import REQUESTS_PER_S_MAX, Access, is_loopback
+from smartpubsub.gateway.app import BODY_BYTES_MAX, application
+from smartpubsub.gateway.streams import StreamLimits, Streams
+from smartpubsub.gateway.tokens import TokenFile
+from smartpubsub.node.api.node import Node
+from smartpubsub.node.config_values import Endpoint
+
+RESTART_S_MIN = 1.0
+RESTART_S_MAX = 60.0
+HEADER_BYTES_MAX = 32 << 10
+BACKLOG = 1_024
+
+_log = logging.getLogger(__name__)
+
+
+class GatewayError(SmartPubSubError):
+    """A gateway that cannot be started."""
+
+
+class Gateway:
+    """The HTTP gateway of one node."""
+
+    def __init__(
+        self,
+        node: Node,
+        at: Endpoint,
+        *,
+        hosts: Sequence[str] = (),
+        limits: StreamLimits | None = None,
+        requests_per_s_max: int = REQUESTS_PER_S_MAX,
+    ) -> None:
+        self._node = node
+        self._tokens = TokenFile(node.config.data)
+        self._hosts = hosts
+        self._limits = limits
+        self._requests_per_s_max = requests_per_s_max
+        self._wanted = at
+        self.at = at
+        """Where it listens; the port is known when it runs."""
+        self.failure_count = 0
+
+    async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until this is cancelled; after a failure, begin again."""
+        self._check_tokens()
+        listener = _listening(self._wanted)
+        with listener:
+            self.at = Endpoint(self._wanted.host, listener.getsockname()[1])
+            task_status.started()
+            pause_s = RESTART_S_MIN
+            while True:
+                began = trio.current_time()
+                try:
+                    await self._serve(listener.dup())
+                except Exception:
+                    self.failure_count += 1
+                    _log.exception("the gateway has failed, and begins again")
+                if trio.current_time() - began > RESTART_S_MAX:
+                    pause_s = RESTART_S_MIN
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RESTART_S_MAX)
+
+    def _check_tokens(self) -> None:
+        if not is_loopback(self._wanted.host) and not self._tokens.all():
+            raise GatewayError(
+                f"a gateway on {self._wanted} can be reached by others, so it needs a token; make"
+                " one with: smartpubsub token create NAME --scope read"
+            )
+
+    async def _serve(self, listener: socket.socket) -> None:
+        config = anycorn.Config()
+        config.bind = [f"fd://{listener.detach()}"]
+        config.accesslog = None
+        config.errorlog = logging.getLogger(f"{__name__}.http")
+        config.errorlog.setLevel(logging.WARNING)
+        config.include_server_header = False
+        config.h11_max_incomplete_size = HEADER_BYTES_MAX
+        config.websocket_max_message_size = BODY_BYTES_MAX
+        config.keep_alive_timeout = 30
+        config.graceful_timeout = 1
+        streams = Streams(self._limits)
+        access = Access(
+            self._wanted,
+            self._tokens,
+            hosts=self._hosts,
+            requests_per_s_max=self._requests_per_s_max,
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(streams.run)
+            app = _without_lifespan(application(self._node, streams, access))
+            await anycorn.serve(cast(Any, app), config, mode="asgi")  # Each types ASGI its own way.
+            nursery.cancel_scope.cancel()
+
+
+def _without_lifespan(app: ASGIApp) -> ASGIApp:
+    """Answer for Starlette, which takes a cancelled lifespan for a failed one."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        while True:
+            what = (await receive())["type"]
+            await send({"type": f"{what}.complete"})
+            if what == "lifespan.shutdown":
+                return
+
+    return serve
+
+
+def _listening(at: Endpoint) -> socket.socket:
+    try:
+        return socket.create_server(
+            (at.host, at.port),
+            family=socket.AF_INET6 if ":" in at.host else socket.AF_INET,
+            backlog=BACKLOG,
+        )
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = "the port is in use; choose another, or 0 for any that is free"
+        else:
+            problem = f"{error.strerror or error}; choose another address"
+        raise GatewayError(f"cannot serve HTTP on {at}: {problem}") from None

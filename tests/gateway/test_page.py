@@ -1,0 +1,73 @@
+"""The page, clicked through in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.gateway.browser import browser, complaints, needs_browser
+from tests.gateway.serving import gateway_in_thread, served
+from tests.node.hosts import run
+
+
+@needs_browser
+def test_a_person_subscribes_publishes_and_asks_why(tmp_path: Path) -> None:
+    with gateway_in_thread(tmp_path) as url, browser() as page:
+        wait = WebDriverWait(page, 30)
+        page.get(url)
+        wait.until(lambda page: "running" in page.find_element(By.TAG_NAME, "header").text)
+
+        def click(text: str) -> None:
+            page.find_element(By.XPATH, f"//button[text()='{text}']").click()
+
+        page.find_element(By.NAME, "filter").send_keys("surf/price[10,20]")
+        page.find_element(By.NAME, "sample").send_keys("surf/price=25")
+        wait.until(lambda page: "wants price[10,20], event has price=25" in page.page_source)
+        click("Subscribe")
+        wait.until(lambda page: "live" in page.find_element(By.TAG_NAME, "table").text)
+        for predicate in ("surf/price=30", "surf/price=15"):
+            field = page.find_element(By.NAME, "predicate")
+            field.clear()
+            field.send_keys(predicate)
+            click("Publish")
+            wait.until(lambda page: "1 of 3 replicas" in page.page_source)
+        wait.until(lambda page: "price=15" in page.find_element(By.CLASS_NAME, "events").text)
+        assert "price=30" not in page.find_element(By.CLASS_NAME, "events").text
+        click("Why?")
+        wait.until(lambda page: "matches surf by surf" in page.page_source)
+        click("End")
+        wait.until(lambda page: not page.find_elements(By.XPATH, "//button[text()='End']"))
+        assert complaints(page) == []
+
+
+@needs_browser
+def test_a_topic_is_drawn_as_the_graph_that_it_is(tmp_path: Path) -> None:
+    with gateway_in_thread(tmp_path, "pulsarcast") as url, browser() as page:
+        made = httpx.post(f"{url}/v1/topics", json={"name": "news"}).json()
+        for text in ("one", "two", "three"):
+            httpx.post(f"{url}/v1/topics/{made['topic']}/events", content=text)
+        wait = WebDriverWait(page, 30)
+        page.get(url)
+        wait.until(lambda page: page.find_elements(By.XPATH, "//button[text()='news']"))
+        page.find_element(By.XPATH, "//button[text()='news']").click()
+        wait.until(lambda page: len(page.find_elements(By.TAG_NAME, "circle")) == 3)
+        assert len(page.find_elements(By.TAG_NAME, "line")) == 2
+
+
+def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (_, _, http):
+            page = await http.get("/")
+            policy = page.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert "http" not in page.text.replace("https://", "http://").replace("/page", "")
+            script = await http.get("/page/page.js")
+            assert script.headers["content-type"].startswith("text/javascript")
+            for outside in ("/page/../app.py", "/page/%2e%2e/app.py", "/page/vendor"):
+                assert (await http.get(outside)).status_code == httpx.codes.NOT_FOUND
+
+    run(main)

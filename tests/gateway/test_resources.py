@@ -1,0 +1,102 @@
+"""Subscriptions, topics, groups and the node itself over HTTP."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import httpx
+
+from smartpubsub.protocols.blocks import cid_of, cid_text
+from smartpubsub.protocols.car import read_car
+from tests.gateway.serving import publish, served, stream
+from tests.node.hosts import run
+
+
+def test_a_kept_subscription_waits_for_its_reader_and_its_acknowledgement(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (_, _, http):
+            made = await http.post("/v1/subscriptions", json={"filter": "surf"})
+            assert made.status_code == httpx.codes.CREATED
+            place = f"/v1/subscriptions/{made.json()['subscription']}"
+            ids = [await publish(http, "surf", str(number)) for number in range(3)]
+            async with stream(http, f"{place}/events") as events:
+                first = [await anext(events) for _ in range(2)]
+                busy = await http.get(f"{place}/events")
+                assert busy.status_code == httpx.codes.CONFLICT
+            assert [frame.data["id"] for frame in first] == ids[:2]
+            async with stream(http, f"{place}/events", after=first[0].id) as events:
+                assert [(await anext(events)).data["id"] for _ in range(2)] == ids[1:]
+            done = await http.post(f"{place}/acknowledgements", json={"event": ids[2]})
+            assert done.status_code == httpx.codes.NO_CONTENT
+            assert (await http.get(place)).json()["waiting"] == 0
+            assert (await http.delete(place)).status_code == httpx.codes.NO_CONTENT
+            gone = await http.get(place)
+            assert gone.status_code == httpx.codes.NOT_FOUND
+            assert "there are: none" in gone.json()["detail"]
+
+    run(main)
+
+
+def test_a_topic_is_published_streamed_read_and_exported(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path, protocol="pulsarcast") as (_, _, http):
+            made = await http.post("/v1/topics", json={"name": "news", "ordered": True})
+            assert made.status_code == httpx.codes.CREATED, made.text
+            place = made.headers["location"]
+            assert (await http.get(place)).json() == made.json()
+            receipts = [
+                (await http.post(f"{place}/events", content=text)).json() for text in ("a", "b")
+            ]
+            async with stream(http, f"{place}/events", last=10) as events:
+                frames = [await anext(events) for _ in range(3)]
+            assert [frame.data["data"] for frame in frames[:2]] == ["a", "b"]
+            assert frames[1].data["parents"] == receipts[0]["id"]
+            async with stream(http, f"{place}/events", after=frames[0].id) as events:
+                assert (await anext(events)).data["data"] == "b"
+            history = (await http.get(f"{place}/history", params={"last": 1})).json()
+            assert [event["data"] for event in history["events"]] == ["b"]
+            assert history["missing"] == []
+            car = await http.get(f"{place}/export")
+            assert car.headers["content-type"] == "application/vnd.ipld.car"
+            _, blocks = read_car(io.BytesIO(car.content))
+            exported = {cid_text(cid_of(block)) for block in blocks}
+            assert {receipt["id"] for receipt in receipts} < exported
+            unknown = await http.get("/v1/topics/b")
+            assert unknown.status_code == httpx.codes.BAD_REQUEST
+
+    run(main)
+
+
+def test_a_group_is_created_found_and_published_in(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path, protocol="fastdelivery") as (_, _, http):
+            made = await http.post("/v1/groups", json={"predicate": "surf/price[0,9]"})
+            assert made.status_code == httpx.codes.CREATED, made.text
+            found = await http.get("/v1/groups/search", params={"predicate": "surf/price[0,5]"})
+            assert [group["group"] for group in found.json()] == ["surf/price[0,9]"]
+            query = {"group": "surf/price[0,9]", "predicate": "surf/price=3"}
+            sent = await http.post("/v1/groups/events", params=query, content="hi")
+            assert sent.status_code == httpx.codes.CREATED, sent.text
+            assert (await http.get("/v1/groups")).json()[0]["is_own"]
+
+    run(main)
+
+
+def test_the_node_tells_about_itself(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (node, _, http):
+            assert (await http.get("/readyz")).json() == {"status": "ok"}
+            assert (await http.get("/v1/node")).json()["peer_id"] == node.peer_id
+            assert (await http.get("/v1/peers")).json() == []
+            assert "smartpubsub_" in (await http.get("/metrics")).text
+            query = {"filter": "price[1,2]", "event": "price=3"}
+            explained = (await http.get("/v1/explain", params=query)).json()
+            assert not explained["matches"]
+            missing = await http.get("/v1/nothing")
+            assert missing.headers["content-type"] == "application/problem+json"
+            wrong = await http.delete("/v1/peers")
+            assert wrong.status_code == httpx.codes.METHOD_NOT_ALLOWED
+            assert "GET" in wrong.headers["allow"]
+
+    run(main)
