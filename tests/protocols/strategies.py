@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc, RpcLimits
-from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.publication import TIME_END_US, EventId, Publication
 from tests.predicates.said import predicate
 from tests.predicates.strategies import said
 
@@ -16,7 +16,7 @@ peers = st.binary(min_size=1, max_size=40) | st.just(b"p" * 128)
 ids = st.builds(EventId, peers, words, words)
 payloads = st.binary(max_size=40) | _steps.map(lambda length: b"x" * length)
 signatures = st.binary(max_size=64)
-times = _steps | st.integers(0, 1 << 55)
+times = _steps | st.integers(0, TIME_END_US - 1)
 publications = st.builds(Publication.of, ids, said().map(predicate), payloads, signatures, times)
 copies = st.builds(Copy, publications, st.integers(1, 300) | st.just(RpcLimits().hops_max))
 some_ids = st.lists(ids, max_size=4).map(tuple)

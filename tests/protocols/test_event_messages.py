@@ -12,7 +12,13 @@ from smartpubsub.protocols.event_messages import (
     EventLimits,
     read_event,
 )
-from smartpubsub.protocols.publication import SIGNATURE_BYTES, TOPIC, EventId, Publication
+from smartpubsub.protocols.publication import (
+    SIGNATURE_BYTES,
+    TIME_END_US,
+    TOPIC,
+    EventId,
+    Publication,
+)
 
 LIMITS = EventLimits()
 EVENT = Publication.of(
@@ -51,7 +57,7 @@ def by_protobuf(event: Publication, predicate: str | None = None) -> bytes:
         ),
         st.binary(max_size=3_000),
         st.binary(min_size=SIGNATURE_BYTES, max_size=SIGNATURE_BYTES),
-        st.integers(0, 2**56 - 1),
+        st.integers(0, TIME_END_US - 1),
     )
 )
 def test_an_event_is_encoded_as_protobuf_does_and_read_back(event: Publication) -> None:

@@ -131,7 +131,7 @@ def parsed(message_class: Any, body: bytes, name: str) -> Any:
     buffer = message_class()
     try:
         buffer.ParseFromString(body)
-    except DecodeError as error:
+    except (DecodeError, RecursionError, ValueError) as error:
         raise WireError(f"the bytes are no {name}") from error
     return buffer
 

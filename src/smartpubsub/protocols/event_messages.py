@@ -17,6 +17,7 @@ from smartpubsub.protocols.publication import (
     SIGNATURE_BYTES,
     SIGNATURE_HEAD,
     SIGNED_FIRST,
+    TIME_END_US,
     TOPIC,
     TOPIC_FIELD,
     EventId,
@@ -56,10 +57,9 @@ message Content {
 )
 """The data of an event in protobuf."""
 
-_TIME_END_US = 1 << 56
-"""Times before this can be written as dates."""
 _CACHED_BYTES_MAX = 1024
 """Events and predicates up to this length are decoded once; copies of them follow."""
+_NUMBER_BITS = 64
 _SEQUENCE_END = len(SEQUENCE_TAG) + SEQUENCE_BYTES
 _AFTER_SEQUENCE = TOPIC_FIELD + SIGNATURE_HEAD
 _SIGNATURE_START = _SEQUENCE_END + len(_AFTER_SEQUENCE)
@@ -125,7 +125,7 @@ def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
         if at < len(content):
             _expect(content[at] == 0x18)
             created_us, at = _varint(content, at + 1)
-            _expect(0 < created_us < _TIME_END_US and at == len(content))
+            _expect(0 < created_us < TIME_END_US and at == len(content))
         _expect(len(publisher) <= limits.peer_bytes_max)
         _expect(len(payload) <= limits.payload_bytes_max)
         _expect(len(tail) == _TAIL_BYTES and tail.startswith(SEQUENCE_TAG))
@@ -164,6 +164,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     while byte > 127:
         at += 1
         byte = data[at]
+        _expect(shift < _NUMBER_BITS)
         number |= (byte & 127) << shift
         shift += 7
     _expect(byte > 0)
@@ -176,7 +177,7 @@ def event_in(buffer: Any, limits: EventLimits) -> Publication:
     id = event_id(buffer.publisher, buffer.seqno, limits)
     content = parsed(ContentBuffer, buffer.data, "predicate and payload")
     limit("a payload", content.payload, limits.payload_bytes_max)
-    if content.created_us >= _TIME_END_US:
+    if content.created_us >= TIME_END_US:
         raise WireError("an event of a time that no clock shows")
     predicate = read_predicate(content.predicate, limits)
     return Publication.of(id, predicate, content.payload, buffer.signature, content.created_us)

@@ -21,6 +21,8 @@ SEQUENCE_BYTES = 8
 SIGNATURE_BYTES = 64
 PAYLOAD_BYTES_MAX = 1 << 19
 """Half the largest message, so that an event and its envelope fit into one."""
+TIME_END_US = 1 << 53
+"""No event is as late as this, which is in the year 2255."""
 
 _ID = re.compile(r"((?:[0-9a-f]{2}){1,8})-([0-9]{1,10})-([0-9]{1,10})")
 

@@ -78,9 +78,9 @@ class Topics:
         engine, own = self._engine, self._engine.host.own.peer
         rules = wanted.applied(Rules(), own)
         linked = subtopics_of(subtopics)
-        count_max = engine.pulsar.settings.topic_count_max
-        if engine.pulsar.directory.is_full:
-            raise LimitError(f"the node has {count_max:,} topics, which is its limit")
+        directory = engine.pulsar.directory
+        if directory.is_full:
+            raise LimitError(f"the node has {len(directory.replicas):,} topics, which is its limit")
         made = await self._stored(
             f"the topic {name!r}",
             lambda now: engine.pulsar.create(name, now, rules=rules, subtopics=linked),

@@ -202,6 +202,10 @@ class _Client:
         except OSError as error:
             problem = f"{error.filename}: {error.strerror}; name a file that the node can write"
             await self._say(request.id, error=problem)
+        except Exception as error:  # A client must not end the node for all others.
+            _log.exception("a request failed", extra={"fields": {"do": request.do}})
+            problem = f"the node failed to do this: {type(error).__name__}; its log says where"
+            await self._say(request.id, error=problem)
         finally:
             self._request_count -= 1
 

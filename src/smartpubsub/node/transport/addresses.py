@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import trio
 from multiaddr import Multiaddr
-from multiaddr.exceptions import Error as MultiaddrError
 from multiaddr.protocols import P_P2P
 
 from smartpubsub.seam import Peer
@@ -92,7 +91,7 @@ def transport_address(address: bytes) -> bytes | None:
         parsed = Multiaddr(address)
         names = [protocol.name for protocol in parsed.protocols()]
         host = parsed.value_for_protocol(names[0]) if names else None
-    except (MultiaddrError, ValueError, LookupError, TypeError):
+    except Exception:  # The library lets errors of all that it uses pass.
         return None
     if names[:2] not in [[host_kind, "tcp"] for host_kind in _HOSTS] or host in _UNSPECIFIED:
         return None

@@ -44,6 +44,9 @@ OnStream: TypeAlias = Callable[[Peer, Stream], Awaitable[None]]
 OnConnection: TypeAlias = Callable[[Peer, bool], None]
 """Called when the first connection to a peer opens, and when the last one closes."""
 
+OnFailure: TypeAlias = Callable[[Peer, Exception], None]
+"""Called if reading what a peer sends has raised an exception; it may raise that again."""
+
 
 class ListenError(SmartPubSubError):
     """An address on which the node cannot listen."""
@@ -60,6 +63,7 @@ class Connections:
         counts: Counts | None = None,
         make_tcp: MakeTcp | None = None,
         bans: Bans | None = None,
+        on_failure: OnFailure | None = None,
     ) -> None:
         self.peer = identity.peer
         self.addresses: tuple[bytes, ...] = ()
@@ -67,6 +71,7 @@ class Connections:
         self._settings = settings
         self._counts = counts or Counts()
         self._on_connection = on_connection
+        self._on_failure = on_failure or raise_again
         self._bans = bans or Bans(settings.ban_s, settings.peer_count_max)
         self._keys = create_new_key_pair(identity.seed)
         self._told: dict[Peer, None] = {}
@@ -249,6 +254,8 @@ class Connections:
             is_served = True
         except (*STREAM_ERRORS, SmartPubSubError):
             pass
+        except Exception as error:
+            self._on_failure(peer_of(stream), error)
         finally:
             await end(stream, self._settings.close_s, politely=is_served)
 
@@ -308,6 +315,11 @@ def _is_refusal(error: BaseException | None) -> bool:
             return all(map(_is_refusal, error.exceptions))
         error = error.__cause__ or error.__context__
     return False
+
+
+def raise_again(_: Peer, error: Exception) -> None:
+    """Let a failure end the host, as tests want it."""
+    raise error
 
 
 def peer_of(stream: INetStream) -> Peer:

@@ -9,6 +9,7 @@ from multiaddr.exceptions import Error as MultiaddrError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text, public_key_in
+from smartpubsub.node.transport.addresses import transport_address
 from smartpubsub.seam import Peer
 
 
@@ -36,10 +37,10 @@ def contact_of(text: str) -> Contact:
 
 
 def text_of(peer: Peer, address: bytes | None = None) -> str:
-    """A peer id, after the address if there is one.
+    """A peer id, after the address if there is one that can be dialled.
 
     >>> text_of(b"\\x00\\x24\\x08\\x01\\x12\\x20" + bytes(32))
     '12D3KooW9pNAk8aiBuGVQtWRdbkLmo5qVL3e2h5UxbN2Nz9ttwiw'
     """
-    id = peer_text(peer)
-    return id if address is None else f"{Multiaddr(address)}/p2p/{id}"
+    id, plain = peer_text(peer), transport_address(address or b"")
+    return id if plain is None else f"{Multiaddr(plain)}/p2p/{id}"

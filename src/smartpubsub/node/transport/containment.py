@@ -70,9 +70,13 @@ class Containment:
             return None
         self.must_restart = True
         self.drop(type(event.message).__name__, error)
-        self._bans.ban(event.peer, now)
-        _log.error("%s is banned: its message made the core fail", peer_text(event.peer))
+        self.ban(event.peer, now)
         return event.peer
+
+    def ban(self, peer: Peer, now: float) -> None:
+        """Ban a peer for what it has sent."""
+        self._bans.ban(peer, now)
+        _log.error("%s is banned: what it has sent raised an exception", peer_text(peer))
 
     def drop_commit(self, error: Exception, now: float) -> None:
         """Count changes that storage has refused; the core does not know of that."""

@@ -178,7 +178,13 @@ class Host:
         self.bans = Bans(settings.ban_s, settings.peer_count_max)
         self.containment = Containment(self.bans)
         self.connections = Connections(
-            identity, settings, self._on_connection, self.counts, make_tcp, self.bans
+            identity,
+            settings,
+            self._on_connection,
+            self.counts,
+            make_tcp,
+            self.bans,
+            self._on_stream_failure,
         )
         self._backoff = Backoff(
             settings.backoff_s_first,
@@ -384,9 +390,7 @@ class Host:
             try:
                 self._carry_out[type(effect)](effect)
             except Exception as error:  # A message that cannot be encoded, for one.
-                if self._on_restart is None:
-                    raise
-                self.containment.drop(type(effect).__name__, error)
+                self._on_failure(type(effect).__name__, error)
 
     def _deadline(self) -> float:
         due_at = self._timers.next_at
@@ -540,9 +544,25 @@ class Host:
                 self._usage.disconnect(peer)
                 self._spawn(self.connections.close, peer)
 
+    def _on_failure(self, what: str, error: Exception) -> None:
+        if self._on_restart is None:
+            raise error
+        self.containment.drop(what, error)
+
+    def _on_stream_failure(self, peer: Peer, error: Exception) -> None:
+        self._on_failure("a stream", error)
+        self.containment.ban(peer, trio.current_time())
+        self._spawn(self.connections.close, peer)
+
     def _spawn(self, task: Callable[..., Any], *arguments: Any) -> None:
+        async def guarded() -> None:
+            try:
+                await task(*arguments)
+            except Exception as error:
+                self._on_failure(task.__qualname__, error)
+
         if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:
-            self._nursery.start_soon(task, *arguments)
+            self._nursery.start_soon(guarded)
 
     async def _next_incarnation(self) -> int:
         """A higher number than before: from the clock if storage was lost, or from storage."""

@@ -7,10 +7,9 @@ from functools import cache
 from importlib import metadata
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
 from libp2p.identity.identify.pb.identify_pb2 import Identify
 
-from smartpubsub.kademlia.protobuf import WireError, framed, unframed
+from smartpubsub.kademlia.protobuf import WireError, framed, parsed, unframed
 from smartpubsub.node.transport.frames import FrameReader, Readable
 
 PROTOCOL = "/ipfs/id/1.0.0"
@@ -53,15 +52,12 @@ async def read(stream: Readable, bytes_max: int) -> Identified:
     frame = await FrameReader(stream, bytes_max).next()
     if frame is None:
         return Identified()
-    said = Identify()
+    said = parsed(Identify, unframed(frame, bytes_max), "identify message")
     try:
-        said.ParseFromString(unframed(frame, bytes_max))
-    except DecodeError as error:
-        raise WireError("the bytes are no identify message") from error
-    return Identified(
-        tuple(said.listen_addrs[:_ADDRESSES_READ_MAX]),
-        tuple(said.protocols[:_PROTOCOLS_READ_MAX]),
-    )
+        protocols = tuple(said.protocols[:_PROTOCOLS_READ_MAX])
+    except UnicodeDecodeError as error:  # Protobuf checks such texts when they are read.
+        raise WireError("a protocol id that is no text") from error
+    return Identified(tuple(said.listen_addrs[:_ADDRESSES_READ_MAX]), protocols)
 
 
 def other_versions(own: Iterable[str], theirs: Iterable[str]) -> list[str]:

@@ -16,17 +16,18 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.runtime.messages import (
     Attribute,
+    Duration,
     MessageLimits,
     NumberedEnvelope,
     PeerId,
     Signature,
-    hops_up_to,
+    at_most,
 )
 from smartpubsub.seam import Peer
 
 _wire = NumberedEnvelope("fastdelivery", "Packet")
 
-Hops: TypeAlias = Annotated[int, hops_up_to(2)]
+Hops: TypeAlias = Annotated[int, at_most(2)]
 """No node passes on an event that has come over two links."""
 
 
@@ -120,7 +121,7 @@ class Watched(NamedTuple):
     """A lasting search, and how long it still lasts."""
 
     request: Request
-    life_s: int
+    life_s: Duration
 
 
 @_wire.message(18)
@@ -173,7 +174,7 @@ class Posted(NamedTuple):
     """A group in a directory, and how long it still stays there."""
 
     notice: Notice
-    life_s: int
+    life_s: Duration
 
 
 @_wire.message(21)

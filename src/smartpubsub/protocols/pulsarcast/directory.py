@@ -72,6 +72,8 @@ class TopicDirectory(Component):
     _searches: dict[Cid, int] = field(init=False, default_factory=dict)
     _found: dict[Cid, Topic] = field(init=False, default_factory=dict)
     """Descriptors that were found and have no replica yet."""
+    _descriptor_bytes: int = field(init=False, default=0)
+    """The size of the descriptors of all replicas."""
 
     # --- replicas ---
 
@@ -103,6 +105,8 @@ class TopicDirectory(Component):
 
     def add_version(self, replica: TopicReplica, topic: Topic) -> None:
         """Add a version, which may be the newest."""
+        if topic.cid not in replica.versions:
+            self._descriptor_bytes += len(topic.block)
         replica.versions[topic.cid] = topic
         self._by_version[topic.cid] = replica
         if topic is not replica.meta and topic.version >= replica.topic.version:
@@ -110,9 +114,11 @@ class TopicDirectory(Component):
 
     def remove(self, replica: TopicReplica) -> None:
         """Stop to replicate a topic."""
-        self._replicas.pop(replica.id, None)
-        for cid in replica.versions:
+        if self._replicas.pop(replica.id, None) is None:
+            return
+        for cid, topic in replica.versions.items():
             self._by_version.pop(cid, None)
+            self._descriptor_bytes -= len(topic.block)
 
     def store_state(self, replica: TopicReplica) -> None:
         """Store what has changed about a replica."""
@@ -160,7 +166,7 @@ class TopicDirectory(Component):
         if replica is not None:
             self.learn(replica, topic)
             return replica
-        if self.is_full:
+        if self.is_full or not self._has_room_for(topic, meta):
             self._permissions.count("too many topics")
             return None
         self._found.pop(topic.cid, None)
@@ -174,7 +180,12 @@ class TopicDirectory(Component):
     @property
     def is_full(self) -> bool:
         """Whether this node replicates as many topics as it may."""
-        return len(self._replicas) >= self._settings.topic_count_max
+        has_room = self._descriptor_bytes < self._settings.descriptor_bytes_max
+        return not has_room or len(self._replicas) >= self._settings.topic_count_max
+
+    def _has_room_for(self, *topics: Topic) -> bool:
+        size = self._descriptor_bytes + sum(len(topic.block) for topic in topics)
+        return size <= self._settings.descriptor_bytes_max
 
     # --- versions ---
 
@@ -225,6 +236,7 @@ class TopicDirectory(Component):
             self._permissions.refuse(error)
             return False
         is_full = len(replica.versions) >= self._settings.version_count_max
+        is_full = is_full or not self._has_room_for(topic)
         if topic.stable_id != replica.id or is_full:
             self._permissions.count("unauthorised")
             return False
@@ -340,3 +352,5 @@ class TopicDirectory(Component):
             indexed += len(replica.versions)
             replica.log.check()
         assert indexed == len(self._by_version)
+        versions = [v for replica in self._replicas.values() for v in replica.versions.values()]
+        assert self._descriptor_bytes == sum(len(version.block) for version in versions)

@@ -215,7 +215,9 @@ def _event_in(block: bytes) -> TopicEvent:
     draft = Draft(
         topic=cid_in(fields["topic"]),
         id=EventId(
-            peer_in(fields["author"]), natural(metadata, "start"), natural(metadata, "number")
+            peer_in(fields["author"]),
+            natural(metadata, "start"),
+            natural(metadata, "number"),
         ),
         created_us=time_in(metadata["created"]),
         payload=cid_in(fields["payload"]) if is_announcement else fields["payload"],
@@ -282,7 +284,9 @@ def read_draft(block: bytes) -> Draft:
     return Draft(
         topic=cid_in(fields["topic"]),
         id=EventId(
-            peer_in(fields["author"]), natural(metadata, "start"), natural(metadata, "number")
+            peer_in(fields["author"]),
+            natural(metadata, "start"),
+            natural(metadata, "number"),
         ),
         created_us=created_us,
         payload=typed(fields, "payload", bytes),

@@ -15,6 +15,9 @@ PEER_BYTES_MAX = 128
 PEERS_MAX = 1_000
 """How many peers a rule of a topic may name."""
 
+NATURAL_END = 1 << 53
+"""Heights and versions are below this, and the number after one of them is still a number."""
+
 T = TypeVar("T")
 
 
@@ -26,6 +29,11 @@ def malformed(detail: str) -> NoReturn:
 def value_in(block: bytes) -> Any:
     """Decode a block."""
     return _read(decode, block)
+
+
+def stored_value_in(block: bytes) -> Any:
+    """Decode what this node has stored, however many items it has."""
+    return _read(lambda stored: decode(stored, len(stored)), block)
 
 
 def cid_in(value: object) -> Cid:
@@ -61,9 +69,9 @@ def typed(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 def natural(fields: Mapping[str, Any], name: str) -> int:
-    """Return a field that is an integer from 0 on."""
+    """Return a field that is an integer from 0 on, with which others can be counted."""
     value = typed(fields, name, int)
-    if not 0 <= value < 1 << 63:
+    if not 0 <= value < NATURAL_END:
         malformed(f"{name} is out of range")
     return value
 

@@ -13,7 +13,7 @@ from smartpubsub.protocols.pulsarcast.events import (
     read_draft,
     read_event,
 )
-from smartpubsub.protocols.pulsarcast.fields import value_in
+from smartpubsub.protocols.pulsarcast.fields import stored_value_in
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
@@ -139,7 +139,7 @@ def read_stored(
             waiting.append((number, key[-CID_BYTES:]))
     return StoredState(
         {topic.cid: topic for topic in read(_TOPIC, read_topic)},
-        read(_STATE, value_in),
+        read(_STATE, stored_value_in),
         sorted(read(_EVENT, read_event), key=lambda event: event.place),
         read(_REQUEST, read_draft),
         kept,

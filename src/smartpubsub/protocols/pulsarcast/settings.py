@@ -81,3 +81,5 @@ class PulsarSettings:
     retention: Retention = Retention()
     stored_bytes_max: int = 16 << 30
     """Of the events of all topics; beyond it the largest topic is pruned."""
+    descriptor_bytes_max: int = 4 << 30
+    """Of the descriptors of all topics; beyond it no other topic is taken."""

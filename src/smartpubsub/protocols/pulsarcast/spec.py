@@ -16,14 +16,17 @@ from smartpubsub.protocols.pulsarcast.messages import Parcel, ParcelLimits, Spre
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
-from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
+from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, rules_ordered_by
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 from smartpubsub.seam import Effect, Peer
 
 PULSARCAST = "/smartpubsub/pulsarcast/2.0.0"
 """Not `/pulsarcast/1.0.0`, under which the first implementation speaks another language."""
 STORAGE_SHARE = 8
-"""Events of topics may take one part in so many of a node's storage."""
+"""Topics may take one part in so many of a node's storage."""
+DESCRIPTORS_SHARE = 4
+"""Descriptors may take one part in so many of that, and always the size of a topic and its meta
+topic."""
 LINKED_EVENT_BYTES = 600
 """The length of an event that links to others, for estimates."""
 
@@ -36,7 +39,9 @@ def pulsar_settings(options: ProtocolOptions) -> PulsarSettings:
     settings = PulsarSettings(keepers=options.backups + 1, retention=_retention(options.limits))
     if "stored_bytes_max" in options.limits:
         share = options.limits["stored_bytes_max"] // STORAGE_SHARE
-        settings = replace(settings, stored_bytes_max=share)
+        descriptors = max(share // DESCRIPTORS_SHARE, 2 * TOPIC_BYTES_MAX)
+        events = share - share // DESCRIPTORS_SHARE
+        settings = replace(settings, stored_bytes_max=events, descriptor_bytes_max=descriptors)
     return replace(settings, **options.overrides)
 
 

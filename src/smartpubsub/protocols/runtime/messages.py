@@ -26,6 +26,8 @@ messages with numbers up to 15 take one byte, so these numbers belong to the mos
 | `str` | `string` | more than `text_bytes_max` |
 | `Attribute` | `string` | the empty name, and more than `NAME_BYTES_MAX` |
 | `PeerId` | `bytes` | more than `peer_bytes_max` |
+| `Duration` | `uint64` | nothing: more than 2^40 is read as that |
+| `Digest` | `uint64` | |
 | `Signature` | `bytes` | more than `SIGNATURE_BYTES` |
 | `Unchecked` | `bytes` | nothing: the receiver checks it |
 | `Predicate` | `string` | what `read_predicate` refuses |
@@ -158,9 +160,9 @@ def number(value: int, _: Budget) -> int:
     return value
 
 
-def hops_up_to(hops_max: int) -> Kind:
-    """The number of links that a message has come over; the decoder lowers a larger one."""
-    return Kind("uint64", lambda value, _: min(value, hops_max))
+def at_most(value_max: int) -> Kind:
+    """A number of which larger values mean the same as this one; the decoder lowers them."""
+    return Kind("uint64", lambda value, _: min(value, value_max))
 
 
 def attribute(name: str, _: Budget) -> str:
@@ -249,6 +251,10 @@ _FEW = object()
 Attribute = Annotated[str, Kind("string", attribute)]
 PeerId = Annotated[Peer, Kind("bytes", _peer)]
 Signature = Annotated[bytes, Kind("bytes", _signature)]
+Duration = Annotated[int, at_most(1 << 40)]
+"""How long something has lasted or will last, in milliseconds or seconds; at most this, which is 35
+years of milliseconds: times that are computed from it stay in range."""
+Digest = Annotated[int, Kind("uint64")]
 Unchecked = Annotated[bytes, Kind("bytes")]
 Few = Annotated[tuple[T, ...], _FEW]
 """A list of no more entries than Kademlia names peers in one answer."""

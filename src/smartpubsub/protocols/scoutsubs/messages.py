@@ -14,14 +14,16 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.runtime.messages import (
     Budget,
+    Digest,
+    Duration,
     Few,
     Kind,
     ListEnvelope,
     MessageLimits,
     PeerId,
     Signature,
+    at_most,
     attribute,
-    hops_up_to,
     kind_of,
     number,
     number_size,
@@ -57,7 +59,7 @@ def _read_stage(stage: int, _: Budget) -> int:
 TreeName: TypeAlias = Annotated[str, Kind("string", _read_tree_name)]
 """The name of an attribute's tree, or of a branch of it."""
 Stage: TypeAlias = Annotated[int, Kind("uint64", _read_stage)]
-Hops: TypeAlias = Annotated[int, hops_up_to(HOPS_MAX)]
+Hops: TypeAlias = Annotated[int, at_most(HOPS_MAX)]
 Base: TypeAlias = Annotated[
     int,
     Kind(
@@ -90,7 +92,7 @@ class Announce(NamedTuple):
     is_retry: bool
     """The child could not reach the peer that lies closer to the rendezvous."""
     signature: Signature = UNSIGNED
-    root_ms: int = 0
+    root_ms: Duration = 0
     """For how long the child has taken itself for the rendezvous, until just now."""
     stage: Stage = 0
     """The stage up to which all filters in force below are in the attribute's branches
@@ -128,7 +130,7 @@ class Raise(NamedTuple):
     is_retry: bool
     wants_all: bool
     """Whether the publisher wants to know when all subscribers have the event."""
-    age_ms: int
+    age_ms: Duration
     """How long ago the event was published: nodes give up on old events."""
     is_permitted: bool = False
     """Whether the rendezvous of the attribute itself lets the event go down a branch."""
@@ -262,7 +264,7 @@ class Record(NamedTuple):
     attribute: TreeName
     hops: Hops
     wants_all: bool
-    age_ms: int
+    age_ms: Duration
 
 
 @_wire.message(10)
@@ -374,7 +376,7 @@ class Span(NamedTuple):
 
     since_us: int
     amount: int
-    digest: int
+    digest: Digest
 
 
 @_wire.message(27)
