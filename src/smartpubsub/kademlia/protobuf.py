@@ -109,6 +109,18 @@ def framed(body: bytes) -> bytes:
     return bytes(groups) + body
 
 
+def body_bytes(frame: bytes) -> int:
+    """The length of a message without the length before it.
+
+    >>> body_bytes(framed(b"")), body_bytes(framed(bytes(8))), body_bytes(framed(bytes(300)))
+    (0, 8, 300)
+    """
+    prefix_bytes = 1
+    while frame[prefix_bytes - 1] & 0x80:
+        prefix_bytes += 1
+    return len(frame) - prefix_bytes
+
+
 def unframed(data: bytes, bytes_max: int) -> bytes:
     """The body after the length, which must be exactly as long as the length says."""
     length = 0

@@ -16,7 +16,7 @@ from trio_typing import TaskStatus
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.kademlia.protobuf import WireError, body_bytes
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.storage.store import StorageLimitError
 from smartpubsub.node.transport.addresses import AddressBook
@@ -253,6 +253,8 @@ class Host:
                 await self._stopping.wait()
                 with trio.move_on_after(self.settings.drain_s):
                     await self._drain()
+                with trio.move_on_after(self.settings.linger_s):
+                    await self._linger()
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
@@ -460,7 +462,7 @@ class Host:
             return
         codec = self._codecs[type(message)]
         frame = self._frame(message)
-        if len(frame) > codec.message_bytes_max:
+        if body_bytes(frame) > codec.message_bytes_max:
             self.counts.dropped_large += 1
             return
         self.counts.sent_kinds.update(codec.kinds(message))
@@ -504,6 +506,12 @@ class Host:
 
     async def _drain(self) -> None:
         while len(self._inbox) or not self._lanes.is_idle:
+            await trio.sleep(_DRAIN_POLL_S)
+
+    async def _linger(self) -> None:
+        """Wait until peers have read what was written; with a connection all of it would end."""
+        self._lanes.end()
+        while len(self._lanes):
             await trio.sleep(_DRAIN_POLL_S)
 
     # --- connections ---

@@ -48,6 +48,8 @@ class HostSettings:
     """How long a peer may read nothing of what the host writes."""
     drain_s: float = 2.0
     """How long a stopping host waits until queued messages are sent."""
+    linger_s: float = 1.0
+    """How long it then waits until its peers have read them."""
     close_s: float = 2.0
 
     queue_count_max: int = 10_000

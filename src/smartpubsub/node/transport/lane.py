@@ -46,6 +46,7 @@ class Lane:
         self._queue: deque[_Outgoing] = deque()
         self._queue_bytes = 0
         self._is_writing = False
+        self._is_ending = False
         self._wake = trio.Event()
         self._questions: dict[int, None] = {}
         """The numbers of questions that wait for an answer, or in the queue."""
@@ -75,6 +76,11 @@ class Lane:
         self._queue_bytes += len(frame)
         self._wake.set()
 
+    def end(self) -> None:
+        """End the stream as soon as the peer has read everything that was written."""
+        self._is_ending = True
+        self._wake.set()
+
     async def run(self) -> None:
         """Run until the queue is empty and the stream has ended, or the peer cannot be reached."""
         try:
@@ -101,6 +107,9 @@ class Lane:
     async def _write(self, stream: Stream) -> None:
         while True:
             while not self._queue:
+                if self._is_ending:
+                    await end(stream, self._settings.close_s, politely=True)
+                    await trio.sleep_forever()  # The peer ends the stream when it has read it.
                 self._wake = trio.Event()
                 await self._wake.wait()
             batch = self._take_batch()

@@ -44,6 +44,11 @@ class Lanes:
         """Whether all messages are written."""
         return all(lane.is_idle for lane in self._lanes.values())
 
+    def end(self) -> None:
+        """End each lane as soon as its peer has read everything that was written."""
+        for lane in self._lanes.values():
+            lane.end()
+
     def put(self, peer: Peer, codec: Codec, frame: bytes, number: int | None) -> None:
         """Queue a message; with a number it is a question."""
         lane = self._lanes.get((peer, codec.protocol))
