@@ -20,6 +20,8 @@ const PARENTS_MAX = 5
 const PATIENCE_MS = 1_000
 const RENEW_MS = 10 * 60_000
 const SEEN_MAX = 100_000
+const SIGNATURE_BYTES = 64
+const HASH_BYTES = 16
 
 const utf8 = new TextEncoder()
 const sha256 = data => BigInt(`0x${createHash('sha256').update(data).digest('hex')}`)
@@ -110,7 +112,7 @@ export class Client {
         throw new TooCloseError(`this client is too close to ${tree.attribute}; take another key`)
       }
       const answered = `announced ${tree.attribute} ${tree.parent}`
-      const announce = await this.#signedFor(tree.parent, this.#announcement(tree))
+      const { announce } = this.#announcement(tree)
       const answer = await this.#ask(tree.parent, { announce }, answered, isThere)
       if (answer && !answer.go_to) return
       tree.parent = answer ? await this.#meet(answer.go_to) : undefined
@@ -174,22 +176,20 @@ export class Client {
       const frame = await frames.read().catch(() => null)
       if (frame === null) return
       const { parts } = wire.Bundle.decode(frame.subarray())
-      const written = wire.Bundle.asWritten(frame.subarray()).parts
-      for (const [place, part] of (parts ?? []).entries()) {
-        if (!await this.#isSigned(connection.remotePeer, written[place])) continue
+      for (const part of parts ?? []) {
+        if (!await this.#isEvident(connection.remotePeer, part)) continue
         await this.#take(connection.remotePeer.toString(), part).catch(error => this.onProblem(error))
       }
     }
   }
 
-  // Whether what has to be signed is so by whoever says it.
-  async #isSigned (peer, said) {
-    const { signature, ...part } = said[said.part] ?? {}
-    const content = {
-      announced: () => saidBytes({ announced: part }, idBytes(this.#node.peerId)),
-      admitted: () => heldBytes(part)
-    }[said.part]
-    return content === undefined || (signature !== undefined && peer.publicKey.verify(content(), signature))
+  // Whether a peer that says that it keeps an event has signed that.
+  async #isEvident (peer, said) {
+    if (said.part !== 'admitted' || said.admitted.refusal) return true
+    const { id, attribute, evidence } = said.admitted
+    const root = rootOf(heldBytes(id, attribute), evidence)
+    const signed = Buffer.concat([utf8.encode('smartpubsub-evidence:'), root])
+    return peer.publicKey.verify(signed, evidence.subarray(0, SIGNATURE_BYTES))
   }
 
   async #take (peer, said) {
@@ -217,7 +217,7 @@ export class Client {
       this.onEvent({ publisher: publisher.toString(), predicate, payload })
     }
     const confirm = on_behalf.length ? { id, attribute, on_behalf } : { id, attribute }
-    await this.#say(peer, { confirm: await this.#signedFor(peer, { confirm }) })
+    await this.#say(peer, { confirm })
   }
 
   #adopt (peer, { attribute, instead_of }) {
@@ -229,12 +229,6 @@ export class Client {
   }
 
   // --- saying and asking ---
-
-  // The only thing that a part has, with the signature for its receiver.
-  async #signedFor (peer, part) {
-    const content = saidBytes(part, idBytes(peerIdFromString(peer)))
-    return { ...Object.values(part)[0], signature: await this.#key.sign(content) }
-  }
 
   async #say (peer, part) {
     let { stream, frames } = this.#streams.get(peer) ?? {}
@@ -315,14 +309,25 @@ function signedBytes ({ from, data, seqno, topic }) {
   return Buffer.concat([utf8.encode('libp2p-pubsub:'), message])
 }
 
-// What is signed of a part that is said to one peer.
-function saidBytes (part, receiver) {
-  const length = Buffer.from([receiver.length]) // A varint of one byte, as ids of peers are short.
-  return Buffer.concat([utf8.encode('smartpubsub-said:'), length, receiver, wire.Part.encode(part)])
+// The statement that a node keeps an event.
+function heldBytes ({ publisher, incarnation, number }, attribute) {
+  const sequence = Buffer.alloc(8)
+  sequence.writeUInt32BE(incarnation, 0)
+  sequence.writeUInt32BE(number, 4)
+  const length = Buffer.from([publisher.length]) // A varint of one byte, as ids of peers are short.
+  return Buffer.concat([utf8.encode('smartpubsub-held:'), length, publisher, sequence, utf8.encode(attribute)])
 }
 
-// What is signed by whoever keeps an event, or says why it does not.
-function heldBytes ({ id, attribute, refusal }) {
-  const admitted = refusal ? { id, attribute, refusal } : { id, attribute }
-  return Buffer.concat([utf8.encode('smartpubsub-held:'), wire.Part.encode({ admitted })])
+// The root of the hash tree that evidence for a statement leads to.
+function rootOf (statement, evidence) {
+  let node = treeHash(0, statement)
+  for (let at = SIGNATURE_BYTES; at < evidence.length; at += 1 + HASH_BYTES) {
+    const beside = evidence.subarray(at + 1, at + 1 + HASH_BYTES)
+    node = evidence[at] === 0 ? treeHash(1, beside, node) : treeHash(1, node, beside)
+  }
+  return node
+}
+
+function treeHash (kind, ...content) {
+  return createHash('sha256').update(Buffer.concat([Buffer.from([kind]), ...content])).digest().subarray(0, HASH_BYTES)
 }

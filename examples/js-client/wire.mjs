@@ -16,9 +16,7 @@ function messages (root, name) {
   const type = root.lookupType(name)
   return {
     encode: said => type.encode(type.fromObject(said)).finish(),
-    decode: data => type.toObject(type.decode(data), { defaults: true, longs: Number, oneofs: true }),
-    // Without what was not written, so that it can be written as it was.
-    asWritten: data => type.toObject(type.decode(data), { longs: Number, oneofs: true })
+    decode: data => type.toObject(type.decode(data), { defaults: true, longs: Number, oneofs: true })
   }
 }
 
@@ -26,7 +24,6 @@ export const Content = messages(declared('Common definitions'), 'Content')
 export const Kademlia = messages(declared('kad-dht'), 'Message')
 export const Event = messages(declared('pubsub'), 'Message')
 export const Bundle = messages(declared('ScoutSubs'), 'Bundle')
-export const Part = messages(declared('ScoutSubs'), 'Part')
 
 export const KADEMLIA = '/smartpubsub/kad/2.0.0'
 export const SCOUTSUBS = '/smartpubsub/scoutsubs/2.0.0'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from nacl.exceptions import BadSignatureError
@@ -11,6 +11,7 @@ from nacl.signing import SigningKey, VerifyKey
 
 from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.evidence import claim_of, evidence_of
 from smartpubsub.protocols.publication import (
     SIGNATURE_BYTES,
     SIGNATURE_HEAD,
@@ -19,9 +20,11 @@ from smartpubsub.protocols.publication import (
     Publication,
     unsigned_bytes,
 )
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 VERIFIED_COUNT_MAX = 10_000
+CLAIM_COUNT_MAX = 256
 
 
 class Ed25519Witness:
@@ -39,6 +42,8 @@ class Ed25519Signing(Ed25519Witness):
         self._key = SigningKey(identity.seed)
         self._verified: OrderedDict[bytes, None] = OrderedDict()
         self._verified_count_max = verified_count_max
+        self._claims: BoundedDict[tuple[Peer, bytes, bytes], None] = BoundedDict(CLAIM_COUNT_MAX)
+        """Signatures of several statements that were verified."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""
@@ -61,6 +66,9 @@ class Ed25519Signing(Ed25519Witness):
         self._remember(digest)
         return True
 
+    def _signature(self, content: bytes) -> bytes:
+        return self._key.sign(content).signature
+
     def _remember(self, digest: bytes) -> None:
         self._verified[digest] = None
         if len(self._verified) > self._verified_count_max:
@@ -68,7 +76,30 @@ class Ed25519Signing(Ed25519Witness):
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
         """Sign other content."""
-        return self._key.sign(content()).signature
+        return self._signature(content())
+
+    def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
+        """Sign statements together."""
+        return evidence_of([each() for each in statements], self._signature)
+
+    def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:
+        """Verify evidence; the signature is verified once for all statements under it."""
+        claim = claim_of(statement(), evidence)
+        if claim is None:
+            return False
+        key = (peer, *claim)
+        if key in self._claims:
+            return True
+        if not is_signature(peer, *claim):
+            return False
+        self._claims[key] = None
+        return True
+
+
+def is_evidence(peer: Peer, statement: bytes, evidence: bytes) -> bool:
+    """Verify a peer's evidence for a statement."""
+    claim = claim_of(statement, evidence)
+    return claim is not None and is_signature(peer, *claim)
 
 
 def is_signature(peer: Peer, content: bytes, signature: bytes) -> bool:

@@ -6,7 +6,7 @@ An event is encoded once, as a message of libp2p's pubsub, and sent and stored a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from struct import Struct
@@ -212,6 +212,14 @@ class Signing(Witness, Protocol):
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
         """Sign a statement of this peer."""
+        ...
+
+    def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
+        """Sign statements of this peer together; return the evidence for each of them."""
+        ...
+
+    def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:
+        """Whether evidence for a statement is a peer's."""
         ...
 
 

@@ -50,11 +50,11 @@ class Unsubscribed(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A signed statement of a node that it keeps an event for one of its attributes."""
+    """A node's statement that it keeps an event for one of its attributes, with its evidence."""
 
     attribute: str
     peer: Peer
-    signature: bytes
+    evidence: bytes
 
 
 class Published(NamedTuple):

@@ -193,11 +193,11 @@ class Forest:
 
     def send(self, sender: int, receiver: int, *parts: Part) -> None:
         """Send messages of a node, signed by it, over the network."""
-        self.do(sender, [Send(self.contacts[receiver].peer, self._bundle(sender, receiver, parts))])
+        self.do(sender, [Send(self.contacts[receiver].peer, self._bundle(sender, parts))])
 
     def receive(self, sender: int, receiver: int, *parts: Part) -> None:
         """Hand messages to a node at once, signed by their sender."""
-        contact, bundle = self.contacts[sender], self._bundle(sender, receiver, parts)
+        contact, bundle = self.contacts[sender], self._bundle(sender, parts)
         received = Received(contact.peer, bundle, contact.addresses)
         self.do(receiver, self.scouts(receiver).handle(received, self.clock(receiver)))
 
@@ -218,10 +218,11 @@ class Forest:
 
         self.poke(number, move)
 
-    def _bundle(self, sender: int, receiver: int, parts: Iterable[Part]) -> Bundle:
+    def _bundle(self, sender: int, parts: Iterable[Part]) -> Bundle:
         peer = self.contacts[sender].peer
-        attestation = Attestation(peer, StandInSigning(peer))
-        return Bundle(tuple(attestation.signed(p, self.contacts[receiver].peer) for p in parts))
+        queue = [*parts]
+        Attestation(StandInSigning(peer)).sign([queue])
+        return Bundle(tuple(queue))
 
     def crash(self, *numbers: int) -> None:
         for number in numbers:

@@ -23,8 +23,8 @@ peers_or_none = st.just(NOBODY) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)
-signatures = st.sampled_from([0, 1, 64]).map(lambda length: b"s" * length)
-some_holders = st.lists(st.builds(messages.Holder, peers, signatures), max_size=3).map(tuple)
+evidence = st.sampled_from([0, 1, 64, 64 + 17]).map(lambda length: b"s" * length)
+some_holders = st.lists(st.builds(messages.Holder, peers, evidence), max_size=3).map(tuple)
 some_predicates = st.lists(said().map(predicate), max_size=3).map(tuple)
 children = st.builds(
     messages.ChildCopy,
@@ -51,7 +51,6 @@ some_parts = st.one_of(
         st.none() | contacts,
         some_contacts,
         flags,
-        signatures,
         numbers,
         stages,
     ),
@@ -63,16 +62,15 @@ some_parts = st.one_of(
         numbers,
         flags,
         st.none() | contacts,
-        signatures,
         stages,
     ),
     st.builds(
         messages.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags
     ),
-    st.builds(messages.Admitted, ids, attributes, st.text(max_size=40), signatures, some_holders),
-    st.builds(messages.Completed, ids, attributes, signatures),
+    st.builds(messages.Admitted, ids, attributes, st.text(max_size=40), evidence, some_holders),
+    st.builds(messages.Completed, ids, attributes),
     st.builds(messages.Notify, publications, attributes, hops, flags, peers_or_none),
-    st.builds(messages.Confirm, ids, attributes, peers_or_none, signatures),
+    st.builds(messages.Confirm, ids, attributes, peers_or_none),
     st.builds(messages.Elsewhere, attributes, some_predicates),
     st.builds(messages.Offer, ids, attributes, said().map(predicate)),
     st.builds(messages.Want, ids, attributes),
@@ -89,7 +87,7 @@ some_parts = st.one_of(
     ),
     st.builds(messages.TreeCopied, attributes, numbers, flags),
     records,
-    st.builds(messages.Recorded, ids, attributes, flags, signatures),
+    st.builds(messages.Recorded, ids, attributes, flags, evidence),
     st.builds(messages.Done, ids, attributes),
     st.builds(messages.Pull, attributes),
     st.builds(

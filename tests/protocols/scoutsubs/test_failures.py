@@ -297,13 +297,12 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
     core.handle(Started(1), 0)
     core.handle(Loaded(b"scout/", ()), 0)
     core.handle(Told(Joined(0)), 0)
-    by_client, by_node = (StandInSigning(peer).vouch(bytes) for peer in (client.peer, own.peer))
     surf = (Predicate.parse("surf"),)
-    wanted = Announce("surf", 1, 1, WHOLE, surf, (), None, (), False, by_client)
+    wanted = Announce("surf", 1, 1, WHOLE, surf, (), None, (), False)
 
     effects = core.handle(Received(client.peer, Bundle((wanted,))), SECOND)
 
-    in_force = Announced("surf", 1, 1, 1, False, None, by_node, FIRST_EPOCH)
+    in_force = Announced("surf", 1, 1, 1, False, None, FIRST_EPOCH)
     assert Send(client.peer, Bundle((in_force,))) in effects
 
 

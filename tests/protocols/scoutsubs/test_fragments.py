@@ -35,7 +35,7 @@ FILTERS = tuple(Predicate.parse(f"surf/price={number}") for number in range(250)
 
 
 def announce(*filters: Predicate) -> Announce:
-    return Announce("surf", 0, 7, WHOLE, filters, (), None, (), False, b"signed")
+    return Announce("surf", 0, 7, WHOLE, filters, (), None, (), False)
 
 
 def heard(pieces: list[Part], peer: bytes = b"p") -> list[Part]:

@@ -13,7 +13,7 @@ import base58
 from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
-from smartpubsub.node.signing import is_signature
+from smartpubsub.node.signing import is_evidence
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
@@ -53,7 +53,7 @@ class Receipt:
         Verification needs only the receipt: a peer's id contains its key.
         """
         return bool(self.held) and all(
-            is_signature(held.peer, held_bytes(self.event_id, held.attribute), held.signature)
+            is_evidence(held.peer, held_bytes(self.event_id, held.attribute), held.evidence)
             for held in self.held
         )
 
@@ -95,11 +95,11 @@ class TopicReceipt(Receipt):
 
 
 def held_document(held: Held) -> dict[str, str]:
-    """Convert the signature of one replica to JSON."""
+    """Convert the signature of one replica, with its path to what was signed, to JSON."""
     return {
         "attribute": held.attribute,
         "peer": peer_text(held.peer),
-        "signature": base64.b64encode(held.signature).decode(),
+        "signature": base64.b64encode(held.evidence).decode(),
     }
 
 

@@ -29,6 +29,7 @@ messages with numbers up to 15 take one byte, so these numbers belong to the mos
 | `Duration` | `uint64` | nothing: more than 2^40 is read as that |
 | `Digest` | `uint64` | |
 | `Signature` | `bytes` | more than `SIGNATURE_BYTES` |
+| `Evidence` | `bytes` | more than `EVIDENCE_BYTES_MAX` |
 | `Unchecked` | `bytes` | nothing: the receiver checks it |
 | `Predicate` | `string` | what `read_predicate` refuses |
 | `Publication` | `bytes`: a message of libp2p's pubsub | what `read_event` refuses |
@@ -80,6 +81,7 @@ from smartpubsub.protocols.event_messages import (
     read_event,
     read_predicate,
 )
+from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 from smartpubsub.seam import Peer
 
@@ -183,6 +185,11 @@ def _signature(value: bytes, _: Budget) -> bytes:
     return value
 
 
+def _evidence(value: bytes, _: Budget) -> bytes:
+    limit("a piece of evidence", value, EVIDENCE_BYTES_MAX)
+    return value
+
+
 def _peer(id: Peer, budget: Budget) -> Peer:
     limit("a peer id", id, budget.limits.contacts.peer_bytes_max)
     return id
@@ -255,6 +262,7 @@ Duration = Annotated[int, at_most(1 << 40)]
 """How long something has lasted or will last, in milliseconds or seconds; at most this, which is 35
 years of milliseconds: times that are computed from it stay in range."""
 Digest = Annotated[int, Kind("uint64")]
+Evidence = Annotated[bytes, Kind("bytes", _evidence)]
 Unchecked = Annotated[bytes, Kind("bytes")]
 Few = Annotated[tuple[T, ...], _FEW]
 """A list of no more entries than Kademlia names peers in one answer."""

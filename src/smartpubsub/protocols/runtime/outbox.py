@@ -55,13 +55,16 @@ class Outbox(Generic[Part]):
     def flush(self) -> None:
         """Send every batch; the timer named `BATCH_TIMER` calls for it."""
         self._flush_is_set = False
-        for peer in list(self._queues):
-            self._send_batch(peer)
+        self._send_batches(list(self._queues))
 
-    def _send_batch(self, peer: Peer) -> None:
-        if self._batch_us:
-            self._sent_us[peer] = self.now
-        for message in self._pack(self._queues.pop(peer)):
+    def _send_batches(self, peers: list[Peer]) -> None:
+        for peer in peers:
+            if self._batch_us:
+                self._sent_us[peer] = self.now
+            self._send_batch(peer, self._queues.pop(peer))
+
+    def _send_batch(self, peer: Peer, queued: list[Part]) -> None:
+        for message in self._pack(queued):
             self._effects.append(Send(peer, message))
 
     # --- other effects ---
@@ -91,9 +94,9 @@ class Outbox(Generic[Part]):
     def take(self) -> list[Effect]:
         """Return all effects, with the batches that are due at the end."""
         due_us = self.now - self._batch_us
-        for peer in list(self._queues):
-            if self._sent_us.get(peer, due_us) <= due_us:
-                self._send_batch(peer)
+        due = [peer for peer in self._queues if self._sent_us.get(peer, due_us) <= due_us]
+        if due:
+            self._send_batches(due)
         if self._queues and not self._flush_is_set:
             self._flush_is_set = True
             self.set_timer((BATCH_TIMER,), self._batch_us)

@@ -1,115 +1,118 @@
-"""Signatures of messages other than events: announcements, confirmations, acknowledgements.
+"""Evidence that nodes keep an event, which the publisher collects and can show to anybody.
 
-Messages are signed when they are queued and verified when they arrive, before any component sees
-them. Most are signed for their receiver alone. The statement that a node stores an event is signed
-for all nodes: the publisher collects these signatures and can show them.
+The connection authenticates the sender of every message, so only what leaves it is signed: the
+statement of a rendezvous or a replica that it keeps an event. The statements that a node sends at
+one time have one signature together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from smartpubsub.kademlia.protobuf import framed
-from smartpubsub.protocols.publication import EventId, Signing
+from smartpubsub.protocols.publication import EventId, Signing, sequence_of, varint
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
-from smartpubsub.protocols.scoutsubs.messages import (
-    Admitted,
-    Announce,
-    Announced,
-    Completed,
-    Confirm,
-    Part,
-    Recorded,
-    part_bytes,
-)
+from smartpubsub.protocols.scoutsubs.messages import Admitted, Holder, Part, Recorded
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
-SignedPart = TypeVar("SignedPart", bound=Part)
-
-FULL = "full"
-"""The refusal that a replica without room signs."""
-
-_SAID = b"smartpubsub-said:"
 _HELD = b"smartpubsub-held:"
 
-_FOR_RECEIVER = frozenset({Announce, Announced, Confirm, Completed})
-_FOR_ALL = frozenset({Admitted, Recorded})
 
-
-def said_bytes(part: Any, receiver: Peer) -> bytes:
-    """The signed bytes of a message for one node: the receiver, and all but the signature."""
-    return _SAID + framed(receiver) + part_bytes(part._replace(signature=b""))
-
-
-def held_bytes(id: EventId, attribute: str, refusal: str = "") -> bytes:
-    """The signed bytes of the statement that a node stores an event, or why it does not."""
-    return _HELD + part_bytes(Admitted(id, attribute, refusal))
+def held_bytes(id: EventId, attribute: str) -> bytes:
+    """The statement that a node keeps an event for an attribute."""
+    publisher = id.publisher
+    return _HELD + varint(len(publisher)) + publisher + sequence_of(id) + attribute.encode()
 
 
 class Attestation:
-    """Signs messages as one node, and verifies those of others."""
+    """Signs statements as one node, and verifies those of others."""
 
-    def __init__(self, own: Peer, signing: Signing) -> None:
-        self._own = own
+    def __init__(self, signing: Signing) -> None:
         self._signing = signing
 
-    def signed(self, part: SignedPart, receiver: Peer) -> SignedPart:
-        """Return a message with its signature, if it is of a kind that is signed."""
-        kind = type(part)
-        if kind not in _FOR_RECEIVER and kind not in _FOR_ALL:
-            return part
-        signature = self._signing.vouch(_content(part, receiver))
-        made: SignedPart = part._replace(signature=signature)  # type: ignore[call-arg, assignment]
-        return made
+    def sign(self, queues: Iterable[list[Part]]) -> None:
+        """Sign all statements in queues of messages."""
+        places = [
+            (queue, place)
+            for queue in queues
+            for place, part in enumerate(queue)
+            if _is_statement(part)
+        ]
+        if not places:
+            return
+        statements = [partial(_statement, queue[place]) for queue, place in places]
+        for (queue, place), evidence in zip(
+            places, self._signing.vouch_for_all(statements), strict=True
+        ):
+            queue[place] = queue[place]._replace(evidence=evidence)  # type: ignore[call-arg]
 
     def verified(self, part: Part, sender: Peer) -> Part | None:
-        """Return a message, or None if its signature is not the sender's.
+        """Return a message, or None if it is a statement without valid evidence of the sender.
 
-        Invalid signatures of other nodes in it are left out.
+        Invalid evidence of other nodes in it is left out.
         """
-        kind = type(part)
-        if kind not in _FOR_RECEIVER and kind not in _FOR_ALL:
+        if not _is_statement(part):
             return part
-        signature: bytes = part.signature  # type: ignore[union-attr]
-        if not self._signing.is_vouched(sender, _content(part, self._own), signature):
+        assert isinstance(part, Admitted | Recorded)
+        if not self._signing.is_evidence(sender, partial(_statement, part), part.evidence):
             return None
         if isinstance(part, Admitted) and part.holders:
             return part._replace(holders=tuple(h for h in part.holders if self._holds(part, h)))
         return part
 
-    def _holds(self, part: Admitted, holder: Any) -> bool:
-        return self._signing.is_vouched(
-            holder.peer, lambda: held_bytes(part.id, part.attribute), holder.signature
-        )
+    def _holds(self, part: Admitted, holder: Holder) -> bool:
+        return self._signing.is_evidence(holder.peer, partial(_statement, part), holder.evidence)
 
 
-def _content(part: Any, receiver: Peer) -> Callable[[], bytes]:
-    """Encode only when the bytes are needed: simulated signatures do not need them."""
-    if type(part) in _FOR_RECEIVER:
-        return lambda: said_bytes(part, receiver)
-    refusal = part.refusal if type(part) is Admitted else FULL if part.is_full else ""
-    return lambda: held_bytes(part.id, part.attribute, refusal)
+def _is_statement(part: Part) -> bool:
+    """Whether a message says that its sender keeps an event; a refusal needs no evidence."""
+    kind = type(part)
+    if kind is Admitted:
+        return not part.refusal  # type: ignore[union-attr]
+    return kind is Recorded and not part.is_full  # type: ignore[union-attr]
+
+
+def _statement(part: Part) -> bytes:
+    return held_bytes(part.id, part.attribute)  # type: ignore[union-attr]
 
 
 class ScoutOutbox(Outbox[Part]):
-    """The outbox of ScoutSubs: signs messages, bundles them, and counts what is rejected."""
+    """The outbox of ScoutSubs: signs statements, bundles messages, and counts what is rejected.
 
-    def __init__(self, settings: ScoutSettings, attestation: Attestation) -> None:
+    Messages of a node to itself go through it as well, so that their statements are signed together
+    with others; `on_own` takes them.
+    """
+
+    def __init__(
+        self,
+        settings: ScoutSettings,
+        own: Peer,
+        attestation: Attestation,
+        on_own: Callable[[Part], None],
+    ) -> None:
         super().__init__(
             "scout", lambda queued: bundles_of(queued, settings.piece_bytes_max), settings.batch_us
         )
+        self._own = own
         self._attestation = attestation
+        self._on_own = on_own
         self.rejected: Counter[str] = Counter()
         """Rejected messages and requests, counted by reason."""
-
-    def queue(self, peer: Peer, part: Part) -> None:
-        """Sign a message and add it to the next bundle for a peer."""
-        super().queue(peer, self._attestation.signed(part, peer))
 
     def reject(self, reason: str) -> None:
         """Count a rejected message or request."""
         self.rejected[reason] += 1
+
+    def _send_batches(self, peers: list[Peer]) -> None:
+        self._attestation.sign([self._queues[peer] for peer in peers])
+        super()._send_batches(peers)
+
+    def _send_batch(self, peer: Peer, queued: list[Part]) -> None:
+        if peer != self._own:
+            super()._send_batch(peer, queued)
+            return
+        for part in queued:
+            self._on_own(part)

@@ -16,12 +16,12 @@ from smartpubsub.protocols.runtime.messages import (
     Budget,
     Digest,
     Duration,
+    Evidence,
     Few,
     Kind,
     ListEnvelope,
     MessageLimits,
     PeerId,
-    Signature,
     at_most,
     attribute,
     kind_of,
@@ -34,8 +34,8 @@ NOBODY = b""
 """No peer."""
 WHOLE = -1
 """The base of an announcement that is no change but gives all filters."""
-UNSIGNED = b""
-"""A message is signed when it is sent (`vouching.py`)."""
+NO_EVIDENCE = b""
+"""Statements get their evidence when they are sent (`attestation.py`)."""
 HOPS_MAX = 1 << 16
 """A receiver sends an event on with one hop more."""
 
@@ -91,7 +91,6 @@ class Announce(NamedTuple):
     """The peers that keep a replica of the child's own children; none if it has no children."""
     is_retry: bool
     """The child could not reach the peer that lies closer to the rendezvous."""
-    signature: Signature = UNSIGNED
     root_ms: Duration = 0
     """For how long the child has taken itself for the rendezvous, until just now."""
     stage: Stage = 0
@@ -110,7 +109,6 @@ class Announced(NamedTuple):
     wants_whole: bool
     go_to: Contact | None
     """The peer to announce to instead, because the parent has enough children."""
-    signature: Signature = UNSIGNED
     stage: Stage = 0
     """The stage of the attribute: filters in force are in force in all its branches."""
 
@@ -137,10 +135,10 @@ class Raise(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """A peer that keeps an event, and its signature for that."""
+    """A peer that keeps an event, and its evidence for that."""
 
     peer: PeerId
-    signature: Signature
+    evidence: Evidence
 
 
 @_wire.message(4)
@@ -150,7 +148,7 @@ class Admitted(NamedTuple):
     id: EventId
     attribute: TreeName
     refusal: str
-    signature: Signature = UNSIGNED
+    evidence: Evidence = NO_EVIDENCE
     holders: Few[Holder] = ()
     """The backups that keep the event too."""
 
@@ -161,7 +159,6 @@ class Completed(NamedTuple):
 
     id: EventId
     attribute: TreeName
-    signature: Signature = UNSIGNED
 
 
 @_wire.message(1)
@@ -183,7 +180,6 @@ class Confirm(NamedTuple):
     id: EventId
     attribute: TreeName
     on_behalf: PeerId
-    signature: Signature = UNSIGNED
 
 
 @_wire.message(21)
@@ -274,7 +270,7 @@ class Recorded(NamedTuple):
     id: EventId
     attribute: TreeName
     is_full: bool
-    signature: Signature = UNSIGNED
+    evidence: Evidence = NO_EVIDENCE
 
 
 @_wire.message(11)

@@ -70,7 +70,7 @@ from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
-from smartpubsub.protocols.scoutsubs.rendezvous import OwnEventAnswered, Rendezvous
+from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
@@ -109,8 +109,8 @@ class ScoutSubs:
         self._settings = settings
         self._rng = rng
         self._own = own = kademlia.own
-        self._attestation = Attestation(own.peer, signing)
-        self._outbox = outbox = ScoutOutbox(settings, self._attestation)
+        self._attestation = Attestation(signing)
+        self._outbox = outbox = ScoutOutbox(settings, own.peer, self._attestation, self._on_own)
         self._times = times = ResponseTimes(settings)
         self._detector = detector = FailureDetector(
             outbox,
@@ -169,7 +169,7 @@ class ScoutSubs:
         self._offers = Offers(outbox, times, recovery, filters, dissemination)
         self._rendezvous = rendezvous = Rendezvous(
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
-            *(filters, history, events_kept, shards, dissemination, self._on_news),
+            *(filters, history, events_kept, shards, dissemination),
         )
         self._publisher = Publisher(outbox, settings, own.peer, detector, times, rendezvous)
         self._senders = ScoutSenders(
@@ -259,7 +259,6 @@ class ScoutSubs:
             EpochChanged: self._on_epoch_changed,
             EventSpread: lambda news: self._offers.keep(news.event, news.hops),
             RootFlightConfirmed: lambda news: self._rendezvous.on_confirmed(news.flight),
-            OwnEventAnswered: self._on_own_event_answered,
         }
 
     # --- requests of the application ---
@@ -530,13 +529,10 @@ class ScoutSubs:
         self._shards.on_epoch(news.attribute)
         self._subscriptions.on_epoch(news.attribute)
 
-    def _on_own_event_answered(self, news: OwnEventAnswered) -> None:
-        own, answer = self._own.peer, news.answer
-        if isinstance(answer, messages.Completed):
-            if self._publisher.was_admitted_by(answer.id, answer.attribute, own):
-                self._publisher.on_completed(answer)
-        else:
-            self._publisher.on_admitted(own, self._attestation.signed(answer, own))
+    def _on_own(self, part: messages.Part) -> None:
+        """The rendezvous on this node has answered the publisher on it."""
+        if self._senders.may_send(self._own, part):
+            self._on_part[type(part)](self._own, part)
 
     # --- recovery ---
 

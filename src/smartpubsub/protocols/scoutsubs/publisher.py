@@ -199,7 +199,7 @@ class Publisher:
             self._outbox.deliver(Refused(part.id, part.refusal))
             return
         held = self._held.setdefault(part.id, [])
-        for holder in (Holder(peer, part.signature), *part.holders):
+        for holder in (Holder(peer, part.evidence), *part.holders):
             held.append(Held(part.attribute, *holder))
         left.pop(attribute, None)
         if not left:

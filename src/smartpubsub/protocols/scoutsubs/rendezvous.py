@@ -9,7 +9,6 @@ A new rendezvous takes over the events of the one before it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,12 +43,6 @@ from smartpubsub.seam import Peer
 RECENT_COUNT_MAX = 200
 
 
-class OwnEventAnswered(NamedTuple):
-    """The rendezvous answers the publisher on the same node."""
-
-    answer: Admitted | Completed
-
-
 @dataclass(slots=True)
 class _Custody:
     """An event that this node retransmits until all subscribers have it."""
@@ -64,7 +57,7 @@ class _Custody:
     recorded: dict[Peer, None] = field(default_factory=dict)
     """Replicas that keep it."""
     holders: dict[Peer, bytes] = field(default_factory=dict)
-    """Their signatures for that."""
+    """Their evidence for that."""
     is_at_risk: bool = False
     """Whether there should be replicas and none can be reached."""
     is_acknowledged: bool = False
@@ -111,7 +104,6 @@ class Rendezvous:
         replicas: EventReplicas,
         shards: Shards,
         dissemination: Dissemination,
-        report: Callable[[OwnEventAnswered], None],
     ) -> None:
         self._outbox = outbox
         self._settings = settings
@@ -126,7 +118,6 @@ class Rendezvous:
         self._replicas = replicas
         self._shards = shards
         self._dissemination = dissemination
-        self._report = report
         self._admitted = DuplicateWindow(settings.seen_us, settings.seen_count_max)
         self._disowned: Seen[EventKey] = Seen(settings.suspect_us, settings.seen_count_max)
         """Events that were handed over before they were acknowledged; they may come back."""
@@ -398,7 +389,7 @@ class Rendezvous:
         del custody.recording[peer]
         if not part.is_full:
             custody.recorded[peer] = None
-            custody.holders[peer] = part.signature
+            custody.holders[peer] = part.evidence
             custody.is_at_risk = False
         elif not custody.is_acknowledged:  # Otherwise the next tick asks it again.
             custody.is_acknowledged = True
@@ -419,10 +410,7 @@ class Rendezvous:
         self._tell_publisher(Admitted(id, attribute, refusal))
 
     def _tell_publisher(self, part: Admitted | Completed) -> None:
-        if part.id.publisher == self._proximity.own.peer:
-            self._report(OwnEventAnswered(part))
-        else:
-            self._outbox.queue(part.id.publisher, part)
+        self._outbox.queue(part.id.publisher, part)
 
     # --- confirmation and retransmission ---
 
