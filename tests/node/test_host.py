@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
+from threading import Event as ThreadEvent
 
 import pytest
 import trio
@@ -187,6 +189,69 @@ def test_timers_fire_in_order_unless_moved_or_cancelled() -> None:
                 TimerFired("late"),
             ]
             assert recorder.host.clock.now() >= now + 30_000
+
+    run(main)
+
+
+def test_a_timer_that_may_be_early_fires_when_all_is_handled() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        async with running(recorder):
+            at = recorder.host.clock.now() + 1_000_000_000
+            await recorder.do(SetTimer("hasty", at, may_be_early=True), SetTimer("other", at))
+
+            assert recorder.of(TimerFired) == [TimerFired("hasty")]
+
+    run(main)
+
+
+class _Waiting(Memory):
+    """Storage that waits until it may store."""
+
+    def __init__(self, may_store: ThreadEvent) -> None:
+        super().__init__()
+        self._may_store = may_store
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        self._may_store.wait()
+        super().apply(changes)
+
+
+def messages_to(recorder: Recorder) -> list[object]:
+    return [event.message for event in recorder.events if isinstance(event, Received)]
+
+
+@pytest.mark.parametrize("commits_first", [False, True])
+def test_what_acknowledges_nothing_is_sent_before_the_changes_are_stored(
+    commits_first: bool,
+) -> None:
+    """Of two messages in one, as a codec splits them."""
+    told = Message(Kind.ADD_PROVIDER, b"surf")
+    may_store = ThreadEvent()
+
+    def split(message: Message) -> tuple[Message, Message]:
+        return message, message._replace(key=b"late")
+
+    async def main() -> None:
+        sender, receiver = Recorder(), Recorder()
+        async with running(sender, receiver), trio.open_nursery() as nursery:
+            await sender.do(Connect(receiver.own.peer, receiver.own.addresses))
+            await sender.saw(Connected(receiver.own.peer))
+            codec = sender.host._codecs[Message]
+            sender.host._codecs[Message] = replace(codec, at_once=split)
+            sender.storage = _Waiting(may_store)
+            effects: list[Effect] = [Send(receiver.own.peer, told), Store(b"a", b"1")]
+            nursery.start_soon(
+                partial(sender.host.call, lambda _: (None, effects), commits_first=commits_first)
+            )
+            if not commits_first:
+                await eventually(lambda: len(receiver.of(Received)) == 1)
+            await trio.testing.wait_all_tasks_blocked()
+            assert messages_to(receiver) == [told][commits_first:]
+            may_store.set()
+            expected = [told] if commits_first else [told, told._replace(key=b"late")]
+            await eventually(lambda: len(receiver.of(Received)) == len(expected))
+            assert messages_to(receiver) == expected
 
     run(main)
 

@@ -7,15 +7,25 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from smartpubsub.node.transport.inbox import GATHER_ROUNDS, WAITED_S_MAX, Inbox
+from smartpubsub.node.transport.inbox import (
+    GATHER_COUNT_MIN,
+    GATHER_ROUNDS,
+    WAITED_S_MAX,
+    Inbox,
+)
 
 LATE_S = 0.02
 
 
-@pytest.mark.parametrize(("late_s", "handled"), [(0.0, [1]), (LATE_S, [1, 2])])
-def test_only_a_reader_that_is_late_waits_for_more(late_s: float, handled: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("late_s", "count", "is_gathering"),
+    [(0.0, GATHER_COUNT_MIN, False), (LATE_S, 1, False), (LATE_S, GATHER_COUNT_MIN, True)],
+)
+def test_only_a_reader_that_is_late_and_has_much_to_do_waits_for_more(
+    late_s: float, count: int, is_gathering: bool
+) -> None:
     clock = MockClock()
-    inbox: Inbox[int] = Inbox(10)
+    inbox: Inbox[int] = Inbox(2 * GATHER_COUNT_MIN)
     taken: list[int] = []
 
     async def read() -> None:
@@ -27,15 +37,16 @@ def test_only_a_reader_that_is_late_waits_for_more(late_s: float, handled: list[
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await wait_all_tasks_blocked()
-            inbox.put(1)
+            for number in range(count):
+                inbox.put(number)
             clock.jump(late_s)
             await wait_all_tasks_blocked()
-            inbox.put(2)
+            inbox.put(count)
             clock.jump(GATHER_ROUNDS * late_s)
 
     trio.run(main, clock=clock)
 
-    assert taken == handled
+    assert len(taken) == count + is_gathering
 
 
 def test_how_long_a_reader_is_late_for_more_is_limited() -> None:
@@ -46,7 +57,8 @@ def test_how_long_a_reader_is_late_for_more_is_limited() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(inbox.wait, inf, LATE_S)
             await wait_all_tasks_blocked()
-            inbox.put(1)
+            for number in range(GATHER_COUNT_MIN):
+                inbox.put(number)
             clock.jump(1_000.0)
             clock.autojump_threshold = 0.0
         return trio.current_time()

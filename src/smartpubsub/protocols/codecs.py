@@ -73,6 +73,9 @@ class Codec:
     """The kinds that bring an event to a node."""
     event_ids: Callable[[Any], Iterable[EventId]] | None = None
     """The events that a message brings to its receiver, without retransmissions; None if never."""
+    at_once: Callable[[Any], tuple[Any, Any]] | None = None
+    """Splits a message into what need not wait until the changes of the same input are on disk, and
+    the rest; either may be None. None if nothing can go before."""
     wire_bytes: Callable[[Any], int] | None = None
     """The length of an encoded message, without encoding it; None to encode it."""
 

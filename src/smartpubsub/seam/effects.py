@@ -47,6 +47,8 @@ class SetTimer(NamedTuple):
 
     timer: Timer
     at: int
+    may_be_early: bool = False
+    """Whether it may fire earlier, when the node has handled all that has come."""
 
 
 class CancelTimer(NamedTuple):

@@ -184,7 +184,8 @@ class Publishing:
 
         try:
             with call.limited(what, deadline_s):
-                await host.call(publish)
+                # The key is stored before the event is sent, so that no crash makes it two events.
+                await host.call(publish, commits_first=key is not None)
                 if wait is not Wait.NOTHING:
                     await call.done.wait()
             record = self._records.get(str(ids[0]))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import trio
 from trio_typing import TaskStatus
@@ -57,6 +57,7 @@ from smartpubsub.seam import (
     SetTimer,
     Started,
     Store,
+    TimerFired,
     Unknown,
 )
 
@@ -95,6 +96,7 @@ class _Request:
     action: Callable[[int], tuple[Any, list[Effect]]]
     result: Any = None
     error: Exception | None = None
+    commits_first: bool = False
     is_refused: bool = False
     done: trio.Event = field(default_factory=trio.Event)
 
@@ -117,6 +119,8 @@ class _Work:
 
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
+    commits_first: bool = False
+    """Whether no message may be sent before the changes are stored."""
 
 
 Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
@@ -273,12 +277,15 @@ class Host:
         elif self._may_go_on.is_set():
             self._may_go_on = trio.Event()
 
-    async def call(self, action: Callable[[int], tuple[T, list[Effect]]]) -> T:
+    async def call(
+        self, action: Callable[[int], tuple[T, list[Effect]]], *, commits_first: bool = False
+    ) -> T:
         """Call a method of the core with the time, and carry out its effects.
 
-        When this returns, the changes are on disk.
+        When this returns, the changes are on disk. With `commits_first` they are so before any
+        message is sent.
         """
-        request = _Request(action, is_refused=self._stopped.is_set())
+        request = _Request(action, commits_first=commits_first, is_refused=self._stopped.is_set())
         if not request.is_refused:
             self._inbox.put(request)
             await request.done.wait()
@@ -368,6 +375,9 @@ class Host:
                     break
                 if time.thread_time() > turn_ends_at:
                     break
+            if not len(self._inbox) and not self.containment.must_restart:
+                for timer in self._timers.take_early():
+                    self._handle(TimerFired(timer), self.clock.now(), work)
             await self._finish(work)
             for request in self._requests:
                 request.done.set()
@@ -376,8 +386,10 @@ class Host:
                 await self._restart_core()
 
     async def _finish(self, work: _Work) -> None:
-        """Store what has changed, then carry out the effects."""
+        """Store what has changed, then carry out the effects, except for what may go before."""
         if work.changes:
+            if not work.commits_first:
+                work.effects = [late for e in work.effects if (late := self._late_part(e))]
             self.counts.commits += 1
             try:
                 await trio.to_thread.run_sync(self._storage.apply, list(work.changes.items()))
@@ -394,6 +406,18 @@ class Host:
             except Exception as error:  # A message that cannot be encoded, for one.
                 self._on_failure(type(effect).__name__, error)
 
+    def _late_part(self, effect: Effect) -> Effect | None:
+        """Send at once what may go before the changes are stored; return the rest."""
+        if type(effect) is not Send:
+            return effect
+        split = self._codecs[type(effect.message)].at_once
+        if split is None:
+            return effect
+        early, late = split(effect.message)
+        if early is not None:
+            self._send(Send(effect.peer, early))
+        return None if late is None else Send(effect.peer, late)
+
     def _deadline(self) -> float:
         due_at = self._timers.next_at
         if due_at is None:
@@ -408,9 +432,14 @@ class Host:
             return False
         if isinstance(item, _Request):
             self._requests.append(item)
+            work.commits_first |= item.commits_first
             for effect in item.effects(now):
                 self._note(effect, work, now)
-            return True
+        else:
+            self._handle(item, now, work)
+        return True
+
+    def _handle(self, item: Event, now: int, work: _Work) -> None:
         began_at = time.thread_time()
         try:
             for effect in self._core.handle(item, now):
@@ -422,7 +451,6 @@ class Host:
             if banned is not None:
                 self._spawn(self.connections.close, banned)
         self._charge(getattr(item, "peer", OWN), time.thread_time() - began_at)
-        return True
 
     def _charge(self, peer: Peer, cost_s: float) -> None:
         self._inbox.charge(peer, cost_s)
@@ -433,7 +461,8 @@ class Host:
         kind = type(effect)
         # Timers are set at once, because the next event may cancel them.
         if kind is SetTimer:
-            self._timers.set(effect.timer, effect.at)  # type: ignore[union-attr]
+            wanted = cast(SetTimer, effect)
+            self._timers.set(wanted.timer, wanted.at, may_be_early=wanted.may_be_early)
         elif kind is CancelTimer:
             self._timers.cancel(effect.timer)  # type: ignore[union-attr]
         elif kind is Store:

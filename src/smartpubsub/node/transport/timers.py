@@ -37,12 +37,16 @@ class Timers:
         self._due_at: dict[Timer, tuple[int, int]] = {}
         self._heap: list[tuple[int, int, Timer]] = []
         self._numbers = count()
+        self._hasty: dict[Timer, None] = {}
+        """Timers that may be early."""
 
     def __len__(self) -> int:
         return len(self._due_at)
 
-    def set(self, timer: Timer, at: int) -> None:
+    def set(self, timer: Timer, at: int, *, may_be_early: bool = False) -> None:
         """Set a timer, also if it was set to another time."""
+        if may_be_early:
+            self._hasty[timer] = None
         entry = (at, next(self._numbers))
         self._due_at[timer] = entry
         heapq.heappush(self._heap, (*entry, timer))
@@ -53,11 +57,20 @@ class Timers:
     def cancel(self, timer: Timer) -> None:
         """Forget a timer, if it is set."""
         self._due_at.pop(timer, None)
+        self._hasty.pop(timer, None)
 
     def clear(self) -> None:
         """Forget all timers."""
         self._due_at.clear()
         self._heap.clear()
+        self._hasty.clear()
+
+    def take_early(self) -> list[Timer]:
+        """Remove the timers that may be early."""
+        early = list(self._hasty)
+        for timer in early:
+            self.cancel(timer)
+        return early
 
     @property
     def next_at(self) -> int | None:
@@ -75,7 +88,7 @@ class Timers:
         if not self.is_due(now):
             return None
         _, _, timer = heapq.heappop(self._heap)
-        del self._due_at[timer]
+        self.cancel(timer)
         return timer
 
     def _forget_moved(self) -> None:

@@ -99,7 +99,9 @@ class Outbox(Generic[Part]):
             self._send_batches(due)
         if self._queues and not self._flush_is_set:
             self._flush_is_set = True
-            self.set_timer((BATCH_TIMER,), self._batch_us)
+            timer = (self.name, BATCH_TIMER)
+            # A node with nothing else to do sends at once.
+            self._effects.append(SetTimer(timer, self.now + self._batch_us, may_be_early=True))
         effects, self._effects = self._effects, []
         return effects
 

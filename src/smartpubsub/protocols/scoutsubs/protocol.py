@@ -74,7 +74,7 @@ from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
-from smartpubsub.protocols.scoutsubs.senders import ScoutSenders
+from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES, ScoutSenders
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
 from smartpubsub.protocols.scoutsubs.shards import Shards
@@ -531,7 +531,7 @@ class ScoutSubs:
 
     def _on_own(self, part: messages.Part) -> None:
         """The rendezvous on this node has answered the publisher on it."""
-        if self._senders.may_send(self._own, part):
+        if SCOUT_RULES[type(part)].allows(self._senders, self._own, part):
             self._on_part[type(part)](self._own, part)
 
     # --- recovery ---

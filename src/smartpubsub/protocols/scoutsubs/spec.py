@@ -90,11 +90,23 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
         kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
         event_kinds=frozenset({_PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,
+        at_once=_at_once,
         wire_bytes=wire_bytes,
     )
 
 
 _PART_KINDS = {getattr(messages, part): f"scoutsubs/{part.lower()}" for part in PART_NAMES}
+
+
+# Sent before they are stored by the sender, because nothing is acknowledged by them: a publisher
+# waits for `Admitted`, and a rendezvous for `Recorded` and for its own storage.
+_AT_ONCE = frozenset({messages.Raise, messages.Notify, messages.Offer, messages.Record})
+
+
+def _at_once(bundle: Bundle) -> tuple[Bundle | None, Bundle | None]:
+    early = tuple([part for part in bundle.parts if type(part) in _AT_ONCE])
+    late = tuple([part for part in bundle.parts if type(part) not in _AT_ONCE])
+    return Bundle(early) if early else None, Bundle(late) if late else None
 
 
 def _event_ids(bundle: Bundle) -> list[EventId]:
