@@ -101,12 +101,25 @@ def _message(name: str, body: str) -> DescriptorProto:
 # --- framing and limits ---
 
 
+_SMALL = [bytes([number]) for number in range(128)]
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it, seven bits in a byte."""
+    if number < 128:
+        return _SMALL[number]
+    groups = []
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
 def framed(body: bytes) -> bytes:
     """A message with its length before it."""
     length = len(body)
-    groups = [length >> 7 * place & 0x7F | 0x80 for place in range(varint_bytes(length))]
-    groups[-1] &= 0x7F
-    return bytes(groups) + body
+    return (_SMALL[length] if length < 128 else varint(length)) + body
 
 
 def body_bytes(frame: bytes) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import field_bytes, varint_bytes
+from smartpubsub.kademlia.protobuf import framed, varint
 from smartpubsub.predicates import Predicate
 from smartpubsub.seam import Peer
 
@@ -85,7 +86,7 @@ class Publication(_Fields):
         """The event as libp2p's pubsub writes it, signed and without hops."""
         id, predicate, payload, signature, _, created_us = self
         unsigned = unsigned_bytes(id, predicate, payload, created_us)
-        return unsigned + _SIGNATURE_TAG + varint(len(signature)) + signature
+        return unsigned + _SIGNATURE_TAG + framed(signature)
 
     @cached_property
     def digest(self) -> bytes:
@@ -156,14 +157,13 @@ def unsigned_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us
     By hand, which takes a fifth of the time; tests compare it with protobuf.
     """
     text = str(predicate).encode()
-    content = b"\x0a" + varint(len(text)) + text
+    content = b"\x0a" + framed(text)
     if payload:
-        content += b"\x12" + varint(len(payload)) + payload
+        content += b"\x12" + framed(payload)
     if created_us:
         content += b"\x18" + varint(created_us)
-    publisher = id.publisher
-    head = b"\x0a" + varint(len(publisher)) + publisher + b"\x12" + varint(len(content))
-    return head + content + SEQUENCE_TAG + sequence_of(id) + TOPIC_FIELD
+    head = b"\x0a" + framed(id.publisher) + b"\x12" + framed(content)
+    return head + SEQUENCE_TAG + sequence_of(id) + TOPIC_FIELD
 
 
 def sequence_of(id: EventId) -> bytes:
@@ -174,18 +174,6 @@ def sequence_of(id: EventId) -> bytes:
 def id_of(publisher: Peer, sequence: bytes) -> EventId:
     """The id of an event with a sequence of eight bytes."""
     return EventId(publisher, *_SEQUENCE.unpack(sequence))
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it, seven bits in a byte."""
-    if number < 128:
-        return bytes((number,))
-    groups = []
-    while number > 127:
-        groups.append(number & 127 | 128)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)
 
 
 # --- signatures ---

@@ -27,7 +27,7 @@ def test_a_second_batch_within_the_interval_waits_for_the_flush_timer() -> None:
     box.now = 40
     box.queue(b"a", "two")
     box.queue(b"b", "other")
-    assert box.take() == [Send(b"b", ("other",)), SetTimer(("toy", BATCH_TIMER), 140)]
+    assert box.take() == [Send(b"b", ("other",)), SetTimer(("toy", BATCH_TIMER), 140, True)]
 
     box.now = 140
     box.flush()

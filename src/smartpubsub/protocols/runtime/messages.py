@@ -72,6 +72,7 @@ from smartpubsub.kademlia.protobuf import (
     limit,
     parsed,
     unframed,
+    varint,
 )
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
@@ -145,7 +146,7 @@ class Kind(NamedTuple):
     read: Callable[[Any, Budget], Any] = unchanged
     """Checks and converts what protobuf has parsed."""
     write: Callable[[Any], Any] = unchanged
-    """Converts a value to what protobuf takes, a message to a dict."""
+    """Converts a value to a number, a text or bytes; a message to its encoding."""
     size: Callable[[Any], int] = size_by_type
     """The length of a field with a value, with one byte for its tag."""
     declarations: tuple[str, ...] = ()
@@ -201,13 +202,23 @@ def _publisher(id: Peer, budget: Budget) -> Peer:
     return _peer(id, budget)
 
 
-def _contact_fields(contact: Contact) -> dict[str, object]:
-    return {"id": contact.peer, "addrs": contact.addresses}
+@lru_cache(maxsize=1 << 12)
+def _contact_bytes(contact: Contact) -> bytes:
+    peer, addresses = contact.peer, contact.addresses
+    written = b"\x0a" + varint(len(peer)) + peer if peer else b""
+    return written + b"".join([b"\x12" + varint(len(each)) + each for each in addresses])
 
 
 def number_size(value: int) -> int:
     """The length of a field with a number."""
     return (2 if value else 0) if value < 128 else 1 + varint_bytes(value)
+
+
+@lru_cache(maxsize=1 << 12)
+def _text_bytes(value: str) -> bytes:
+    """A text with its length before it."""
+    encoded = value.encode()
+    return varint(len(encoded)) + encoded
 
 
 @lru_cache(maxsize=1 << 16)
@@ -245,7 +256,7 @@ _KINDS: dict[Any, Kind] = {
     Contact: Kind(
         "Peer",
         lambda buffer, budget: contact_in(buffer, budget.limits.contacts),
-        _contact_fields,
+        _contact_bytes,
         attrgetter("wire_bytes"),
         ("message Peer {\n  bytes id = 1;\n  repeated bytes addrs = 2;\n}\n",),
     ),
@@ -351,6 +362,22 @@ _SCOPE: dict[str, Any] = {
     "varint_bytes": varint_bytes,
     "text_size": _text_size,
     "packed_size": _packed_size,
+    "varint": varint,
+    "text_bytes": _text_bytes,
+    "framed": framed,
+}
+_VARINT, _BYTES = 0, 2
+"""Types of fields on the wire."""
+_WRITES = {
+    "uint32": "({1} + varint({0}) if {0} else b'')",
+    "uint64": "({1} + varint({0}) if {0} else b'')",
+    "bool": "({1} + b'\\1' if {0} else b'')",
+    "bytes": "({1} + varint(len({0})) + {0} if {0} else b'')",
+    "string": "({1} + text_bytes({0}) if {0} else b'')",
+}
+_LIST_WRITES = {
+    "bytes": "{1} + varint(len({0})) + {0}",
+    "string": "{1} + text_bytes({0})",
 }
 
 
@@ -367,7 +394,7 @@ def _functions(message: Any, fields: Sequence[_Field]) -> tuple[Any, Any, Any]:
             scope[f"{value}_{name}"] = getattr(each.kind, name)
         unpack += f"{value}, "
         reads += f"{_read_source(each, value)}, "
-        writes += f'"{each.name}": {_write_source(each, value)}, '
+        writes += f"{_write_source(each, value, place + 1)} + "
         sizes += f" + {_size_source(each, value)}"
     unpack = f"{unpack}= values" if fields else "pass"
     source = f"""
@@ -376,7 +403,7 @@ def read(buffer, budget):
 
 def write(values):
     {unpack}
-    return {{{writes}}}
+    return {writes}b""
 
 def size(values):
     {unpack}
@@ -402,13 +429,24 @@ def _read_source(field: _Field, value: str) -> str:
     return f"tuple([{value}_read(each, budget) for each in {source}])"
 
 
-def _write_source(field: _Field, value: str) -> str:
-    if field.kind.write is unchanged:
-        return value
+def _write_source(field: _Field, value: str, number: int) -> str:
+    kind = field.kind
+    wire = _VARINT if kind.protobuf in ("uint32", "uint64", "bool") else _BYTES
+    tag = repr(bytes([number << 3 | wire]))
+    each = value if kind.write is unchanged else f"{value}_write({value})"
     if field.is_list:
-        return f"[{value}_write(each) for each in {value}]"
-    source = f"{value}_write({value})"
-    return f"None if {value} is None else {source}" if field.is_optional else source
+        if wire == _VARINT:
+            tag = repr(bytes([number << 3 | _BYTES]))
+            return f"({tag} + framed(b''.join(map(varint, {value}))) if {value} else b'')"
+        each = "each" if kind.write is unchanged else f"{value}_write(each)"
+        source = _LIST_WRITES.get(kind.protobuf, "{1} + framed({0})").format("each", tag)
+        return f"b''.join([{source} for each in [{each} for each in {value}]])"
+    if kind.protobuf in _WRITES:
+        if kind.write is not unchanged:
+            return _WRITES[kind.protobuf].format("w", tag).replace("if w", f"if (w := {each})", 1)
+        return _WRITES[kind.protobuf].format(value, tag)
+    source = f"{tag} + framed({each})"
+    return f"(b'' if {value} is None else {source})" if field.is_optional else f"({source})"
 
 
 def _size_source(field: _Field, value: str) -> str:
@@ -444,7 +482,7 @@ class Envelope:
         self._name = name
         self._numbers: dict[type, int] = {}
         self._reads: dict[str, Callable[[Any, Budget], Any]] = {}
-        self._writes: dict[type, tuple[str, Callable[[Any], object]]] = {}
+        self._writes: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {}
         self._sizes: dict[type, tuple[Callable[[Any], int], int]] = {}
 
     def message(self, number: int, name: str = "") -> Callable[[type[T]], type[T]]:
@@ -466,17 +504,17 @@ class Envelope:
         for message, number in self._numbers.items():
             name, (protobuf, read, write, size, needed) = self.names[message], kind_of(message)
             self._reads[name] = read
-            self._writes[message] = name, write
+            self._writes[message] = varint(number << 3 | _BYTES), write
             self._sizes[message] = size, int(number > FIELDS_MAX)
             fields += f"    {protobuf} {name} = {number};\n"
             declarations |= dict.fromkeys(needed)
         schema = self._schema(f"  oneof part {{\n{fields}  }}\n") + "".join(declarations)
         self._load(f'syntax = "proto3";\n{schema}')
 
-    def write(self, message: Any) -> dict[str, object]:
-        """A message as protobuf takes it, under its name."""
-        name, write = self._writes[type(message)]
-        return {name: write(message)}
+    def write(self, message: Any) -> bytes:
+        """A message with its tag and its length."""
+        tag, write = self._writes[type(message)]
+        return tag + framed(write(message))
 
     def read(self, buffer: Any, budget: Budget) -> Any:
         """The message in a buffer, or None if this version does not know it."""
@@ -498,29 +536,20 @@ class Envelope:
 class ListEnvelope(Envelope):
     """An envelope with any number of messages, each in a `Part` of its own."""
 
-    part_buffer: Any = None
-    """The class of a `Part` in protobuf."""
-
     def _schema(self, one_of: str) -> str:
         envelope = f"message {self._name} {{\n  repeated Part parts = 1;\n}}\n"
         return f"{envelope}message Part {{\n{one_of}}}\n"
 
     def _load(self, schema: str) -> None:
-        self.buffer, self.part_buffer = compile_schema(self._package, schema, self._name, "Part")
+        (self.buffer,) = compile_schema(self._package, schema, self._name)
 
     def encode(self, messages: Iterable[Any]) -> bytes:
         """An envelope with its length before it."""
-        buffer = self.buffer()
-        add, writes = buffer.parts.add, self._writes
-        for message in messages:
-            name, write = writes[type(message)]
-            add(**{name: write(message)})
-        return framed(buffer.SerializeToString())
+        return framed(b"".join([b"\x0a" + framed(self.write(message)) for message in messages]))
 
     def encode_part(self, message: Any) -> bytes:
-        """One message as it stands in an envelope, for a signature or a digest."""
-        encoded: bytes = self.part_buffer(**self.write(message)).SerializeToString()
-        return encoded
+        """One message as it stands in an envelope, for a digest."""
+        return self.write(message)
 
     def decode(
         self, data: bytes, bytes_max: int, count_max: int, limits: MessageLimits
@@ -551,8 +580,7 @@ class NumberedEnvelope(Envelope):
 
     def encode(self, number: int, message: Any) -> bytes:
         """An envelope with its length before it."""
-        buffer = self.buffer(number=number, **self.write(message))
-        return framed(buffer.SerializeToString())
+        return framed((b"\x08" + varint(number) if number else b"") + self.write(message))
 
     def decode(self, data: bytes, bytes_max: int, limits: MessageLimits) -> tuple[int, Any]:
         """The number and the message of one envelope with its length before it."""

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from smartpubsub.protocols.publication import EventId, Signing, sequence_of, varint
+from smartpubsub.kademlia.protobuf import framed
+from smartpubsub.protocols.publication import EventId, Signing, sequence_of
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
 from smartpubsub.protocols.scoutsubs.messages import Admitted, Holder, Part, Recorded
@@ -23,8 +24,7 @@ _HELD = b"smartpubsub-held:"
 
 def held_bytes(id: EventId, attribute: str) -> bytes:
     """The statement that a node keeps an event for an attribute."""
-    publisher = id.publisher
-    return _HELD + varint(len(publisher)) + publisher + sequence_of(id) + attribute.encode()
+    return _HELD + framed(id.publisher) + sequence_of(id) + attribute.encode()
 
 
 class Attestation:
