@@ -6,18 +6,16 @@ It writes as fast as the node reads, until it is ended.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import trio
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.node.identity import Identity
-from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, UnreachableError
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.attestation import Attestation
 from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Bundle, Probe, encode
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from tests.node.hosts import connections
@@ -25,7 +23,7 @@ from tests.node.hosts import connections
 Frames = Iterator[bytes]
 
 
-def probes(_: Callable[[Announce], Announce]) -> Frames:
+def probes() -> Frames:
     """Probes that want answers."""
     number = 0
     while True:
@@ -33,13 +31,13 @@ def probes(_: Callable[[Announce], Announce]) -> Frames:
         number += 500
 
 
-def attributes(signed: Callable[[Announce], Announce]) -> Frames:
+def attributes() -> Frames:
     """Filters under ten thousand attributes, a hundred at a time, announced over and over."""
     frames = [
         encode(
             Bundle(
                 tuple(
-                    signed(_announce(f"a{number}", 1, [f"a{number}"]))
+                    _announce(f"a{number}", 1, [f"a{number}"])
                     for number in range(first, first + 100)
                 )
             )
@@ -50,20 +48,20 @@ def attributes(signed: Callable[[Announce], Announce]) -> Frames:
         yield from frames
 
 
-def filters(signed: Callable[[Announce], Announce]) -> Frames:
+def filters() -> Frames:
     """Touching filters, of which half are withdrawn one by one."""
     version = 1
     wanted = [f"x[{number},{number + 1}]" for number in range(700)]
-    yield encode(Bundle((signed(_announce("x", version, wanted)),)))
+    yield encode(Bundle((_announce("x", version, wanted),)))
     while True:
         for number in range(0, 700, 2):
             for removed in (True, False):
                 version += 1
                 changed = [f"x[{number},{number + 1}]"]
-                yield encode(Bundle((signed(_change("x", version, changed, removed=removed)),)))
+                yield encode(Bundle((_change("x", version, changed, removed=removed),)))
 
 
-def empty(_: Callable[[Announce], Announce]) -> Frames:
+def empty() -> Frames:
     """Frames of one byte, which contain nothing."""
     while True:
         yield bytes(1_000)
@@ -85,8 +83,7 @@ FLOODS = {flood.__name__: flood for flood in (probes, attributes, filters, empty
 
 async def flood(target: Contact, kind: str) -> None:
     identity = Identity.new()
-    attestation = Attestation(identity.peer, Ed25519Signing(identity))
-    frames = FLOODS[kind](lambda part: attestation.signed(part, target.peer))
+    frames = FLOODS[kind]()
     settings = HostSettings(write_s=600.0)
     async with connections(settings, identity) as made:
         while True:

@@ -39,6 +39,7 @@ class Ed25519Signing(Ed25519Witness):
     """Signs as a node, and caches verified events, because copies of them follow."""
 
     def __init__(self, identity: Identity, verified_count_max: int = VERIFIED_COUNT_MAX) -> None:
+        self._peer = identity.peer
         self._key = SigningKey(identity.seed)
         self._verified: OrderedDict[bytes, None] = OrderedDict()
         self._verified_count_max = verified_count_max
@@ -76,7 +77,17 @@ class Ed25519Signing(Ed25519Witness):
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
         """Sign other content."""
-        return self._signature(content())
+        signed = content()
+        signature = self._signature(signed)
+        self._remember(sha256(signature + signed).digest())
+        return signature
+
+    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+        """Verify a signature of some content; this node's own is known."""
+        signed = content()
+        if peer == self._peer and sha256(signature + signed).digest() in self._verified:
+            return True
+        return is_signature(peer, signed, signature)
 
     def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
         """Sign statements together."""

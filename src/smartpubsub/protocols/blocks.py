@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-import dag_cbor
-from dag_cbor import decoding
 from multiformats import CID
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.protocols import dagcbor
+from smartpubsub.protocols.dagcbor import ITEM_COUNT_MAX, EncodingError, Link
 from smartpubsub.protocols.publication import TIME_END_US
 
 Cid: TypeAlias = bytes
@@ -24,12 +24,6 @@ Cid: TypeAlias = bytes
 # Version 1, dag-cbor, SHA-256, and that it has 32 bytes.
 _HEAD = b"\x01\x71\x12\x20"
 CID_BYTES = len(_HEAD) + hashlib.sha256().digest_size
-
-DEPTH_MAX = 32
-ITEM_COUNT_MAX = 1 << 14
-"""How many values a block may have, each entry of a list or map counted."""
-_ENDS = 0xFF
-"""Stands for the first byte of a value that is not there."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -49,49 +43,15 @@ def encode(value: Any) -> bytes:
     >>> encode({"b": 1, "a": [True, None]}).hex()
     'a2616182f5f6616201'
     """
-    encoded = dag_cbor.encode(value)
-    assert isinstance(encoded, bytes)
-    return encoded
+    return dagcbor.encode(value)
 
 
 def decode(block: bytes, item_count_max: int = ITEM_COUNT_MAX) -> Any:
     """The value of a block, which has only one way to be written."""
-    _check_shape(block, item_count_max)
     try:
-        return dag_cbor.decode(block)
-    except Exception as error:  # The library lets errors of all that it uses pass.
-        problem = str(error).partition("\n")[0] or type(error).__name__
-        raise BlockError(f"no dag-cbor: {problem}") from None
-
-
-def _check_shape(block: bytes, item_count_max: int) -> None:
-    """Refuse what is too deep, has too many items, or announces more than there is.
-
-    The library allocates what a length announces, and its time grows with the square of the depth.
-    """
-    at, end, items = 0, len(block), 0
-    open_items = [1]
-    """How many items each list, map and tag that is not complete still has."""
-    while open_items:
-        if not open_items[-1]:
-            open_items.pop()
-            continue
-        open_items[-1] -= 1
-        items += 1
-        major, count = divmod(block[at] if at < end else _ENDS, 32)
-        at += 1
-        if count >= 24:
-            size = 1 << count - 24
-            count = int.from_bytes(block[at : at + size], "big") if size <= 8 else end
-            at += size
-        if major in (2, 3):
-            at += count
-        elif major in (4, 5, 6):
-            open_items.append({4: count, 5: 2 * count, 6: 1}[major])
-        if at > end or open_items[-1] > end - at:
-            raise BlockError("no dag-cbor: it ends within a value")
-        if items > item_count_max or len(open_items) > DEPTH_MAX + 1:
-            raise BlockError(f"deeper than {DEPTH_MAX}, or more than {item_count_max} items")
+        return dagcbor.decode(block, item_count_max)
+    except EncodingError as error:
+        raise BlockError(f"no dag-cbor: {error}") from None
 
 
 def cid_of(block: bytes) -> Cid:
@@ -103,40 +63,18 @@ def cid_of(block: bytes) -> Cid:
     return _HEAD + hashlib.sha256(block).digest()
 
 
-_SAMPLE = CID("base32", 1, "dag-cbor", _HEAD[2:] + bytes(CID_BYTES - len(_HEAD)))
-
-
-@lru_cache(maxsize=1 << 14)
-def link(cid: Cid) -> CID:
+def link(cid: Cid) -> Link:
     """A content id as a link in a block."""
     if not is_cid(cid):
         raise CidError("bytes that are no content id of a block")
-    # The constructor looks up and checks again what all of them have in common, which takes as
-    # long as all else that it takes to write an event.
-    like = _SAMPLE
-    return CID._new_instance(CID, like.base, like.version, like.codec, like.hashfun, cid[2:])
-
-
-class _Links:
-    """What the decoder makes links with, for which the library takes a quarter of a millisecond.
-
-    No block that this project reads has links of other sorts.
-    """
-
-    @staticmethod
-    def decode(cid: bytes) -> CID:
-        return link(cid)
-
-
-decoding.CID = _Links  # type: ignore[attr-defined,assignment]
+    return Link(cid)
 
 
 def cid_of_link(value: object) -> Cid:
     """What a link in a block points to."""
-    cid = bytes(value) if isinstance(value, CID) else b""
-    if not is_cid(cid):
+    if type(value) is not Link or not is_cid(value.cid):
         raise BlockError("something that is no link to a block of dag-cbor")
-    return cid
+    return value.cid
 
 
 def is_cid(cid: bytes) -> bool:

@@ -184,16 +184,21 @@ class NodeCore:
         self._effects += self.pubsub.publish(event, now, wants_all=wants_all)
         return event.id, self._taken()
 
-    def new_event(self, predicate: Predicate, payload: bytes, now: int) -> Publication:
-        """Make an event of this node, numbered, dated and signed, for any protocol.
+    def new_event(
+        self, predicate: Predicate, payload: bytes, now: int, *, is_signed: bool = True
+    ) -> Publication:
+        """Make an event of this node, numbered and dated, for any protocol.
 
+        It is signed unless the protocol signs what it makes of the event.
         By their times a publisher's events are in the order of their numbers, whatever its clock
         does.
         """
         self._last_event += 1
         self._last_event_us = max(self._last_event_us, now)
         id = EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
-        signature = self._signing.sign(id, predicate, payload, self._last_event_us)
+        signature = b""
+        if is_signed:
+            signature = self._signing.sign(id, predicate, payload, self._last_event_us)
         return Publication.of(id, predicate, payload, signature, self._last_event_us)
 
     # --- inputs ---

@@ -78,6 +78,8 @@ class Publishing:
         self._records = EventRecords(config.key_count_max, config.key_age_s_max * SECOND)
         self.senders: dict[str, SendEvent] = {"": self._send_to_all}
         """By the kind of the destination."""
+        self.self_signing: dict[str, None] = {}
+        """The kinds of destinations whose protocol signs events itself."""
         engine.loaders.append((PREFIX, self._load))
         engine.journals.append(self._records.journal)
         engine.on_deliver.append(self._on_deliver)
@@ -207,7 +209,10 @@ class Publishing:
         records, core = self._records, self._engine.core
         found = None if key is None else records.with_key(key, content, now)
         if found is None:
-            publication = core.new_event(content.predicate, content.payload, now)
+            is_signed = content.destination.kind not in self.self_signing
+            publication = core.new_event(
+                content.predicate, content.payload, now, is_signed=is_signed
+            )
             id, created_us = publication.id, publication.created_us
             effects = self._send(publication, content.destination, now, wants_all)
             changes = records.add(id, created_us, content, key, wants_all=wants_all)

@@ -57,6 +57,7 @@ class Topics:
         self._engine = engine
         self._publishing = publishing
         publishing.senders[TOPIC] = self._send
+        publishing.self_signing[TOPIC] = None  # An event's block has the signature.
         self._serializer = serializer
         self.subscribing = TopicSubscribing(engine, subscribing, self._read_history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}

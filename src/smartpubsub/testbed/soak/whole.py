@@ -91,8 +91,10 @@ class _NotedCore(NodeCore):
         self._note(Call("unsubscribe", number, self.subscriptions[number].predicate))
         return super().unsubscribe(number, now)
 
-    def new_event(self, predicate: Predicate, payload: bytes, now: int) -> Publication:
-        event = super().new_event(predicate, payload, now)
+    def new_event(
+        self, predicate: Predicate, payload: bytes, now: int, *, is_signed: bool = True
+    ) -> Publication:
+        event = super().new_event(predicate, payload, now, is_signed=is_signed)
         self._note(Call("publish", event.id, predicate, len(payload)))
         return event
 
