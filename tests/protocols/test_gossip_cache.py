@@ -28,3 +28,13 @@ def test_the_cache_keeps_the_newest_events_of_five_heartbeats(
         assert all(cache.get(event(number).id) is not None for number in expected)
         recent = [event(number).id for number in expected if ages[number] < 3]
         assert sorted(cache.recent()) == sorted(recent)
+
+
+def test_an_event_that_comes_again_stays_in_its_window() -> None:
+    cache = MessageCache(GossipSettings())
+    first = cache.put(Copy(event(1), 1), now=0)
+    assert cache.put(Copy(event(1), 1), now=200_000_000) is first
+    for _ in range(GossipSettings().history_length):
+        cache.check()
+        cache.shift()
+    assert len(cache) == 0

@@ -91,6 +91,7 @@ def transport_address(address: bytes) -> bytes | None:
         parsed = Multiaddr(address)
         names = [protocol.name for protocol in parsed.protocols()]
         host = parsed.value_for_protocol(names[0]) if names else None
+        str(parsed)  # The last part of an address is not checked before it is used.
     except Exception:  # The library lets errors of all that it uses pass.
         return None
     if names[:2] not in [[host_kind, "tcp"] for host_kind in _HOSTS] or host in _UNSPECIFIED:

@@ -38,7 +38,13 @@ class MessageCache:
         return len(self._events)
 
     def put(self, copy: Copy, now: int) -> CachedEvent:
-        """Add an event; evict the oldest one if the cache is full."""
+        """Add an event; evict the oldest one if the cache is full.
+
+        After a pause of the node, an event may come again that is no longer known as seen and still
+        is in the cache, because no heartbeat has dropped it.
+        """
+        if copy.event.id in self._events:
+            return self._events[copy.event.id]
         if len(self._events) >= self._settings.history_count_max:
             self._drop_oldest()
         cached = self._events[copy.event.id] = CachedEvent(copy, now)
