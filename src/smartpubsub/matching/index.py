@@ -64,8 +64,8 @@ class Index:
     def load(cls, path: str | PathLike[str], engine: EngineName = "auto") -> Index:
         """Load a saved index. With the native engine, processes share the mapped file.
 
-        Changing a loaded index changes neither the file nor other processes' view of it. Damage is
-        detected, malice is not: load only files that you or a person you trust has saved.
+        Changing a loaded index changes neither the file nor other processes' view of it. A file
+        that another user has saved is not mapped: its filters are read as text, which takes longer.
         """
         index = cls(engine)
         file = IndexFile(Path(path))

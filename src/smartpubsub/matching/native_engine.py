@@ -74,16 +74,20 @@ class NativeEngine:
 
     @classmethod
     def load(cls, file: IndexFile) -> NativeEngine:
-        """Open a saved index; the sections of a native engine are mapped and shared."""
+        """Open a saved index; the sections of a native engine are mapped and shared.
+
+        They are used only if this user has saved them, because their offsets are trusted.
+        """
         engine = cls()
-        if _TREE not in file:
+        is_frozen = _TREE in file
+        if is_frozen:
+            tree, arena, where, _ = map(file.section, (_TREE, _ARENA, _WHERE, _BEYOND))
+        if not is_frozen or not file.is_sealed:
             for key, predicate in file.filters():
                 engine.add(key, predicate)
             return engine
         try:
-            engine._core = smartpubsub_native.Core.thaw(
-                bytes(file.section(_TREE)), file.section(_ARENA), file.section(_WHERE)
-            )
+            engine._core = smartpubsub_native.Core.thaw(bytes(tree), arena, where)
         except RuntimeError as error:
             raise IndexFileError(f"{file.path} is damaged: {error}; save it again") from None
         for key, predicate in file.filters(_BEYOND):

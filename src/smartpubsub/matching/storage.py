@@ -3,6 +3,9 @@
 A file begins with a line of JSON that gives the positions of its sections. The section `filters`
 holds every filter as text, so any engine can read the index. An engine may add sections of its own;
 they lie on page boundaries so that they can be mapped.
+
+An engine that maps memory trusts the offsets in it. So a file has a seal, a digest with a key that
+only this user has, and memory is mapped only from files that this user has saved.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from hashlib import blake2b
+from hmac import compare_digest
 from pathlib import Path
 
 from smartpubsub.errors import SmartPubSubError
@@ -22,6 +27,11 @@ _FORMAT = "smartpubsub-index"
 _VERSION = 1
 _HEADER_BYTES = 4096
 FILTERS = "filters"
+
+SECRET_VARIABLE = "INDEX_SECRET_OF_SMARTPUBSUB"
+"""The environment variable with the key, in hex, for machines that share saved indexes."""
+_KEY_FILE = "smartpubsub/index.key"
+_KEY_BYTES = 32
 
 
 class IndexFileError(SmartPubSubError):
@@ -63,6 +73,7 @@ class IndexFile:
             )
         if not isinstance(sections, dict) or not all(map(_is_place, sections.values())):
             raise IndexFileError(f"{self.path} is damaged in its first line; save the index again")
+        self._seal = header.get("seal")
         return sections
 
     def __contains__(self, section: str) -> bool:
@@ -76,9 +87,24 @@ class IndexFile:
             raise IndexFileError(f"{self.path} is damaged in its section {name!r}; save it again")
         return content
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether this user has saved the file, on this machine or on one with the same key."""
+        contents = {name: self._content(name) for name in self._sections}
+        key = seal_key()
+        return key is not None and compare_digest(_seal(contents, key), str(self._seal))
+
+    def _content(self, name: str) -> memoryview:
+        start, size, _ = self._sections[name]
+        return self._bytes[max(0, start) : max(0, start + size)]
+
     def filters(self, section: str = FILTERS) -> Iterator[tuple[int, Predicate]]:
         """Parse every filter of a section."""
-        for number, line in enumerate(str(self.section(section), "utf-8").splitlines(), 1):
+        try:
+            lines = str(self.section(section), "utf-8").splitlines()
+        except UnicodeDecodeError:
+            raise IndexFileError(f"{self.path}: the filters are no text in UTF-8") from None
+        for number, line in enumerate(lines, 1):
             key, _, text = line.partition(" ")
             try:
                 yield int(key), Predicate.parse(text, attributes_max=len(text))
@@ -89,6 +115,41 @@ class IndexFile:
 def _is_place(place: object) -> bool:
     """Whether this is the offset, the length and the checksum of a section."""
     return isinstance(place, list) and [type(number) for number in place] == [int, int, int]
+
+
+def seal_key() -> bytes | None:
+    """The key of this user, which the first call makes; None if it cannot be kept."""
+    try:
+        if secret := os.environ.get(SECRET_VARIABLE):
+            key = bytes.fromhex(secret)
+        else:
+            data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+            key = _kept_key(Path(data) / _KEY_FILE)
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def _kept_key(path: Path) -> bytes:
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.urandom(6).hex()}.partial")
+        try:
+            temporary.touch(mode=0o600, exist_ok=False)
+            temporary.write_bytes(os.urandom(_KEY_BYTES))
+            with suppress(FileExistsError):  # Another process was faster.
+                path.hardlink_to(temporary)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return path.read_bytes()
+
+
+def _seal(contents: Mapping[str, bytes | memoryview], key: bytes) -> str:
+    digest = blake2b(key=key, digest_size=_KEY_BYTES)
+    for name, content in contents.items():
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def filter_lines(filters: Iterable[tuple[int, Predicate]]) -> bytes:
@@ -109,7 +170,15 @@ def write_index(
     for name, content in contents.items():
         places[name] = (end, len(content), zlib.crc32(content))
         end += -(-len(content) // mmap.PAGESIZE) * mmap.PAGESIZE
-    header = {"format": _FORMAT, "version": _VERSION, "bytes": end, "sections": places}
+    key = seal_key()
+    seal = None if key is None else _seal(contents, key)
+    header = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "bytes": end,
+        "sections": places,
+        "seal": seal,
+    }
     temporary = path.with_name(f"{path.name}.{os.urandom(6).hex()}.partial")
     try:
         with temporary.open("wb") as file:

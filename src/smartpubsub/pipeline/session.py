@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from smartpubsub.matching.storage import SECRET_VARIABLE, seal_key
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.interrupts import stopping_when_interrupted
 from smartpubsub.pipeline.java import find_java, use_java
@@ -82,8 +83,10 @@ def start_session(options: SessionOptions) -> SparkSession:
 
 def settings_for(options: SessionOptions) -> dict[str, str]:
     """Our Spark settings."""
-    cores = core_count()
+    cores, key = core_count(), seal_key()
     return {
+        # Workers map the index that the driver saves.
+        **({} if key is None else {f"spark.executorEnv.{SECRET_VARIABLE}": key.hex()}),
         # The driver builds indexes and, on one machine, runs the tasks too.
         "spark.driver.memory": f"{options.memory_mb or default_memory_mb()}m",
         # Subscriptions are collected to build an index; memory is the limit, not a setting.
