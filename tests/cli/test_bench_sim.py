@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from smartpubsub.bench import sim, sim_large
-from smartpubsub.cli.main import INTERRUPTED, main
+from smartpubsub.cli.commands import INTERRUPTED
+from smartpubsub.cli.main import main
 
 
 @pytest.fixture

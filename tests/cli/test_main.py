@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from smartpubsub.cli import commands
 from smartpubsub.cli import main as cli
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 from smartpubsub.errors import SmartPubSubError
@@ -35,8 +36,8 @@ def sample(outcome: str) -> None:
 
 @pytest.fixture
 def _with_sample_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = {"sample": LazyCommand(f"{__name__}:sample", "End in the way that is asked for.")}
-    monkeypatch.setattr(cli.smartpubsub, "lazy_commands", commands)
+    only = {"sample": LazyCommand(f"{__name__}:sample", "End in the way that is asked for.")}
+    monkeypatch.setattr(commands.smartpubsub, "lazy_commands", only)
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
 
 
@@ -90,7 +91,9 @@ def lazy_commands(commands: Mapping[str, LazyCommand]) -> Iterator[LazyCommand]:
             yield from lazy_commands(command.lazy_commands)
 
 
-@pytest.mark.parametrize("entry", [*lazy_commands(cli.COMMANDS)], ids=lambda entry: entry.target)
+@pytest.mark.parametrize(
+    "entry", [*lazy_commands(commands.COMMANDS)], ids=lambda entry: entry.target
+)
 def test_summaries_are_the_first_lines_of_the_help(entry: LazyCommand) -> None:
     assert (entry.load().help or "").splitlines()[0] == entry.summary
 
@@ -114,7 +117,7 @@ def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
 
 def test_a_target_that_is_no_command_is_refused() -> None:
     with pytest.raises(TypeError, match="is not a click command"):
-        LazyCommand("smartpubsub.cli.main:COMMANDS", "Is a table.").load()
+        LazyCommand("smartpubsub.cli.commands:COMMANDS", "Is a table.").load()
 
 
 def test_output_that_nobody_reads_any_more_is_no_failure_to_tell() -> None:

@@ -215,7 +215,7 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["node", "run", "--listen", "here"], "--listen: expected one or several of /ip4/"),
+        (["node", "run", "--listen", "here"], "--listen: expected addresses /ip4/"),
         (["node", "run", "--bootstrap", LOOPBACK], "--bootstrap: expected addresses that end"),
         (["node", "run", "--backups", "-1"], "--backups: expected a whole number"),
         (["node", "run", "--protocol", "smoke"], "'smoke' is not a protocol; there are: scoutsubs"),

@@ -5,8 +5,8 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from smartpubsub.cli.commands import COMMANDS
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
-from smartpubsub.cli.main import COMMANDS
 from tests.tidy.samples import write_files
 from tests.tidy.source import CHECKOUT, PACKAGE, Module, modules
 

@@ -11,10 +11,10 @@ import click
 from smartpubsub.bench.comparison import index_of
 from smartpubsub.bench.timing import rate
 from smartpubsub.bench.workloads import W1, events, subscriptions
+from smartpubsub.cli.commands import smartpubsub
 from smartpubsub.cli.doctor import table as machine_table
 from smartpubsub.cli.explain import table as verdict_table
 from smartpubsub.cli.health import run_checks
-from smartpubsub.cli.main import smartpubsub
 from smartpubsub.cli.sim.text import result_text
 from smartpubsub.matching import FilterSet
 from smartpubsub.matching.native_engine import is_available

@@ -1,5 +1,6 @@
 """A click group that imports a command's module only when that command is used."""
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,18 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         entry = self.lazy_commands.get(cmd_name)
         return entry.load() if entry else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            similar = difflib.get_close_matches(args[0], self.lazy_commands)
+            if not similar:
+                raise
+            hint = f"{error.message} Did you mean {' or '.join(similar)}?"
+            raise click.UsageError(hint, error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -1,107 +1,27 @@
-"""The smartpubsub command's entry point: its subcommands, and how errors end it."""
+"""The smartpubsub command's entry point.
 
-import os
+`pub` is what scripts call again and again, and importing click takes longer than publishing. So the
+usual forms of `pub` are read here, by a module that imports little; everything else is for click.
+"""
+
+from __future__ import annotations
+
 import sys
-from collections.abc import Sequence
 
-import click
-
-from smartpubsub.cli.lazy import LazyCommand, LazyGroup
-from smartpubsub.errors import SmartPubSubError
-
-FAILURE = 1
-INTERRUPTED = 130
-
-COMMANDS = {
-    "demo": LazyCommand("smartpubsub.cli.demo:demo", "Show what SmartPubSub does."),
-    "doctor": LazyCommand("smartpubsub.cli.doctor:doctor", "Show what works on this machine."),
-    "explain": LazyCommand(
-        "smartpubsub.cli.explain:explain", "Show whether an event matches a filter, and why."
-    ),
-    "node": LazyCommand("smartpubsub.cli.node.group:node", "Run and inspect a node."),
-    "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
-    "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
-    "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
-    "event": LazyCommand("smartpubsub.cli.event:event", "Tell the state of an event."),
-    "group": LazyCommand(
-        "smartpubsub.cli.group.group:group", "Own groups to publish in, and join groups."
-    ),
-    "topic": LazyCommand(
-        "smartpubsub.cli.topic.group:topic",
-        "Create topics whose events stay, publish, and read them.",
-    ),
-    "token": LazyCommand(
-        "smartpubsub.cli.token:token", "Make and revoke tokens of the HTTP gateway."
-    ),
-    "route": LazyCommand(
-        "smartpubsub.cli.route:route", "Show the path of a predicate through ScoutSubs."
-    ),
-    "sim": LazyCommand("smartpubsub.cli.sim.group:sim", "Run the protocols in a simulated world."),
-    "pipeline": LazyCommand(
-        "smartpubsub.cli.pipeline.group:pipeline",
-        "Process tables of events and subscriptions, with Spark.",
-    ),
-    "testbed": LazyCommand(
-        "smartpubsub.cli.testbed.group:testbed", "Run the protocols on real nodes on this machine."
-    ),
-    "bench": LazyCommand(
-        "smartpubsub.cli.bench.group:bench", "Measure SmartPubSub beside other systems."
-    ),
-}
-
-
-@click.group(cls=LazyGroup, lazy_commands=COMMANDS)
-@click.version_option(package_name="smartpubsub", message="%(prog)s %(version)s")
-def smartpubsub() -> None:
-    """Content-based publish/subscribe.
-
-    \b
-    Example:
-      smartpubsub doctor
-    """
+TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    try:
-        outcome = smartpubsub.main(arguments, prog_name="smartpubsub", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return error.exit_code
-    except click.ClickException as error:
-        complain(f"{error.format_message()}{where_to_look(error)}")
-        return error.exit_code
-    except SmartPubSubError as error:
-        complain(str(error))
-        return FAILURE
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except MemoryError:
-        complain("not enough memory; use fewer nodes or events")
-        return FAILURE
-    except (BrokenPipeError, SystemExit):  # Click turns the one into the other.
-        # The reader closed the pipe because it has what it wanted.
-        discard_further_output()
-        return 0
-    except OSError as error:
-        discard_further_output()
-        complain(f"{error.filename or 'output'}: {error.strerror}")
-        return FAILURE
-    return outcome if isinstance(outcome, int) else 0
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["pub"]:
+        from smartpubsub.cli.quick_pub import quick_pub
 
+        exit_code = quick_pub(given[1:])
+        if exit_code is not None:
+            return exit_code
+    from smartpubsub.cli.commands import run
 
-def complain(problem: str) -> None:
-    click.echo(f"smartpubsub: {problem}", err=True)
-
-
-def where_to_look(error: click.ClickException) -> str:
-    """How to get help with a command that was called wrongly."""
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f" (see: {context.command_path} --help)" if context else ""
-
-
-def discard_further_output() -> None:
-    """Keep the interpreter from failing on the closed output again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return run(given)

@@ -25,15 +25,16 @@ def since_option(read: Callable[[str], object], named: str, printed_by: str) -> 
         except SmartPubSubError:
             raise click.BadParameter(
                 f"{text!r} is neither an event's {named}, which {printed_by} --json prints,"
-                " nor a time such as 2026-01-31T12:00Z"
+                " nor a time such as 2026-01-31T12:00Z, nor a period such as 1h"
             ) from None
         return text
 
     return click.option(
         "--since",
         callback=check,
-        metavar="EVENT|TIME",
-        help=f"Only events after this one, by its {named}, or since a time like 2026-01-31T12:00Z.",
+        metavar="EVENT|TIME|PERIOD",
+        help=f"Only events after this one, by its {named}, since a time like 2026-01-31T12:00Z, or"
+        " within a period, such as 90s, 15m, 1h, 2d or 1w.",
     )
 
 

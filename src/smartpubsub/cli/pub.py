@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node.options import attributes_max, data_option, running_node
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option
+from smartpubsub.cli.output import json_option
+from smartpubsub.cli.publishing import WAITS, failure, print_document, publish
+from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.errors import LostNodeError, PublishError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 
 STANDARD_INPUT = "-"
-WAITS = ("nothing", "rendezvous", "all")
 
 key_option = click.option(
     "--key",
     metavar="TEXT",
     help="Publish once by this key: the same key is the same event, also after a restart.",
+)
+
+
+file_option = click.option(
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file that has the payload, instead of DATA.",
 )
 
 
@@ -39,6 +46,7 @@ key_option = click.option(
     show_default=True,
     help="Wait until the rendezvous has the event, or until all subscribers have it.",
 )
+@file_option
 @key_option
 @click.option(
     "--replicas-min",
@@ -52,6 +60,7 @@ def pub(
     payload_text: str,
     data: str | None,
     wait: str,
+    file: Path | None,
     key: str | None,
     replicas_min: int | None,
     as_json: bool,
@@ -72,24 +81,17 @@ def pub(
     Examples:
       smartpubsub pub 'portugal/weather/temp=24' 'sunny'
       smartpubsub pub 'surf/price=15' - --wait all --json < offer.html
+      smartpubsub pub 'surf/price=15' --file offer.html
       smartpubsub pub 'orders/total=40' 'two shirts' --key order-17
     """
-    event = read("EVENT", event_text, Predicate.parse, attributes_max(data))
+    event = read("EVENT", event_text, Predicate.parse, ATTRIBUTES_MAX)
     fields: dict[str, object] = {"event": str(event), "wait": wait}
     if key is not None:
         fields["key"] = key
     if replicas_min is not None:
         fields["replicas_min"] = replicas_min
-    with failures_as_json(as_json), running_node(data) as node:
-        payload = base64.b64encode(payload_of(payload_text)).decode()
-        receipt = node.ask("publish", payload=payload, **fields)
-    if as_json:
-        print_json(receipt)
-    else:
-        click.echo(receipt["id"])
-        replicas, wanted = receipt["replicas"], receipt["replicas_wanted"]
-        if replicas is not None and replicas < wanted:
-            click.echo(f"note: replicas={replicas} of {wanted}: no more nodes are up", err=True)
+    with failures_as_json(as_json):
+        publish(folder_of(data), fields, payload_of(payload_text, file), as_json)
 
 
 @contextmanager
@@ -99,21 +101,23 @@ def failures_as_json(as_json: bool) -> Iterator[None]:
         yield
     except SmartPubSubError as error:
         if as_json:
-            print_json(_failure(error))
+            print_document(failure(error))
+            error.is_printed = True
         raise
 
 
-def _failure(error: SmartPubSubError) -> dict[str, str | None]:
-    if isinstance(error, PublishError):
-        id, state = error.id, error.state
-    else:
-        id, state = None, "unknown" if isinstance(error, LostNodeError) else "unpublished"
-    return {"id": id, "reason": str(error), "state": state}
-
-
-def payload_of(text: str) -> bytes:
-    """Read a payload, and check its size."""
-    if text == STANDARD_INPUT:
+def payload_of(text: str, file: Path | None = None) -> bytes:
+    """Read a payload from an argument, a file or standard input, and check its size."""
+    if file is not None and text:
+        raise click.UsageError("DATA and --file are two payloads; give one of them")
+    if file is not None:
+        try:
+            with file.open("rb") as opened:
+                payload = opened.read(PAYLOAD_BYTES_MAX + 1)
+        except OSError as error:
+            problem = f"{file}: {error.strerror}"
+            raise click.BadParameter(problem, param_hint="--file") from None
+    elif text == STANDARD_INPUT:
         payload = sys.stdin.buffer.read(PAYLOAD_BYTES_MAX + 1)
     else:
         payload = os.fsencode(text)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from smartpubsub.cli.main import smartpubsub
+from smartpubsub.cli.commands import smartpubsub
 
 LINE_WIDTH = 90
 

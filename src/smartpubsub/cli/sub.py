@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node.options import attributes_max, data_option, print_json_line, running_node
+from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option, print_json_line, running_node
 from smartpubsub.cli.output import counted, json_option
 from smartpubsub.cli.past_options import last_option, past_fields, since_option
 from smartpubsub.predicates import Predicate
@@ -68,7 +68,7 @@ def sub(
       smartpubsub sub 'surf/price[,20]' --last 10 --limit 10 --json
     """
     past = past_fields(since, last)
-    predicate = read("PREDICATE", predicate_text, Predicate.parse, attributes_max(data))
+    predicate = read("PREDICATE", predicate_text, Predicate.parse, ATTRIBUTES_MAX)
     with running_node(data) as node:
         begun, events = node.subscribe(
             str(predicate), keep=keep, limit=limit, past=past, overflow=overflow

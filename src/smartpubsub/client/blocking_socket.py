@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import select
-import socket
-from contextlib import suppress
+
+# The module socket makes enums of all constants when it is imported, which takes longer than a
+# request does. Its class is the same with a few methods more.
+from _socket import AF_UNIX, SHUT_RDWR, SHUT_WR, SOCK_STREAM, socket
 
 from smartpubsub.node.control.limits import socket_path
 from smartpubsub.node.errors import ControlError, NoNodeError
@@ -38,7 +40,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 class BlockingStream:
     """A connection; its methods block."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket) -> None:
         self._socket = connected
 
     async def send(self, data: bytes) -> None:
@@ -53,17 +55,21 @@ class BlockingStream:
 
     async def finish(self) -> None:
         """Say that no more will be sent, and wait until the peer closes."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
+        try:
+            self._socket.shutdown(SHUT_WR)
             self._socket.settimeout(FINISH_S_MAX)
             while self._socket.recv(_RECEIVE_BYTES):
                 pass
+        except OSError:
+            pass
         self._socket.close()
 
     async def close(self) -> None:
         """Close the connection; a thread that reads from it gets its end."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        try:  # noqa: SIM105 (contextlib takes long to import)
+            self._socket.shutdown(SHUT_RDWR)
+        except OSError:
+            pass
         self._socket.close()
 
     def is_stale(self) -> bool:
@@ -95,7 +101,7 @@ class BlockingNetwork:
 
     async def connect(self) -> BlockingStream:
         """Open a connection."""
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made = socket(AF_UNIX, SOCK_STREAM)
         made.settimeout(CONNECT_S_MAX)
         try:
             made.connect(socket_path(self._folder))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from smartpubsub.predicates import Predicate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Engine(Protocol):

@@ -6,17 +6,17 @@ import operator
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Literal, SupportsIndex
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from smartpubsub.matching import native_engine
 from smartpubsub.matching.engine import Engine
 from smartpubsub.matching.native_engine import NativeEngine
 from smartpubsub.matching.python_engine import PythonEngine
 from smartpubsub.matching.storage import IndexFile
-from smartpubsub.matching.tables import KEYS_TYPE
 from smartpubsub.predicates import Predicate, as_predicate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EngineName = Literal["auto", "python", "native"]
 
@@ -133,6 +133,10 @@ class Index:
 
         The table has the columns of `EVENTS_SCHEMA`, or one column `event` with written events.
         """
+        import pyarrow as pa
+
+        from smartpubsub.matching.tables import KEYS_TYPE
+
         return pa.chunked_array([*self.match_batches(table)], KEYS_TYPE)
 
     def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:

@@ -10,22 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.python_engine import PythonEngine
 from smartpubsub.matching.storage import IndexFile, IndexFileError, filter_lines, write_index
-from smartpubsub.matching.tables import (
-    TableError,
-    columns_of,
-    events_of,
-    lists_of,
-    written_events,
-)
 from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.predicates.names import encode_name
 from smartpubsub.predicates.numbers import Exact
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 INTERFACE = 2
 """The interface version that this package expects of the native module, a separate distribution."""
@@ -120,6 +115,9 @@ class NativeEngine:
         return self._core.match_any(event._attributes) or self._beyond_core.match_any(event)
 
     def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:
+        # Most indexes never see a table, and Arrow takes 40 MB.
+        from smartpubsub.matching.tables import columns_of, events_of, lists_of, written_events
+
         if self._beyond_core or written_events(table) is not None:
             yield from lists_of(map(self.match, events_of(table)))
             return
@@ -133,6 +131,10 @@ class NativeEngine:
             rows_before += done
 
     def _match_batch(self, batch: pa.RecordBatch, first: int, rows_before: int) -> pa.Array:
+        import pyarrow as pa
+
+        from smartpubsub.matching.tables import TableError
+
         try:
             offsets, keys = self._core.match_batch(batch.__arrow_c_array__()[1], first, rows_before)
         except ValueError as error:

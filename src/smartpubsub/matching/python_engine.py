@@ -10,14 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, NamedTuple
 
 from smartpubsub.matching.storage import write_index
-from smartpubsub.matching.tables import events_of, lists_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.numbers import Number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class _Conditional(NamedTuple):
@@ -112,6 +112,9 @@ class PythonEngine:
         return False
 
     def match_batches(self, table: pa.Table) -> Iterator[pa.LargeListArray]:
+        # Most indexes never see a table, and Arrow takes 40 MB.
+        from smartpubsub.matching.tables import events_of, lists_of
+
         return lists_of(map(self.match, events_of(table)))
 
     def covered_by(self, filter: Predicate) -> list[int]:

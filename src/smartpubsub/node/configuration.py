@@ -208,6 +208,12 @@ class NodeOptions(TypedDict, total=False):
     key_count_max: int | None
     key_age_s_max: int | None
     ban_s: int | None
+    connections_per_prefix_max: int | None
+    frame_s: int | None
+    http: str | None
+    http_hosts: Sequence[str] | None
+    loopback_is_exempt: int | None
+    unfinished_bytes_max: int | None
 
 
 _VALUES: dict[str, Values | Callable[[], Values]] = {

@@ -36,7 +36,6 @@ from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.containment import Failures
 from smartpubsub.node.transport.host import Host, HostStoppedError, OnRestart
-from smartpubsub.node.transport.mdns import look_around
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
@@ -218,6 +217,8 @@ class Engine:
                 try:
                     await self._join(host)
                     if self.config.mdns:
+                        from smartpubsub.node.transport.mdns import look_around
+
                         await nursery.start(look_around, host.own, self._meet)
                     yield nursery
                 finally:

@@ -13,6 +13,10 @@ COMMANDS = {
         "smartpubsub.cli.bench.node:node",
         "Measure real nodes beside bare libp2p and other systems.",
     ),
+    "client": LazyCommand(
+        "smartpubsub.cli.bench.client:client",
+        "Measure pub beside an empty Python program, and the memory of an idle node.",
+    ),
     "sim": LazyCommand(
         "smartpubsub.cli.bench.sim:sim", "Measure the simulator beside another one."
     ),

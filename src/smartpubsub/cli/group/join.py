@@ -8,7 +8,7 @@ import click
 
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.group.own import group_argument, peer_or_address, read_group
-from smartpubsub.cli.node.options import attributes_max, data_option, running_node
+from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sub import overflow_option, show_all
 from smartpubsub.errors import SmartPubSubError
@@ -44,7 +44,7 @@ def search(predicate_text: str, data: str | None, as_json: bool) -> None:
       smartpubsub group search apple
       smartpubsub group search 'france/price[0.2,0.5]' --json
     """
-    predicate = read("PREDICATE", predicate_text, Predicate.parse, attributes_max(data))
+    predicate = read("PREDICATE", predicate_text, Predicate.parse, ATTRIBUTES_MAX)
     with running_node(data) as node:
         found = node.ask("group-search", predicate=str(predicate))
     if as_json:
@@ -106,10 +106,10 @@ def join(
       smartpubsub group join 'apple/france/price[0,1]' --wanted 'apple/price[0,0.5]'
       smartpubsub group join 'board-meeting' --owner 12D3KooW… --invitation GpFX…== --json
     """
-    group = read_group(group_text, data)
+    group = read_group(group_text)
     fields: dict[str, object] = {"group": str(group), "everywhere": and_sub, "overflow": overflow}
     if wanted is not None:
-        fields["wanted"] = str(read("--wanted", wanted, Predicate.parse, attributes_max(data)))
+        fields["wanted"] = str(read("--wanted", wanted, Predicate.parse, ATTRIBUTES_MAX))
     if invitation is not None:
         fields["invitation"] = invitation
     if limit is not None:
@@ -155,7 +155,7 @@ def leave(group_text: str, owner: str | None, data: str | None, as_json: bool) -
     Example:
       smartpubsub group leave 'apple/france/price[0,1]'
     """
-    group = read_group(group_text, data)
+    group = read_group(group_text)
     fields = {"group": str(group)} | ({} if owner is None else {"owner": owner})
     with running_node(data) as node:
         left = node.ask("group-leave", **fields)["left"]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import click
 
 from smartpubsub.cli.explain import read
-from smartpubsub.cli.node.options import attributes_max, data_option, node_packages, running_node
+from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option, node_packages, running_node
 from smartpubsub.cli.output import counted, json_option, print_json
-from smartpubsub.cli.pub import WAITS, failures_as_json, key_option, payload_of
+from smartpubsub.cli.pub import failures_as_json, file_option, key_option, payload_of
+from smartpubsub.cli.publishing import WAITS
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
 group_argument = click.argument("group_text", metavar="GROUP")
 
 
-def read_group(text: str, data: str | None) -> Predicate:
+def read_group(text: str) -> Predicate:
     """The predicate that a group is named by."""
-    return read("GROUP", text, Predicate.parse, attributes_max(data))
+    return read("GROUP", text, Predicate.parse, ATTRIBUTES_MAX)
 
 
 def peer_or_address(
@@ -58,7 +60,7 @@ def create(
       smartpubsub group create 'apple/france/price[0,1]'
       smartpubsub group create 'board-meeting' --private --json
     """
-    group = read_group(group_text, data)
+    group = read_group(group_text)
     is_advertised = not (unadvertised or private)
     with running_node(data) as node:
         made = node.ask("group-create", group=str(group), private=private, advertised=is_advertised)
@@ -104,7 +106,7 @@ def advertise(group_text: str, data: str | None, as_json: bool) -> None:
     Example:
       smartpubsub group advertise 'apple/france/price[0,1]'
     """
-    group = read_group(group_text, data)
+    group = read_group(group_text)
     with running_node(data) as node:
         made = node.ask("group-advertise", group=str(group))
     show_group(made, as_json)
@@ -133,7 +135,7 @@ def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
     Example:
       smartpubsub group invite 'board-meeting' 12D3KooWPjceQrSwdWXPyLLeABRXmuqt69Rg3sBYbU1Nft9HyQ6X
     """
-    group = read_group(group_text, data)
+    group = read_group(group_text)
     with running_node(data) as node:
         made = node.ask("group-invite", group=str(group), peer=peer)
     if as_json:
@@ -157,6 +159,7 @@ def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
 @click.option(
     "--everywhere", is_flag=True, help="Publish it outside the group too, as the same event."
 )
+@file_option
 @key_option
 @json_option
 def publish(
@@ -166,6 +169,7 @@ def publish(
     data: str | None,
     wait: str,
     everywhere: bool,
+    file: Path | None,
     key: str | None,
     as_json: bool,
 ) -> None:
@@ -182,14 +186,14 @@ def publish(
       smartpubsub group publish 'apple/price[0,1]' 'apple/price=0.5' 'fresh'
       smartpubsub group publish 'apple/price[0,1]' 'apple/price=0.5' - --wait all < offer.html
     """
-    group = read_group(group_text, data)
-    event = read("EVENT", event_text, Predicate.parse, attributes_max(data))
+    group = read_group(group_text)
+    event = read("EVENT", event_text, Predicate.parse, ATTRIBUTES_MAX)
     fields: dict[str, object] = {"group": str(group), "event": str(event), "wait": wait}
     fields["everywhere"] = everywhere
     if key is not None:
         fields["key"] = key
     with failures_as_json(as_json), running_node(data) as node:
-        payload = base64.b64encode(payload_of(payload_text)).decode()
+        payload = base64.b64encode(payload_of(payload_text, file)).decode()
         receipt = node.ask("group-publish", payload=payload, **fields)
     if as_json:
         print_json(receipt)

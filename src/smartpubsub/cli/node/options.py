@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from smartpubsub.node.configuration import NodeConfig
 
 _LIMIT = "--limit"
+ATTRIBUTES_MAX = 1_000
+"""The node has a limit of its own, which may be lower, and says so."""
 
 data_option = click.option(
     "--data",
@@ -70,11 +73,6 @@ def _given(limits: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def attributes_max(data: str | None) -> int:
-    """The limit of attributes of the node in a data folder."""
-    return configured({"data": data}).attribute_count_max
-
-
 @contextmanager
 def running_node(data: str | None) -> Iterator[ControlClient]:
     """Connect to the node that runs in a data folder.
@@ -83,8 +81,17 @@ def running_node(data: str | None) -> Iterator[ControlClient]:
     """
     from smartpubsub.client.commands import ControlClient
 
-    with ControlClient(folder_of(data), on_wait=tell_wait) as client:
+    with ControlClient(_folder(data), on_wait=tell_wait) as client:
         yield client
+
+
+def _folder(data: str | None) -> str:
+    folder = Path(folder_of(data))
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not there.is_dir():
+        problem = f"expected the path of a folder; found {data!r}"
+        raise click.BadParameter(problem, param_hint="--data")
+    return str(folder)
 
 
 def tell_wait(what: str) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from smartpubsub.cli.main import complain
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.publishing import complain
 from smartpubsub.cli.topic.gaps import tell_gaps
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import check_new_file

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.main import FAILURE
+from smartpubsub.cli.commands import FAILURE
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
 
 COMPLAINTS_MAX = 20

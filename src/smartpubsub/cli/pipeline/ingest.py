@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.main import complain
 from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+from smartpubsub.cli.publishing import complain
 
 
 @click.command()

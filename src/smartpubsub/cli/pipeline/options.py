@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from smartpubsub.cli.main import INTERRUPTED, complain
+from smartpubsub.cli.commands import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.publishing import complain
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import (
     check_local,

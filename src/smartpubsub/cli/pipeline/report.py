@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.main import complain
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.publishing import complain
 
 
 @click.command()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from smartpubsub.cli.main import complain
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.publishing import complain
 from smartpubsub.pipeline.local_inputs import check_new_file
 
 if TYPE_CHECKING:

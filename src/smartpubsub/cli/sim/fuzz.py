@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from smartpubsub.cli.main import FAILURE, INTERRUPTED
+from smartpubsub.cli.commands import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.text import count_lines, violation_lines

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import click
 
-from smartpubsub.cli.main import FAILURE
+from smartpubsub.cli.commands import FAILURE
 from smartpubsub.cli.output import print_json
 from smartpubsub.cli.sim.text import table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.main import FAILURE
+from smartpubsub.cli.commands import FAILURE
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.topic.gaps import tell_gaps

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import click
 
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.pub import WAITS, failures_as_json, key_option, payload_of
+from smartpubsub.cli.pub import failures_as_json, file_option, key_option, payload_of
+from smartpubsub.cli.publishing import WAITS
 from smartpubsub.cli.topic.rules import topic_argument, topic_id
 
 NONE = "none"
@@ -41,6 +43,7 @@ def _events(
     show_default=True,
     help="Wait until the event is stored, or do not wait.",
 )
+@file_option
 @key_option
 @data_option
 @json_option
@@ -49,6 +52,7 @@ def publish(
     payload: str,
     parents: list[str] | None,
     wait: str,
+    file: Path | None,
     key: str | None,
     data: str | None,
     as_json: bool,
@@ -70,7 +74,7 @@ def publish(
       smartpubsub topic publish bafyrei… 'two shirts' --key order-17
     """
     fields: dict[str, object] = {"topic": topic, "wait": wait}
-    fields["payload"] = base64.b64encode(payload_of(payload)).decode()
+    fields["payload"] = base64.b64encode(payload_of(payload, file)).decode()
     if parents is not None:
         fields["parents"] = parents
     if key is not None:

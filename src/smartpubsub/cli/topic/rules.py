@@ -29,7 +29,12 @@ def topic_id(_context: click.Context, _parameter: click.Parameter, text: str) ->
         raise click.BadParameter(str(error)) from None
 
 
-topic_argument = click.argument("topic", metavar="TOPIC", callback=topic_id)
+def _topic_id_or_name(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Check a content id; any other text is the name of a topic, which the node looks up."""
+    return topic_id(context, parameter, text) if text.startswith("bafyrei") else text
+
+
+topic_argument = click.argument("topic", metavar="TOPIC", callback=_topic_id_or_name)
 
 
 def topic_name(_context: click.Context, _parameter: click.Parameter, text: str) -> str:

@@ -36,7 +36,7 @@ from smartpubsub.node.configuration import NodeConfig, NodeOptions, load_config
 from smartpubsub.node.control.metrics import NodeMetrics
 from smartpubsub.node.control.metrics_server import MetricsServer
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError
+from smartpubsub.node.errors import LimitError, NoSubscriptionError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import text_of
 from smartpubsub.node.transport.containment import Failures
@@ -168,8 +168,14 @@ class Node(NodeInterface):
 
     async def unsubscribe(self, number: int) -> None:
         """End a subscription by its number, whether or not it has a reader."""
-        if not await self._topics.subscribing.unsubscribe(number):
-            await self._subscribing.unsubscribe(number)
+        if await self._topics.subscribing.unsubscribe(number):
+            return
+        if number not in self._engine.core.subscriptions:
+            known = [f"{each.number} ({each.predicate})" for each in await self.subscriptions()]
+            raise NoSubscriptionError(
+                f"there is no subscription {number}; there are {', '.join(known) or 'none'}"
+            )
+        await self._subscribing.unsubscribe(number)
 
     async def take(self, number: int, event_id: str) -> None:
         """Acknowledge an event of a kept subscription, and all before it."""

@@ -16,7 +16,6 @@ from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import NoSubscriptionError
 from smartpubsub.node.storage.kept import Change
 from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
@@ -178,9 +177,6 @@ class Subscribing:
     async def unsubscribe(self, number: int) -> None:
         """End a subscription by its number, whether or not it has a reader."""
         must_be_open(self._engine.is_running)
-        if number not in self._engine.core.subscriptions:
-            numbers = ", ".join(map(str, self._engine.core.subscriptions)) or "none"
-            raise NoSubscriptionError(f"there is no subscription {number}; there are {numbers}")
         if number in self._open:
             self._open.pop(number).finish()
         await self._unsubscribe(number)

@@ -14,9 +14,10 @@ from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.topic import Topic
 from smartpubsub.node.control.documents import Say, SendEvents
 from smartpubsub.node.control.requests import Request
+from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import contact_of
-from smartpubsub.protocols.blocks import cid_text, time_text
+from smartpubsub.protocols.blocks import CidError, cid_text, time_text
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 
@@ -44,6 +45,26 @@ class TopicRequests:
             "topic-import": self._import,
         }
 
+    async def _topic(self, request: Request) -> Topic:
+        """The topic that a request names by its content id, or by a name that the node knows."""
+        text = request.fields["topic"]
+        try:
+            return self._node.topic(text)
+        except CidError:
+            known = await self._node.topics()
+        named = [each for each in known if each.topic.name == text]
+        named = [each for each in named if each.is_own] or named
+        if len(named) == 1:
+            return self._node.topic(cid_text(named[0].topic.cid))
+        if named:
+            ids = ", ".join(cid_text(each.topic.cid) for each in named)
+            raise NodeError(f"several topics have the name {text!r}; name one by its id: {ids}")
+        names = ", ".join(sorted({repr(each.topic.name) for each in known})) or "none"
+        raise NodeError(
+            f"this node knows no topic {text!r}; name it by its content id, which begins with"
+            f" bafyrei; the names that the node knows: {names}"
+        )
+
     async def _create(self, request: Request) -> None:
         wanted = request.fields
         topic = await self._node.create_topic(wanted["name"], **_rules(wanted))
@@ -65,12 +86,12 @@ class TopicRequests:
         await self._say(request.id, ok=topics)
 
     async def _update(self, request: Request) -> None:
-        topic = self._node.topic(request.fields["topic"])
+        topic = await self._topic(request)
         await topic.update(**_rules(request.fields))
         await self._say(request.id, ok=await self._described(topic))
 
     async def _show(self, request: Request) -> None:
-        topic, with_proof = self._node.topic(request.fields["topic"]), request.fields["proof"]
+        topic, with_proof = await self._topic(request), request.fields["proof"]
         await self._say(request.id, ok=await self._described(topic, with_proof))
 
     async def _described(self, topic: Topic, with_proof: bool = False) -> dict[str, Any]:
@@ -94,7 +115,7 @@ class TopicRequests:
         }
 
     async def _pin(self, request: Request) -> None:
-        topic = self._node.topic(request.fields["topic"])
+        topic = await self._topic(request)
         if request.fields["pinned"]:
             await topic.pin()
         else:
@@ -103,7 +124,7 @@ class TopicRequests:
 
     async def _publish(self, request: Request) -> None:
         wanted = request.fields
-        topic = self._node.topic(wanted["topic"])
+        topic = await self._topic(request)
         receipt = await topic.publish(
             wanted["payload"],
             parents=wanted["parents"],
@@ -121,7 +142,7 @@ class TopicRequests:
 
     async def _subscribe(self, request: Request) -> None:
         wanted = request.fields
-        topic, since, last = self._node.topic(wanted["topic"]), wanted["since"], wanted["last"]
+        topic, since, last = await self._topic(request), wanted["since"], wanted["last"]
         subscription = (
             topic.keep(since=since, last=last, acknowledges=False)
             if wanted["keep"]
@@ -140,7 +161,7 @@ class TopicRequests:
 
     async def _history(self, request: Request) -> None:
         wanted = request.fields
-        topic = self._node.topic(wanted["topic"])
+        topic = await self._topic(request)
         entries = await topic.history(since=wanted["since"], last=wanted["last"])
         await self._say(request.id, ok={"subscription": 0, "gaps": _gaps(entries.gaps)})
         for entry in entries:
@@ -148,7 +169,7 @@ class TopicRequests:
         await self._say(request.id, end=True)
 
     async def _export(self, request: Request) -> None:
-        topic = self._node.topic(request.fields["topic"])
+        topic = await self._topic(request)
         done = await topic.export(request.fields["file"])
         said = {"topic": topic.id, "blocks": done.block_count, "gaps": _gaps(done.gaps)}
         await self._say(request.id, ok=said)

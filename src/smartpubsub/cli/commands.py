@@ -1,0 +1,146 @@
+"""The subcommands of smartpubsub, and how errors end them."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+from smartpubsub.cli.output import print_json
+from smartpubsub.cli.publishing import complain
+from smartpubsub.errors import SmartPubSubError
+
+FAILURE = 1
+INTERRUPTED = 130
+
+COMMANDS = {
+    "demo": LazyCommand("smartpubsub.cli.demo:demo", "Show what SmartPubSub does."),
+    "doctor": LazyCommand("smartpubsub.cli.doctor:doctor", "Show what works on this machine."),
+    "explain": LazyCommand(
+        "smartpubsub.cli.explain:explain", "Show whether an event matches a filter, and why."
+    ),
+    "node": LazyCommand("smartpubsub.cli.node.group:node", "Run and inspect a node."),
+    "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
+    "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
+    "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
+    "event": LazyCommand("smartpubsub.cli.event:event", "Tell the state of an event."),
+    "group": LazyCommand(
+        "smartpubsub.cli.group.group:group", "Own groups to publish in, and join groups."
+    ),
+    "topic": LazyCommand(
+        "smartpubsub.cli.topic.group:topic",
+        "Create topics whose events stay, publish, and read them.",
+    ),
+    "token": LazyCommand(
+        "smartpubsub.cli.token:token", "Make and revoke tokens of the HTTP gateway."
+    ),
+    "route": LazyCommand(
+        "smartpubsub.cli.route:route", "Show the path of a predicate through ScoutSubs."
+    ),
+    "sim": LazyCommand("smartpubsub.cli.sim.group:sim", "Run the protocols in a simulated world."),
+    "pipeline": LazyCommand(
+        "smartpubsub.cli.pipeline.group:pipeline",
+        "Process tables of events and subscriptions, with Spark.",
+    ),
+    "testbed": LazyCommand(
+        "smartpubsub.cli.testbed.group:testbed", "Run the protocols on real nodes on this machine."
+    ),
+    "bench": LazyCommand(
+        "smartpubsub.cli.bench.group:bench", "Measure SmartPubSub beside other systems."
+    ),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy_commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="smartpubsub", message="%(prog)s %(version)s")
+def smartpubsub() -> None:
+    """Content-based publish/subscribe.
+
+    \b
+    Example:
+      smartpubsub doctor
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit code.
+
+    An error is one line on standard error. With --json it is also a document on standard output.
+    """
+    try:
+        with _terminated_as_interrupted():
+            outcome = smartpubsub.main(arguments, prog_name="smartpubsub", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(f"{error.format_message()}{where_to_look(error)}", error, arguments)
+    except SmartPubSubError as error:
+        return _fail(str(error), error, arguments)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except MemoryError:
+        complain("not enough memory; use fewer nodes or events")
+        return FAILURE
+    except (BrokenPipeError, SystemExit):  # Click turns the one into the other.
+        # The reader closed the pipe because it has what it wanted.
+        discard_further_output()
+        return 0
+    except OSError as error:
+        discard_further_output()
+        complain(f"{error.filename or 'output'}: {error.strerror}")
+        return FAILURE
+    return outcome if isinstance(outcome, int) else 0
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Make SIGTERM end a command as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # Only the main thread has signals.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _is_printed(error: Exception) -> bool:
+    return isinstance(error, SmartPubSubError) and error.is_printed
+
+
+def _fail(
+    problem: str, error: click.ClickException | SmartPubSubError, arguments: Sequence[str]
+) -> int:
+    exit_code = error.exit_code if isinstance(error, click.ClickException) else FAILURE
+    complain(problem)
+    if "--json" in arguments and not _is_printed(error):
+        print_json({"error": problem, "kind": type(error).__name__, "exit_code": exit_code})
+    return exit_code
+
+
+def where_to_look(error: click.ClickException) -> str:
+    """How to get help with a command that was called wrongly."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f" (see: {context.command_path} --help)" if context else ""
+
+
+def discard_further_output() -> None:
+    """Keep the interpreter from failing on the closed output again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,52 @@
+"""Publishing an event, as `pub` does; imports little, because scripts call it again and again."""
+
+from __future__ import annotations
+
+import sys
+from binascii import b2a_base64
+
+from smartpubsub.client.blocking_socket import BlockingNetwork, run
+from smartpubsub.client.lines import LineTransport
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.errors import LostNodeError, PublishError
+
+TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WAITS = ("nothing", "rendezvous", "all")
+
+
+def publish(folder: str, fields: Mapping[str, object], payload: bytes, as_json: bool) -> None:
+    """Publish by the node in a data folder, and print the event's id or the receipt."""
+    written = b2a_base64(payload, newline=False).decode()
+    transport = LineTransport(BlockingNetwork(folder), on_wait=complain)
+    receipt = run(transport.ask("publish", {**fields, "payload": written}))
+    if as_json:
+        print_document(receipt)
+        return
+    sys.stdout.write(f"{receipt['id']}\n")
+    replicas, wanted = receipt["replicas"], receipt["replicas_wanted"]
+    if replicas is not None and replicas < wanted:
+        sys.stderr.write(f"note: replicas={replicas} of {wanted}: no more nodes are up\n")
+
+
+def failure(error: SmartPubSubError) -> dict[str, str | None]:
+    """The document of a publish that failed."""
+    if isinstance(error, PublishError):
+        id, state = error.id, error.state
+    else:
+        id, state = None, "unknown" if isinstance(error, LostNodeError) else "unpublished"
+    return {"id": id, "reason": str(error), "state": state}
+
+
+def print_document(document: object) -> None:
+    """Print a JSON document."""
+    import json
+
+    sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
+
+
+def complain(problem: str) -> None:
+    """Tell a problem in one line on standard error."""
+    sys.stderr.write(f"smartpubsub: {problem}\n")

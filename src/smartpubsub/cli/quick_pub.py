@@ -1,0 +1,71 @@
+"""`smartpubsub pub` without click, for the forms of it that need no explanation."""
+
+from __future__ import annotations
+
+import sys
+
+from smartpubsub.cli.publishing import WAITS, complain, failure, print_document, publish
+from smartpubsub.client.blocking_socket import folder_of
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.errors import LostNodeError, PublishError
+
+TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAILURE = 1
+INTERRUPTED = 130
+_WITH_VALUE = ("--data", "--wait", "--key")
+
+
+def quick_pub(arguments: Sequence[str]) -> int | None:
+    """Publish, and return the exit code; None if the arguments need the whole command line."""
+    read = _read(arguments)
+    if read is None:
+        return None
+    words, options, as_json = read
+    wait = options.get("--wait", WAITS[1])
+    if len(words) not in (1, 2) or wait not in WAITS:
+        return None
+    fields: dict[str, object] = {"event": words[0], "wait": wait}
+    if "--key" in options:
+        fields["key"] = options["--key"]
+    payload = words[1].encode(errors="surrogateescape") if words[1:] else b""
+    try:
+        publish(folder_of(options.get("--data")), fields, payload, as_json)
+        sys.stdout.flush()
+    except (PublishError, LostNodeError) as error:
+        if as_json:
+            print_document(failure(error))
+        complain(str(error))
+        return FAILURE
+    except SmartPubSubError:
+        return None  # Nothing is published, and the whole command line tells more.
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        complain(f"output: {error.strerror}")
+        return FAILURE
+    return 0
+
+
+def _read(arguments: Sequence[str]) -> tuple[list[str], dict[str, str], bool] | None:
+    """Read words, options with values, and --json; None if there is anything else."""
+    words: list[str] = []
+    options: dict[str, str] = {}
+    as_json = False
+    left = iter(arguments)
+    for argument in left:
+        name, equals, value = argument.partition("=")
+        if argument == "--json":
+            as_json = True
+        elif name in _WITH_VALUE:
+            given = value if equals else next(left, None)
+            if given is None:
+                return None
+            options[name] = given
+        elif argument.startswith("-"):
+            return None
+        else:
+            words.append(argument)
+    return words, options, as_json
