@@ -14,6 +14,7 @@ NUMBER_MAX = (1 << 63) - 1
 
 # Numbers and lengths around which a varint takes one byte more are worth trying.
 numbers = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, NUMBER_MAX]) | st.integers(0, NUMBER_MAX)
+durations = st.sampled_from([0, 1, 128, 1 << 40]) | st.integers(0, 1 << 40)
 hops = st.integers(0, HOPS_MAX)
 stages = st.sampled_from([0, 1, 2, EPOCH_MAX]) | st.integers(0, EPOCH_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
@@ -36,7 +37,7 @@ children = st.builds(
     some_contacts,
 )
 some_children = st.lists(children, max_size=2).map(tuple)
-records = st.builds(messages.Record, publications, attributes, hops, flags, numbers)
+records = st.builds(messages.Record, publications, attributes, hops, flags, durations)
 trees = st.tuples(attributes, some_children)
 
 some_parts = st.one_of(
@@ -51,7 +52,7 @@ some_parts = st.one_of(
         st.none() | contacts,
         some_contacts,
         flags,
-        numbers,
+        durations,
         stages,
     ),
     st.builds(
@@ -65,7 +66,7 @@ some_parts = st.one_of(
         stages,
     ),
     st.builds(
-        messages.Raise, publications, attributes, numbers, hops, flags, flags, numbers, flags
+        messages.Raise, publications, attributes, numbers, hops, flags, flags, durations, flags
     ),
     st.builds(messages.Admitted, ids, attributes, st.text(max_size=40), evidence, some_holders),
     st.builds(messages.Completed, ids, attributes),
