@@ -1,13 +1,15 @@
 """Looks for inputs that raise other errors than declared: `bin/fuzz [--minutes N] [TARGET...]`.
 
 A case is a target and a seed, which give the same inputs every time. The corpus has the cases that
-have failed once; they come first.
+have failed once; they come first. `bin/fuzz native` fuzzes the native engine under the address and
+undefined-behaviour sanitizers; it needs CMake and a compiler that has them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import sys
 import time
@@ -16,7 +18,13 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.engines import NATIVE_TARGETS
+from tests.fuzz.sanitized import SANITIZED, run_sanitized
+
+if SANITIZED in os.environ:
+    TARGETS = NATIVE_TARGETS
+else:
+    from tests.fuzz.targets import TARGETS
 
 CORPUS = Path(__file__).with_name("corpus.json")
 CASE_S_MAX = 20.0
@@ -37,8 +45,12 @@ def failure_of(target: str, seed: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Fuzz some targets, or all, in turn."""
+    if "native" in arguments and SANITIZED not in os.environ:
+        return run_sanitized(arguments)
     options = _options(arguments)
     targets = options.targets or list(TARGETS)
+    if targets == ["native"]:
+        targets = list(NATIVE_TARGETS)
     began = told = time.monotonic()
     first = options.seed or secrets.token_hex(4)
     cases, failures = Counter[str](), dict[str, str]()
@@ -82,6 +94,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.targets if name not in TARGETS]
+    if options.targets == ["native"]:
+        unknown = []
     if options.case and options.case.partition(":")[0] not in TARGETS:
         unknown = [options.case]
     if unknown:

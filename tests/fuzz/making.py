@@ -20,6 +20,7 @@ from smartpubsub.protocols.pulsarcast.topics import META, Rules, new_meta_topic,
 from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.seam import Peer
 from smartpubsub.sim.kernel.signing import StandInSigning
+from tests.fuzz.mutation import mutated
 
 PREDICATES = [
     Predicate.parse(text)
@@ -115,25 +116,9 @@ class Maker:
         topic = new_topic("t", author, Rules(), signing, 1, subtopics={META: meta.cid})
         return [meta.block, topic.block, encode({}), encode({"a": [1, None]}), b"\x81" * 50]
 
-    # --- bytes ---
-
     def mutated(self, data: bytes) -> bytes:
         """Bytes with some changes."""
-        rng, changed = self._rng, bytearray(data)
-        for _ in range(rng.choice((0, 1, 1, 2, 4, 8))):
-            at = rng.randrange(len(changed) + 1)
-            match rng.randrange(5):
-                case 0:
-                    changed[at : at + 1] = bytes([rng.choice((0, 1, 0x7F, 0x80, 0xFF))])
-                case 1:
-                    changed[at:at] = rng.choice((b"\xff" * 9, b"\x80" * 20, rng.randbytes(4)))
-                case 2:
-                    del changed[at : at + rng.randint(1, 8)]
-                case 3:
-                    changed[at:at] = changed[at : at + rng.randint(1, 64)] * rng.randint(1, 3)
-                case _:
-                    changed[at : at + 1] = bytes([rng.randrange(256)])
-        return bytes(changed)
+        return mutated(data, self._rng)
 
 
 @cache

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.protobuf import WireError, framed
-from smartpubsub.matching import Index
-from smartpubsub.matching.storage import IndexFileError
 from smartpubsub.node.configuration import load_config
 from smartpubsub.node.control.requests import RequestError, request_of
 from smartpubsub.node.transport.addresses import transport_address
@@ -32,6 +28,7 @@ from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.topics import read_topic
 from smartpubsub.protocols.registry import codecs_of, protocol_names
 from tests.fuzz.cores import PEERS, FuzzedCore, encoded
+from tests.fuzz.engines import NATIVE_TARGETS
 from tests.fuzz.making import PREDICATES, Maker
 
 REQUESTS = [
@@ -106,20 +103,6 @@ def fuzz_requests(rng: Random) -> None:
             load_config(tomllib.loads(text), environ={})
 
 
-def fuzz_indexes(rng: Random) -> None:
-    """Load mutated index files."""
-    maker = Maker(rng, PEERS)
-    index = Index()
-    for key, predicate in enumerate(PREDICATES):
-        index.add(key, predicate)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "index"
-        index.save(path)
-        path.write_bytes(maker.mutated(path.read_bytes()))
-        with suppress(IndexFileError):
-            Index.load(path).match(PREDICATES[2])
-
-
 def _core(protocol: str) -> Callable[[Random], None]:
     return lambda rng: FuzzedCore(protocol, rng).run()
 
@@ -129,6 +112,6 @@ TARGETS: dict[str, Callable[[Random], Any]] = {
     "blocks": fuzz_blocks,
     "texts": fuzz_texts,
     "requests": fuzz_requests,
-    "indexes": fuzz_indexes,
+    **NATIVE_TARGETS,
     **{name: _core(name) for name in protocol_names()},
 }
