@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import base58
@@ -70,6 +71,7 @@ class Identity:
         return identity
 
 
+@lru_cache(maxsize=1 << 12)
 def peer_text(peer: Peer) -> str:
     """A peer id as people see it, in base 58.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from smartpubsub.predicates.attributes import ATTRIBUTES_MAX, Attributes, Interval
 from smartpubsub.predicates.grammar import format_attributes, parse_attributes
 from smartpubsub.predicates.mapping import attributes_of
 from smartpubsub.predicates.where import parse_where
+
+_CACHED_LENGTH_MAX = 256
 
 
 class Predicate:
@@ -45,6 +48,8 @@ class Predicate:
         >>> str(Predicate.parse("surf T/price R 1000 1500"))
         'surf/price[1000,1500]'
         """
+        if len(text) <= _CACHED_LENGTH_MAX:
+            return _parsed(text, attributes_max)
         return cls.unchecked(parse_attributes(text, attributes_max))
 
     @classmethod
@@ -151,6 +156,12 @@ class Predicate:
 
     def __reduce__(self) -> tuple[Callable[[Attributes], Predicate], tuple[Attributes]]:
         return Predicate.unchecked, (self._attributes,)
+
+
+@lru_cache(maxsize=1 << 12)
+def _parsed(text: str, attributes_max: int) -> Predicate:
+    """A predicate, once for all times that the same text is read."""
+    return Predicate.unchecked(parse_attributes(text, attributes_max))
 
 
 def as_predicate(value: Predicate | str, attributes_max: int = ATTRIBUTES_MAX) -> Predicate:

@@ -58,7 +58,7 @@ message Content {
 """The data of an event in protobuf."""
 
 _CACHED_BYTES_MAX = 1024
-"""Events and predicates up to this length are decoded once; copies of them follow."""
+"""Events up to this length are decoded once; copies of them follow."""
 _NUMBER_BITS = 64
 _SEQUENCE_END = len(SEQUENCE_TAG) + SEQUENCE_BYTES
 _AFTER_SEQUENCE = TOPIC_FIELD + SIGNATURE_HEAD
@@ -197,11 +197,6 @@ def read_predicate(text: str, limits: EventLimits) -> Predicate:
     """Parse a predicate."""
     limit("a predicate", text.encode(), limits.predicate_bytes_max)
     try:
-        if len(text) <= _CACHED_BYTES_MAX:
-            return _read_small_predicate(text, limits.attributes_max)
         return Predicate.parse(text, limits.attributes_max)
     except PredicateError as error:
         raise WireError(f"a predicate that cannot be read: {error}") from error
-
-
-_read_small_predicate = lru_cache(maxsize=1 << 12)(Predicate.parse)
