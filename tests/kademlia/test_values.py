@@ -5,8 +5,9 @@ import hashlib
 import pytest
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.settings import Settings
-from smartpubsub.kademlia.values import ValueStore, content_digest
+from smartpubsub.kademlia.values import VALUE_BYTES, ValueStore, content_digest
 
 SETTINGS = Settings(
     expire_us=100,
@@ -19,11 +20,11 @@ SETTINGS = Settings(
 MULTIHASH = b"\x12\x20" + hashlib.sha256(b"value").digest()
 
 
-def store() -> ValueStore:
-    def is_even(name: bytes, value: bytes) -> bool:
-        return name.startswith(b"/even/") and len(value) % 2 == 0
+EVEN = {b"even": lambda name, value: name.startswith(b"/even/") and len(value) % 2 == 0}
 
-    return ValueStore(SETTINGS, {b"even": is_even})
+
+def store() -> ValueStore:
+    return ValueStore(SETTINGS, EVEN, Ledger())
 
 
 @pytest.mark.parametrize(
@@ -105,17 +106,47 @@ def test_there_is_room_for_so_many_values() -> None:
 
 
 def test_there_is_room_for_so_many_bytes_of_values() -> None:
-    even = {b"even": lambda _, value: len(value) % 2 == 0}
-    values = ValueStore(Settings(values_bytes_max=30, expire_us=100), even)
+    bytes_max = 2 * VALUE_BYTES + 30
+    ledger = Ledger()
+    values = ValueStore(Settings(values_bytes_max=bytes_max, expire_us=100), EVEN, ledger)
+    (account,) = ledger
     assert values.put(b"/even/a", b"12345678", 0, 0)
     assert not values.put(b"/even/b", b"12345678901234", 0, 0)
     assert values.put(b"/even/b", b"12345678", 50, 0)
     assert not values.put(b"/even/a", b"1234567890", 50, 0)
     assert values.put(b"/even/a", b"12", 0, 0)
-    assert values.bytes_held == 24
+    assert account.size == 2 * VALUE_BYTES + 24
     values.expire(100)
-    assert values.bytes_held == 15
+    assert account.size == VALUE_BYTES + 15
     assert values.put(b"/even/c", b"12345678", 100, 0)
+    assert account.refused == 2
+    account.check()
+
+
+def test_a_peer_may_put_an_eighth_of_all_values() -> None:
+    values = ValueStore(Settings(value_count_max=80), EVEN, Ledger())
+    kept = [values.put(b"/even/%d" % n, b"", 0, 0, b"greedy") for n in range(20)]
+
+    assert kept == [True] * 10 + [False] * 10
+    assert values.put(b"/even/other", b"", 0, 0, b"modest")
+    assert values.put(b"/even/1", b"12", 0, 0, b"modest")  # It stays a value of the first peer.
+    assert not values.put(b"/even/more", b"", 0, 0, b"greedy")
+
+
+def test_the_peer_that_has_put_most_makes_room_for_others() -> None:
+    ledger = Ledger()
+    values = ValueStore(Settings(value_count_max=16), EVEN, ledger)
+    for peer in range(8):
+        for number in range(2):
+            assert values.put(b"/even/%d/%d" % (peer, number), b"12" * peer, 0, 0, b"%d" % peer)
+
+    assert values.put(b"/even/new", b"", 0, 0, b"new")
+    assert values.take_evicted() == [b"/even/7/0"]
+    assert values.get(b"/even/7/0", 0) is None
+    assert values.get(b"/even/7/1", 0) is not None
+    assert (len(values), next(iter(ledger)).evicted) == (16, 1)
+    assert values.put(b"/even/own", b"12" * 9, 0, 0)  # Of this node.
+    assert len(values.take_evicted()) == 1
 
 
 def test_a_value_is_due_once_in_each_interval() -> None:

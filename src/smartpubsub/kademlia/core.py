@@ -15,6 +15,7 @@ from random import Random
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.asks import Asks, OpenAsk
 from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.limits import is_acceptable
 from smartpubsub.kademlia.lookup import Lookup
 from smartpubsub.kademlia.messages import Kind, Message, Record
@@ -60,7 +61,9 @@ class Kademlia:
         self.own = own
         self.settings = settings
         self.table = RoutingTable(own.key, settings.k)
-        self.values = ValueStore(settings, validators or {})
+        self.ledger = Ledger()
+        """What this node keeps for others, of all protocols."""
+        self.values = ValueStore(settings, validators or {}, self.ledger)
         self.refused = 0
         self._rng = rng
         self._effects: list[Effect] = []
@@ -326,7 +329,7 @@ class Kademlia:
         nearer = sum(contact.key ^ query.lookup.target < own_distance for contact in contacts)
         republish_at = self._republish_at(now)
         if nearer < self.settings.k and self.values.put(query.name, query.value, now, republish_at):
-            self._do(Store(_STORED + query.name, query.value))
+            self._store(query.name, query.value)
             query.copies += 1
             contacts = contacts[: self.settings.k - 1]
         message = Message(Kind.PUT_VALUE, query.name, Record(query.name, query.value))
@@ -364,20 +367,26 @@ class Kademlia:
         if not isinstance(message, Message) or not self._accepts(message):
             return
         if message.kind is Kind.PUT_VALUE:
-            answer = self._kept(message, now)
+            answer = self._kept(message, peer, now)
         else:
             answer = answer_to(message, peer, self.table, self.values, now)
         self._departed.pop(peer, None)
         self._do(Answer(peer, answer, number))
         self._consider(Contact.of(peer, addresses), now)
 
-    def _kept(self, message: Message, now: int) -> Message:
-        answer = answer_to_put(message, self.values, now, self._republish_at(now))
+    def _kept(self, message: Message, peer: bytes, now: int) -> Message:
+        republish_at = self._republish_at(now)
+        answer = answer_to_put(message, peer, self.values, now, republish_at)
         if answer.record is None:
             self.refused += 1
         else:
-            self._do(Store(_STORED + answer.key, answer.record.value))
+            self._store(answer.key, answer.record.value)
         return answer
+
+    def _store(self, name: bytes, value: bytes) -> None:
+        for evicted in self.values.take_evicted():
+            self._do(Store(_STORED + evicted, None))
+        self._do(Store(_STORED + name, value))
 
     def _on_add_provider(self, peer: bytes, message: Message, now: int) -> None:
         # Only the provider itself may say that it provides.

@@ -25,13 +25,15 @@ def answer_to(
     return Message(Kind.FIND_NODE, name, None, closer)
 
 
-def answer_to_put(message: Message, values: ValueStore, now: int, republish_at: int) -> Message:
+def answer_to_put(
+    message: Message, asker: bytes, values: ValueStore, now: int, republish_at: int
+) -> Message:
     """Store a value if it is valid, and return the response."""
     name, record = message.key, message.record
     kept = (
         record is not None
         and record.key == name
-        and values.put(name, record.value, now, republish_at)
+        and values.put(name, record.value, now, republish_at, asker)
     )
     # libp2p answers with the record; here, a response without one means that it was not stored.
     return Message(Kind.PUT_VALUE, name, record if kept else None)

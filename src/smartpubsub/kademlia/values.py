@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import NOBODY, USER_SHARE, Ledger, User
 from smartpubsub.kademlia.settings import Settings
 
 Validator = Callable[[bytes, bytes], bool]
@@ -31,22 +32,38 @@ def content_digest(name: bytes) -> bytes | None:
     return name[-32:]
 
 
+VALUE_BYTES = 256
+"""About what a value takes beside its content."""
+
+
 @dataclass(slots=True)
 class _Value:
     value: bytes
+    user: User
+    """The peer that has put it first."""
     expires_at: int
     republish_at: int
 
 
 class ValueStore:
-    """Values and providers, bounded, each until it expires."""
+    """Values and providers, bounded, each until it expires.
 
-    def __init__(self, settings: Settings, validators: Mapping[bytes, Validator]) -> None:
+    A peer may put so many values. Where there is no room, the oldest value of the peer that has put
+    most makes room for that of another.
+    """
+
+    def __init__(
+        self, settings: Settings, validators: Mapping[bytes, Validator], ledger: Ledger
+    ) -> None:
         self._settings = settings
         self._validators = validators
         self._values: dict[bytes, _Value] = {}
-        self.bytes_held = 0
-        """Bytes of all values and their names."""
+        bytes_max = settings.values_bytes_max
+        user_bytes_max = max(bytes_max // USER_SHARE, 2 * settings.value_bytes_max)
+        self._account = ledger.open("values", bytes_max, user_bytes_max)
+        self._evicted: list[bytes] = []
+        self._names: dict[User, dict[bytes, None]] = {}
+        """The names of each peer's values, the oldest first."""
         self._providers: dict[bytes, dict[bytes, tuple[Contact, int]]] = {}
 
     def __len__(self) -> int:
@@ -67,21 +84,61 @@ class ValueStore:
         validator = self._validators.get(parts[1]) if len(parts) == 3 and not parts[0] else None
         return validator is not None and validator(name, value)
 
-    def put(self, name: bytes, value: bytes, now: int, republish_at: int) -> bool:
-        """Store a value, due to be republished at a time; False if it is invalid or there is no
-        room."""
+    def put(
+        self, name: bytes, value: bytes, now: int, republish_at: int, user: User = NOBODY
+    ) -> bool:
+        """Store a value that a peer puts, due to be republished at a time.
+
+        Return False if it is invalid, the peer has too many, or there is no room. `take_evicted`
+        tells which values have made room.
+        """
         if not self.is_valid(name, value):
             return False
         held = self._values.get(name)
-        if held is None and len(self._values) >= self._settings.value_count_max:
+        if held is not None:
+            user = held.user  # Putting a value again does not make it another peer's.
+        more = _size(name, value) - (_size(name, held.value) if held else 0)
+        if user != NOBODY and not self._may_have(user, more, is_new=held is None):
+            self._account.refuse()
             return False
-        bytes_held = self.bytes_held + len(name) + len(value)
-        bytes_held -= len(name) + len(held.value) if held else 0
-        if bytes_held > self._settings.values_bytes_max:
+        self._account.change(user, more)
+        if not self._make_room(user, is_new=held is None):
+            self._account.change(user, -more)
+            self._account.refuse()
             return False
-        self.bytes_held = bytes_held
-        self._values[name] = _Value(value, now + self._settings.expire_us, republish_at)
+        self._names.setdefault(user, {})[name] = None
+        self._values[name] = _Value(value, user, now + self._settings.expire_us, republish_at)
         return True
+
+    def take_evicted(self) -> list[bytes]:
+        """The names of the values that have made room since the last call."""
+        evicted, self._evicted = self._evicted, []
+        return evicted
+
+    def _may_have(self, user: User, more: int, *, is_new: bool) -> bool:
+        count_max = max(1, self._settings.value_count_max // USER_SHARE)
+        is_few = not is_new or len(self._names.get(user, ())) < count_max
+        return is_few and self._account.has_room_for(user, more)
+
+    def _make_room(self, user: User, *, is_new: bool) -> bool:
+        """Remove values of peers that have more than a user; whether that is enough."""
+        while self._account.excess or len(self) + is_new > self._settings.value_count_max:
+            largest = self._account.largest()
+            if largest is None or largest == user or not self._names.get(largest):
+                return False
+            name = next(iter(self._names[largest]))
+            self._remove(name)
+            self._evicted.append(name)
+            self._account.evicted += 1
+        return True
+
+    def _remove(self, name: bytes) -> None:
+        held = self._values.pop(name)
+        self._account.change(held.user, -_size(name, held.value))
+        names = self._names[held.user]
+        del names[name]
+        if not names:
+            del self._names[held.user]
 
     def get(self, name: bytes, now: int) -> bytes | None:
         """A value that has not expired."""
@@ -92,7 +149,7 @@ class ValueStore:
         """Remove expired entries, and return the names of expired values."""
         gone = [name for name, held in self._values.items() if now >= held.expires_at]
         for name in gone:
-            self.bytes_held -= len(name) + len(self._values.pop(name).value)
+            self._remove(name)
         for name in list(self._providers):
             left = {p: entry for p, entry in self._providers[name].items() if now < entry[1]}
             if left:
@@ -128,3 +185,7 @@ class ValueStore:
         """The providers of a name that have not expired."""
         known = self._providers.get(name, {})
         return [contact for contact, expires_at in known.values() if now < expires_at]
+
+
+def _size(name: bytes, value: bytes) -> int:
+    return len(name) + len(value) + VALUE_BYTES

@@ -179,6 +179,7 @@ class NodeOptions(TypedDict, total=False):
     listen: Sequence[str] | None
     bootstrap: Sequence[str] | None
     mdns: bool | None
+    loopback_is_exempt: bool | None
     protocol: str | None
     variant: str | None
     backups: int | None
@@ -186,9 +187,14 @@ class NodeOptions(TypedDict, total=False):
     capacity: int | None
     log_level: Literal["debug", "info", "warning", "error"] | None
     metrics: str | None
+    http: str | None
+    http_hosts: Sequence[str] | None
     connection_count_max: int | None
+    connections_per_prefix_max: int | None
     stream_count_max: int | None
     question_count_max: int | None
+    frame_s: int | None
+    unfinished_bytes_max: int | None
     messages_per_s_max: int | None
     message_bytes_max: int | None
     filter_count_max: int | None
@@ -208,12 +214,6 @@ class NodeOptions(TypedDict, total=False):
     key_count_max: int | None
     key_age_s_max: int | None
     ban_s: int | None
-    connections_per_prefix_max: int | None
-    frame_s: int | None
-    http: str | None
-    http_hosts: Sequence[str] | None
-    loopback_is_exempt: int | None
-    unfinished_bytes_max: int | None
 
 
 _VALUES: dict[str, Values | Callable[[], Values]] = {

@@ -3,6 +3,7 @@
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
@@ -51,7 +52,7 @@ class FakePeers:
         )
         signatures = GroupSignatures(StandInSigning(OWN.peer), OWN, settings)
         self.ports = FastPorts(
-            outbox, self.requests, signatures, settings, OWN, self.rejected.append
+            outbox, self.requests, signatures, settings, OWN, self.rejected.append, Ledger()
         )
 
     def delivered(self) -> list[int]:

@@ -127,6 +127,29 @@ def test_the_oldest_go_first(settings: ScoutSettings, kept: int) -> None:
     assert all(bound.held <= bound.held_max for bound in forest.scouts(0).tally().bounds)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ScoutSettings(history_us_max=HOUR, history_count_max=10),
+        ScoutSettings(history_us_max=HOUR, history_bytes_max=12_000),
+    ],
+    ids=["count", "bytes"],
+)
+def test_the_publisher_that_has_most_makes_room_and_history_is_not_called_whole(
+    settings: ScoutSettings,
+) -> None:
+    forest = started(6, settings)
+    modest = [forest.published(3, "surf") for _ in range(3)]
+    assert recalled(forest, 5, "surf").is_whole
+    for _ in range(30):
+        forest.published(4, "surf")
+    forest.run(MINUTE)
+
+    assert all(keepers(forest, id) for id in modest)
+    assert not recalled(forest, 2, "surf").is_whole
+    assert set(modest) <= set(forest.received(2))
+
+
 @pytest.mark.parametrize("created_us", [0, HOUR], ids=["no time", "a time to come"])
 def test_an_event_whose_time_cannot_be_right_is_delivered_but_does_not_stay(
     created_us: int,

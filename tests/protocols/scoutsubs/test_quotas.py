@@ -3,14 +3,19 @@
 from collections import Counter
 from itertools import islice
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.scoutsubs import persistence
 from smartpubsub.protocols.scoutsubs.filter_table import PeerQuotas
-from smartpubsub.protocols.scoutsubs.messages import Announced
+from smartpubsub.protocols.scoutsubs.messages import Announced, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
@@ -83,3 +88,28 @@ def test_the_attributes_of_one_peer_are_bounded() -> None:
     assert [forest.is_in_force(5, number) for number in numbers].count(True) == 2
     assert forest.is_in_force(5, more)
     assert no_room_told(forest, 5) >= 1
+
+
+def test_the_records_of_one_publisher_or_peer_take_no_room_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(persistence, "_USER_BYTES_MIN", 10_000)
+    forest = Forest(6, ScoutSettings(stored_bytes_max=80_000))
+    forest.run(SECOND)
+    kept = forest.scouts(0)._events_kept
+
+    def recorded(publisher: int, owner: int, number: int) -> bool:
+        id = EventId(forest.contacts[publisher].peer, 1, number)
+        predicate, payload = Predicate.parse("surf"), bytes(900)
+        signature = StandInSigning(id.publisher).sign(id, predicate, payload, 1)
+        event = Publication(id, predicate, payload, signature, 1_000, 1)
+        kept.on_record(forest.contacts[owner], Record(event, "surf", 0, False, 0))
+        return (id, "surf") in kept.kept
+
+    assert [recorded(3, 1, number) for number in range(20)].count(True) == 8
+    assert not recorded(3, 2, 100)  # The publisher has had its share,
+    assert not recorded(4, 1, 100)  # and so has the rendezvous.
+    assert recorded(4, 2, 101)
+    accounts = {account.name: account for account in forest.scouts(0)._proximity._kademlia.ledger}
+    assert accounts["records of publishers"].refused == 14
+    forest.scouts(0).check()

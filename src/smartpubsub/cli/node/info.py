@@ -51,8 +51,17 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         *(("failure", f"{reason} ({times:,})") for reason, times in failures["dropped"].items()),
         *((("restarts", f"{failures['restarts']:,}"),) if failures["restarts"] else ()),
         *((("banned peers", f"{failures['banned']:,}"),) if failures["banned"] else ()),
+        *(("kept", account_text(account)) for account in found["ledger"] if account["size"]),
         *(("subscription", subscription_text(info)) for info in found["subscriptions"]),
     ]
+
+
+def account_text(account: dict[str, Any]) -> str:
+    """Format what a node keeps for others of one class."""
+    refused = f", {account['refused']:,} refused" if account["refused"] else ""
+    evicted = f", {account['evicted']:,} evicted" if account["evicted"] else ""
+    share = f"{account['size']:,} of {account['size_max']:,}"
+    return f"{account['name']}  {share} for {counted(account['users'], 'user')}{refused}{evicted}"
 
 
 def subscription_text(info: dict[str, Any]) -> str:

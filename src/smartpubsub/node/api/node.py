@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from smartpubsub.kademlia.ledger import AccountState
 from smartpubsub.node.api.arrivals import Subscription, must_be_open
 from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.groups import Groups
@@ -151,6 +152,11 @@ class Node(NodeInterface):
         """The node's metrics in Prometheus' text format."""
         must_be_open(self._engine.is_running)
         return self._metrics.text()
+
+    def ledger(self) -> list[AccountState]:
+        """What the node keeps for others, by class, with the limits."""
+        must_be_open(self._engine.is_running)
+        return [account.state() for account in self._engine.core.kademlia.ledger]
 
     def failures(self) -> Failures:
         """What the node has dropped because handling it raised an exception."""

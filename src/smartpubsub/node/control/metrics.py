@@ -116,12 +116,17 @@ class NodeMetrics(Collector):
             "libp2p_rcmgr_blocked_resources",
             "Connections and streams that were refused.",
             "resource",
-            {"connection": counts.refused_connections, "stream": counts.refused_streams},
+            {
+                "connection": counts.refused_connections,
+                "prefix": counts.refused_prefix,
+                "stream": counts.refused_streams,
+            },
         )
         reasons = {
             "garbage": counts.garbage,
             "large": counts.refused_large,
             "rate": counts.refused_rate,
+            "unfinished": counts.refused_unfinished,
             "kademlia": core.kademlia.refused,
         }
         yield _labelled(
@@ -154,6 +159,43 @@ class NodeMetrics(Collector):
         )
         yield CounterMetricFamily(
             "smartpubsub_delayed", "Messages that came too fast and had to wait.", counts.delayed
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_delayed_expensive",
+            "Messages of peers that cost more than their share of the processor and had to wait.",
+            counts.delayed_expensive,
+        )
+        yield GaugeMetricFamily(
+            "smartpubsub_unfinished_bytes",
+            "Bytes of messages that have not arrived as a whole.",
+            self._engine.host.unfinished_bytes,
+        )
+        ledger = list(core.kademlia.ledger)
+        yield _labelled(
+            "smartpubsub_ledger_refused",
+            "What was not kept for peers because it exceeds a limit.",
+            "account",
+            {account.name: account.refused for account in ledger},
+        )
+        yield _labelled(
+            "smartpubsub_ledger_evicted",
+            "What was kept for peers and has made room for others.",
+            "account",
+            {account.name: account.evicted for account in ledger},
+        )
+        yield _labelled(
+            "smartpubsub_ledger_size",
+            "What is kept for peers.",
+            "account",
+            {account.name: account.size for account in ledger},
+            GaugeMetricFamily,
+        )
+        yield _labelled(
+            "smartpubsub_ledger_size_max",
+            "The limit of what is kept for peers.",
+            "account",
+            {account.name: account.size_max for account in ledger},
+            GaugeMetricFamily,
         )
         yield _labelled(
             "smartpubsub_too_fast",

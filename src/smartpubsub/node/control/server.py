@@ -221,6 +221,7 @@ class _Client:
             "version": metadata.version("smartpubsub"),
             "peers": len(await node.peers()),
             "failures": node.failures()._asdict(),
+            "ledger": [account._asdict() for account in node.ledger()],
             "subscriptions": [_info_of(info) for info in await node.subscriptions()],
         }
         await self._say(request.id, ok=info)

@@ -108,6 +108,7 @@ class GroupHelper:
         self.roles: dict[GroupId, HelperRole] = {}
         self._relayed: dict[Transmission, _RelayedEvent] = {}
         """By the owner and the number of its request."""
+        self._account = ports.ledger.open("relayed events", ports.settings.relayed_count_max)
         self._finished: dict[Transmission, RelayConfirmed] = BoundedDict(FINISHED_COUNT_MAX)
 
     @property
@@ -182,9 +183,14 @@ class GroupHelper:
         if role is None:
             self._requests.answer(contact.peer, number, NotHelping())
             return
+        if self._account.excess or not self._account.has_room_for(contact.peer, 1):
+            self._account.refuse()  # The owner sends it again later.
+            self._reject("relayed events")
+            return
         priors = dict(question.turns)
         wanting = role.interested(question)
         relayed = self._relayed[key] = _RelayedEvent(dict.fromkeys(wanting))
+        self._account.change(contact.peer, 1)
         own = self._own.peer
         if not question.only or own in question.only:
             relayed.waiting[own] = None
@@ -222,6 +228,7 @@ class GroupHelper:
         if relayed.waiting:
             return
         del self._relayed[key]
+        self._account.change(key[0], -1)
         self._finished[key] = confirmed = RelayConfirmed(tuple(relayed.unreached))
         self._requests.answer(*key, confirmed)
 
@@ -237,3 +244,4 @@ class GroupHelper:
         for role in self.roles.values():
             role.check()
         assert all(relayed.waiting for relayed in self._relayed.values())
+        assert self._account.size == len(self._relayed)

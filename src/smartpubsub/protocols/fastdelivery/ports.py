@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.protocols.fastdelivery.messages import Answer, Packet, Question
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
@@ -26,6 +27,7 @@ class FastPorts(NamedTuple):
     own: Contact
     reject: Callable[[str], None]
     """Counts a message or call that is rejected, by reason."""
+    ledger: Ledger
 
 
 def ignore_answer(_: Answer) -> None:

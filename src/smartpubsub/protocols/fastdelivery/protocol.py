@@ -40,7 +40,7 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Tally,
 )
-from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
 from smartpubsub.seam import (
@@ -88,7 +88,7 @@ class FastDelivery:
         self._rejected: Counter[str] = Counter()
         self._to_self: list[Packet] = []
         """Messages of this node to itself, which use no link."""
-        self._deferred = Deferred()
+        self._deferred = Deferred(DEFERRED_COUNT_MAX)
         self._stored: Sequence[tuple[bytes, bytes]] = ()
         """Stored groups and members that wait until the node has joined the overlay."""
 
@@ -103,7 +103,13 @@ class FastDelivery:
         )
         self._signatures = GroupSignatures(signing, own, settings)
         ports = FastPorts(
-            self._outbox, self._requests, self._signatures, settings, own, self._reject
+            self._outbox,
+            self._requests,
+            self._signatures,
+            settings,
+            own,
+            self._reject,
+            kademlia.ledger,
         )
         self._store = GroupStore(self._outbox)
         self._keepers = keepers = KeeperLookup(self._outbox, kademlia, settings)
@@ -147,7 +153,8 @@ class FastDelivery:
     ) -> list[Effect]:
         """Call a component once the node has joined the overlay; return the effects of now."""
         self._outbox.now = now
-        self._deferred.run(partial(call, *arguments, **options))
+        if not self._deferred.run(partial(call, *arguments, **options)):
+            self._reject("calls before joining")
         return self._take()
 
     # --- what every protocol offers ---

@@ -66,6 +66,9 @@ class FastSettings:
     """Members of one group."""
     in_flight_count_max: int = 100_000
     """Events of an owner that not all members have confirmed."""
+    relayed_count_max: int = 100_000
+    """Events that the node passes on as a helper and that members have not confirmed; one owner may
+    have an eighth of them."""
     helped_group_count_max: int = 10_000
     """Groups that a node helps in."""
     directory_count_max: int = 10_000

@@ -48,7 +48,7 @@ from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
 from smartpubsub.protocols.pulsarcast.versions import Versions
-from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import (
     Departed,
@@ -90,7 +90,7 @@ class Pulsarcast:
     ) -> None:
         self.settings = settings
         self._rng = rng
-        self._deferred = Deferred()
+        self._deferred = Deferred(DEFERRED_COUNT_MAX)
         self._has_loaded = False
         self._stored_requests: list[Any] = []
         outbox: Outbox[Part] = Outbox(NAME, lambda queued: (Parcel(tuple(queued)),))

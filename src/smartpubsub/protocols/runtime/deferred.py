@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+DEFERRED_COUNT_MAX = 100_000
+"""Calls of one application that wait; each keeps something in memory."""
+
 
 class Deferred:
     """Runs calls at once when open; until then keeps them in order, at most `count_max` of them."""
 
-    def __init__(self, count_max: int = 1 << 62) -> None:
+    def __init__(self, count_max: int) -> None:
         self.is_open = False
         self._count_max = count_max
         self._calls: list[Callable[[], None]] = []

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.ledger import Account, Ledger
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
@@ -70,6 +71,9 @@ def place_before(since_us: int, after: EventId | None = None) -> HistoryPlace:
 class History:
     """The completed events that this node keeps.
 
+    Where there is no room, the oldest event of the publisher that has most makes room; or the
+    oldest of all, if all have the same.
+
     `on_begun` is called with the attribute of the first kept event, `on_ended` after the last one.
     """
 
@@ -78,6 +82,7 @@ class History:
         outbox: ScoutOutbox,
         settings: ScoutSettings,
         persistence: Persistence,
+        ledger: Ledger,
         on_begun: Callable[[str], None],
         on_ended: Callable[[str], None],
     ) -> None:
@@ -88,17 +93,29 @@ class History:
         self._on_ended = on_ended
         self._kept: dict[EventKey, Publication] = {}
         """In the order of arrival."""
+        bytes_max = settings.history_bytes_max
+        self._account = ledger.open("history of publishers", bytes_max, bytes_max)
+        self._of_publisher: dict[Peer, dict[EventKey, None]] = {}
+        """The events of each publisher, in the order of arrival."""
+        self._shares: dict[str, Account] = {}
+        """By attribute: how many events each publisher has."""
+        self._evicted_us: dict[str, int] = {}
+        """By attribute: the time after the last event that was dropped for want of room."""
         self._places: dict[str, list[HistoryPlace]] = {}
         """By attribute, in order."""
         self._spans: dict[str, dict[int, Span]] = {}
         """By attribute, and by the beginning of the span."""
         self._whole_us: dict[str, int] = {}
         """By attribute: the time since which nothing is missing; 0 if that is not known."""
-        self.bytes_held = 0
         self._last_question = 0
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    @property
+    def bytes_held(self) -> int:
+        """The size of all events, with the memory that they take."""
+        return self._account.size
 
     @property
     def longest(self) -> int:
@@ -123,10 +140,15 @@ class History:
         if attribute not in self._places:
             self._whole_us[attribute] = event.created_us
             self._on_begun(attribute)
+        publisher = event.id.publisher
         self._kept[key] = event
+        self._of_publisher.setdefault(publisher, {})[key] = None
         insort(self._places.setdefault(attribute, []), place_of(event))
         self._count(event, attribute, 1)
-        self.bytes_held += _size(event)
+        count_max = self._settings.history_count_max
+        share = self._shares.setdefault(attribute, Account(attribute, count_max, count_max))
+        share.change(publisher, 1)
+        self._account.change(publisher, _size(event))
         self._make_room(attribute)
 
     def merge(self, event: Publication, attribute: str) -> None:
@@ -140,6 +162,7 @@ class History:
         is_too_much = self.bytes_held + _size(event) > settings.history_bytes_max
         if is_too_much or self._persistence.is_full:
             self._outbox.reject("history")
+            self._miss(event, attribute)
             return
         self.keep(event, attribute)
         if key in self._kept:
@@ -156,21 +179,42 @@ class History:
             del spans[since_us]
 
     def _make_room(self, attribute: str) -> None:
-        settings = self._settings
-        places = self._places[attribute]
-        if len(places) > settings.history_count_max:
-            self._drop((places[0].id, attribute))
-        while self.bytes_held > settings.history_bytes_max:
-            self._drop(next(iter(self._kept)))
+        share = self._shares[attribute]
+        while share.excess:
+            places = self._places[attribute]
+            user = _user_with_most(share)
+            first = next(place for place in places if user in (None, place.id.publisher))
+            self._evict((first.id, attribute))
+        while self._account.excess:
+            user = _user_with_most(self._account)
+            self._evict(next(iter(self._kept if user is None else self._of_publisher[user])))
+
+    def _evict(self, key: EventKey) -> None:
+        self._miss(self._kept[key], key[1])
+        self._account.evicted += 1
+        self._drop(key)
+
+    def _miss(self, event: Publication, attribute: str) -> None:
+        """An event is missing from now on, so the history is not whole before it."""
+        after_us = event.created_us + 1
+        if attribute in self._places:
+            self._evicted_us[attribute] = max(self._evicted_us.get(attribute, 0), after_us)
 
     def _drop(self, key: EventKey) -> None:
         event = self._kept.pop(key)
-        self.bytes_held -= _size(event)
+        publisher = event.id.publisher
+        self._account.change(publisher, -_size(event))
+        self._shares[key[1]].change(publisher, -1)
+        del self._of_publisher[publisher][key]
+        if not self._of_publisher[publisher]:
+            del self._of_publisher[publisher]
         places = self._places[key[1]]
         del places[bisect_left(places, place_of(event))]
         self._count(event, key[1], -1)
         if not places:
             del self._places[key[1]], self._spans[key[1]], self._whole_us[key[1]]
+            del self._shares[key[1]]
+            self._evicted_us.pop(key[1], None)
             self._on_ended(key[1])
         self._persistence.drop_done(key)
 
@@ -216,7 +260,8 @@ class History:
 
     def whole_us(self, attribute: str) -> int:
         """The time since which nothing is missing of an attribute; 0 if that is not known."""
-        return self._whole_us.get(attribute, 0)
+        whole_us = self._whole_us.get(attribute, 0)
+        return max(whole_us, self._evicted_us.get(attribute, 0)) if whole_us else 0
 
     def trust(self, attribute: str, whole_us: int) -> None:
         """Nothing is missing since a time, or since an earlier one; 0 changes nothing."""
@@ -284,6 +329,8 @@ class History:
         """Assert the invariants: places, spans and sizes agree with the events."""
         assert sum(map(len, self._places.values())) == len(self._kept)
         assert self.bytes_held == sum(map(_size, self._kept.values()))
+        assert sum(map(len, self._of_publisher.values())) == len(self._kept)
+        self._account.check()
         for attribute, places in self._places.items():
             assert sum(span.amount for span in self._spans[attribute].values()) == len(places)
         assert self._places.keys() == self._spans.keys() == self._whole_us.keys()
@@ -521,6 +568,14 @@ class HistoryAntiEntropy:
         """Assert the invariants: few fetches are active, and each has hours left."""
         assert sum(bool(fetch.question) for fetch in self._fetches.values()) <= FETCHES_MAX
         assert all(fetch.spans for fetch in self._fetches.values())
+
+
+def _user_with_most(account: Account) -> Peer | None:
+    """The user who has most; None if all have the same."""
+    largest = account.largest()
+    assert largest is not None
+    is_unequal = account.size_of(largest) * account.user_count > account.size
+    return largest if is_unequal else None
 
 
 def _digest(id: EventId) -> int:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Container, Iterable, Sequence
 from typing import TypeVar
 
+from smartpubsub.kademlia.ledger import USER_SHARE, Account, Ledger
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import Publication
@@ -39,6 +40,8 @@ _CHILD = b"child/"
 _EPOCH = b"stage/"
 _CHILD_BYTES_MAX = 4 << 20
 """A child with longer filters is not stored; its replicas have to do."""
+_USER_BYTES_MIN = 4 << 20
+"""A publisher or a peer may have so much where the storage is small."""
 # What was accepted once is read again, whatever the limits are by now.
 _LIMITS = BundleLimits(bundle_bytes_max=8 << 20, events=RpcLimits(attributes_max=1_000))
 _NUMBERS = struct.Struct(">II")
@@ -50,10 +53,19 @@ StoredPart = TypeVar("StoredPart", bound=Part)
 class Persistence:
     """What is in storage, and what was loaded from it and has not been used yet."""
 
-    def __init__(self, outbox: ScoutOutbox, settings: ScoutSettings, own: Peer) -> None:
+    def __init__(
+        self, outbox: ScoutOutbox, settings: ScoutSettings, own: Peer, ledger: Ledger
+    ) -> None:
         self._outbox = outbox
         self._settings = settings
         self._own = own
+        bytes_max = settings.stored_bytes_max
+        user_bytes_max = max(bytes_max // USER_SHARE, min(bytes_max, _USER_BYTES_MIN))
+        self._by_publisher = ledger.open("records of publishers", bytes_max, user_bytes_max)
+        self._by_owner = ledger.open("records for rendezvous", bytes_max, user_bytes_max)
+        self._by_child = ledger.open("filters of children", bytes_max, user_bytes_max)
+        self._charged: dict[bytes, tuple[tuple[Account, Peer], ...]] = {}
+        """The accounts that stored things are charged to, and their users."""
         self._sizes: dict[bytes, int] = {}
         self.bytes_held = 0
         self._records: list[tuple[Peer, Record]] = []
@@ -69,6 +81,19 @@ class Persistence:
         """Whether no more data of other nodes may be stored."""
         return self.bytes_held >= self._settings.stored_bytes_max
 
+    def has_room_for(self, event: Publication, owner: Peer) -> bool:
+        """Whether an event may be stored, by its publisher and by the node that has custody of it.
+
+        What this node has custody of itself counts for the publisher alone.
+        """
+        size = event.wire_bytes
+        if self._by_publisher.has_room_for(event.id.publisher, size) and (
+            owner == self._own or self._by_owner.has_room_for(owner, size)
+        ):
+            return not self.is_full
+        self._by_publisher.refuse()
+        return False
+
     # --- events ---
 
     def keep_record(self, record: Record, owner: Peer) -> None:
@@ -76,7 +101,11 @@ class Persistence:
         began_us = self._outbox.now - record.age_ms * MS
         content = encode(Bundle((record._replace(age_ms=0),)))
         name = _record_name((record.event.id, record.attribute))
-        self._put(_RECORD + name, _counted(owner) + _INT64.pack(began_us) + content)
+        self._put(
+            _RECORD + name,
+            _counted(owner) + _INT64.pack(began_us) + content,
+            self._record_users(record, owner),
+        )
         self._drop(_DONE + name)
 
     def keep_done(self, event: Publication, attribute: str) -> None:
@@ -96,6 +125,7 @@ class Persistence:
         name = _record_name(key)
         if _RECORD + name in self._sizes:
             self._put(_DONE + name, b"")
+            self._discharge(_RECORD + name)  # From now on, the history counts it.
 
     def drop_done(self, key: EventKey) -> None:
         """An event leaves the history; it stays stored if it is not completed."""
@@ -110,11 +140,11 @@ class Persistence:
         if copies:
             part = CopyTree(attribute, False, 0, True, tuple(copies), ())
             content = encode(Bundle((part,)))
-            if len(content) > _CHILD_BYTES_MAX or self.is_full:
+            if len(content) > _CHILD_BYTES_MAX or self.is_full or not self._may_have(peer, content):
                 self._outbox.reject("stored filters")
                 content = b""
         if content:
-            self._put(_child_key(attribute, peer), content)
+            self._put(_child_key(attribute, peer), content, ((self._by_child, peer),))
         else:
             self.drop_child(attribute, peer)
 
@@ -136,13 +166,37 @@ class Persistence:
         self._epochs.pop(attribute, None)
         self._drop(_EPOCH + attribute.encode())
 
-    def _put(self, key: bytes, value: bytes) -> None:
+    def _may_have(self, child: Peer, content: bytes) -> bool:
+        may = self._by_child.has_room_for(child, len(content))
+        if not may:
+            self._by_child.refuse()
+        return may
+
+    def _record_users(self, record: Record, owner: Peer) -> tuple[tuple[Account, Peer], ...]:
+        return (self._by_publisher, record.event.id.publisher), (self._by_owner, owner)
+
+    def _put(
+        self, key: bytes, value: bytes, charged: tuple[tuple[Account, Peer], ...] = ()
+    ) -> None:
+        self._discharge(key)
         size = len(STORED) + len(key) + len(value)
         self.bytes_held += size - self._sizes.get(key, 0)
         self._sizes[key] = size
+        self._charge(key, charged)
         self._outbox.store(key, value)
 
+    def _charge(self, key: bytes, charged: tuple[tuple[Account, Peer], ...]) -> None:
+        if charged:
+            self._charged[key] = charged
+            for account, user in charged:
+                account.change(user, self._sizes[key])
+
+    def _discharge(self, key: bytes) -> None:
+        for account, user in self._charged.pop(key, ()):
+            account.change(user, -self._sizes[key])
+
     def _drop(self, key: bytes) -> None:
+        self._discharge(key)
         size = self._sizes.pop(key, None)
         if size is not None:
             self.bytes_held -= size
@@ -179,6 +233,7 @@ class Persistence:
                 past.append((record.event, record.attribute))
             else:
                 self._records.append((owner, record))
+                self._charge(_RECORD + name, self._record_users(record, owner))
         for name in done:  # The event itself was not stored.
             self._drop(_DONE + name)
         return past
@@ -199,6 +254,7 @@ class Persistence:
             part = _decoded(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})
             children.update({copy.contact.peer: copy for copy in part.children})
+            self._charge(key, tuple((self._by_child, c.contact.peer) for c in part.children[:1]))
 
     @property
     def attributes_with_children(self) -> list[str]:
@@ -227,6 +283,9 @@ class Persistence:
     def check(self) -> None:
         """Assert the invariants: the total agrees with the sizes."""
         assert self.bytes_held == sum(self._sizes.values())
+        for account in (self._by_publisher, self._by_owner, self._by_child):
+            account.check()
+        assert self._charged.keys() <= self._sizes.keys()
 
 
 def _counted(peer: Peer) -> bytes:

@@ -28,7 +28,7 @@ from smartpubsub.protocols.pubsub import (
     Summary,
     Tally,
 )
-from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.failure_detector import (
     DetectorSettings,
     FailureDetector,
@@ -126,12 +126,13 @@ class ScoutSubs:
             Random(rng.getrandbits(64)),
         )
         self._proximity = proximity = Proximity(kademlia, detector, settings.backups)
-        self._persistence = persistence = Persistence(outbox, settings, own.peer)
+        self._persistence = persistence = Persistence(outbox, settings, own.peer, kademlia.ledger)
         self._recovery = recovery = Recovery(outbox, settings, proximity, times, self._on_recovered)
         self._history = history = History(
             outbox,
             settings,
             persistence,
+            kademlia.ledger,
             on_begun=lambda attribute: self._anti_entropy.on_begun(attribute),
             on_ended=lambda attribute: self._anti_entropy.on_ended(attribute),
         )
@@ -179,7 +180,7 @@ class ScoutSubs:
         )
 
         self._reassembly = Reassembly()
-        self._calls = Deferred()
+        self._calls = Deferred(DEFERRED_COUNT_MAX)
         self._publications = Deferred(settings.record_count_max)
         """Apart from other calls, as a subscription may end before the node has joined."""
         self._raised = Deferred(RAISED_BEFORE_JOINING_MAX)

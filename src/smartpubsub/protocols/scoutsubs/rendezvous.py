@@ -257,7 +257,7 @@ class Rendezvous:
         elif self._began_us(part.age_ms) <= self._outbox.now - 2 * self._settings.renew_us:
             self._outbox.reject("old events")
             self._answer(id, attribute, "the event was under way for too long; publish it again")
-        elif self._dissemination.is_full or self._persistence.is_full:
+        elif self._dissemination.is_full or not self._has_room_for(part.event):
             self._outbox.reject("events")
             self._answer(id, attribute, "the rendezvous has too many events in flight; try later")
         elif self._has_to_wait(part):
@@ -265,6 +265,9 @@ class Rendezvous:
         else:
             self._take(part, came_from)
             self._pass(_place_of(part))
+
+    def _has_room_for(self, event: Publication) -> bool:
+        return self._persistence.has_room_for(event, self._proximity.own.peer)
 
     def _take(self, part: Raise, came_from: Peer | None) -> None:
         event, attribute, now = part.event, part.attribute, self._outbox.now

@@ -199,7 +199,7 @@ class EventReplicas:
             self._outbox.reject("signature")
             return
         has_room = len(self.kept) < self._settings.record_count_max
-        is_full = not has_room or self._persistence.is_full
+        is_full = not has_room or not self._persistence.has_room_for(part.event, peer)
         if is_full:
             self._outbox.reject("records")
         else:

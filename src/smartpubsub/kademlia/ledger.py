@@ -1,0 +1,131 @@
+"""The ledger: what a node keeps for others, by class, by user and in bytes.
+
+Each class of things (values, records, history, filters) has an account with a limit for all users
+together and one for each user. A user is the peer or the publisher that something is kept for. What
+exceeds a limit is refused and counted, never raised. Where something must make room, it is that of
+the user who has most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+User = bytes
+"""A peer id; empty for what no peer has asked for."""
+
+NOBODY: User = b""
+USER_SHARE = 8
+"""One user may have one part in this many of an account."""
+_STALE_MIN = 64
+
+
+class AccountState(NamedTuple):
+    """What a node keeps of one class."""
+
+    name: str
+    size: int
+    size_max: int
+    users: int
+    largest: int
+    """What the user has who has most."""
+    user_size_max: int
+    refused: int
+    evicted: int
+
+
+class Account:
+    """One class of things that a node keeps for others."""
+
+    def __init__(self, name: str, size_max: int, user_size_max: int) -> None:
+        self.name = name
+        self.size_max = size_max
+        self.user_size_max = user_size_max
+        self.size = 0
+        self.refused = 0
+        """How often something was refused."""
+        self.evicted = 0
+        """How often something made room before its time."""
+        self._sizes: dict[User, int] = {}
+        self._largest: list[tuple[int, User]] = []
+        """Users by size, the largest first; entries whose size has changed do not count."""
+
+    def state(self) -> AccountState:
+        """What is kept now, and what was refused and evicted since the start."""
+        user = self.largest()
+        return AccountState(
+            self.name,
+            self.size,
+            self.size_max,
+            self.user_count,
+            0 if user is None else self.size_of(user),
+            self.user_size_max,
+            self.refused,
+            self.evicted,
+        )
+
+    @property
+    def user_count(self) -> int:
+        """The number of users."""
+        return len(self._sizes)
+
+    def size_of(self, user: User) -> int:
+        """What a user has."""
+        return self._sizes.get(user, 0)
+
+    def has_room_for(self, user: User, size: int) -> bool:
+        """Whether a user may have so much more, if others make room where there is none."""
+        return size <= self.size_max and self.size_of(user) + size <= self.user_size_max
+
+    @property
+    def excess(self) -> int:
+        """How much is beyond the limit of all users together."""
+        return max(0, self.size - self.size_max)
+
+    def refuse(self) -> None:
+        """Count something that was refused."""
+        self.refused += 1
+
+    def change(self, user: User, difference: int) -> None:
+        """A user has more, or less."""
+        size = self.size_of(user) + difference
+        self.size += difference
+        if size:
+            self._sizes[user] = size
+            heappush(self._largest, (-size, user))
+        else:
+            self._sizes.pop(user, None)
+        if len(self._largest) > _STALE_MIN + 2 * len(self._sizes):
+            self._largest = [(-size, user) for user, size in self._sizes.items()]
+            heapify(self._largest)
+
+    def largest(self) -> User | None:
+        """The user who has most."""
+        while self._largest:
+            size, user = self._largest[0]
+            if self._sizes.get(user) == -size:
+                return user
+            heappop(self._largest)
+        return None
+
+    def check(self) -> None:
+        """Assert the invariants: the total is that of all users."""
+        assert self.size == sum(self._sizes.values())
+        assert all(size > 0 for size in self._sizes.values())
+
+
+class Ledger:
+    """All accounts of a node."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter(self._accounts.values())
+
+    def open(self, name: str, size_max: int, user_size_max: int | None = None) -> Account:
+        """Open an account; one user may have an eighth of it unless another limit is given."""
+        share = size_max // USER_SHARE if user_size_max is None else user_size_max
+        account = self._accounts[name] = Account(name, size_max, share)
+        return account
