@@ -23,7 +23,8 @@ from smartpubsub.protocols.publication import (
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
-VERIFIED_COUNT_MAX = 10_000
+VERIFIED_COUNT_MAX = 2_000
+"""Copies of an event follow within seconds; a node must not take hours to reach its size."""
 CLAIM_COUNT_MAX = 256
 
 

@@ -105,7 +105,7 @@ def _read_event(data: bytes, limits: EventLimits) -> Publication:
     return event_in(buffer, limits)
 
 
-_read_small_event = lru_cache(maxsize=1 << 12)(_read_event)
+_read_small_event = lru_cache(maxsize=1 << 9)(_read_event)
 
 
 def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:

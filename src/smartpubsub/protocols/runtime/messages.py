@@ -221,13 +221,13 @@ def _text_bytes(value: str) -> bytes:
     return varint(len(encoded)) + encoded
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def _text_size(value: str) -> int:
     return field_bytes(len(value.encode())) if value else 0
 
 
 # Equal predicates are equally long, in whatever order their attributes are.
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def _predicate_size(predicate: Predicate) -> int:
     return field_bytes(len(str(predicate).encode()))
 
