@@ -77,7 +77,7 @@ class SoakResult:
         growth = soak.samples.growth(node, soak.wanted.warm_up_s)
         return {
             "node": node,
-            "starts": 1 + max((one.start for one in taken), default=0),
+            "starts": sum(node in member.nodes for member in soak.members),
             **{
                 name: {
                     "max": max((getattr(one, name) for one in taken), default=None),
