@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.gossip_cache import MessageCache
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.messages import Copy
-from tests.protocols.alone import event
+from tests.protocols.alone import Alone, event
 
 
 @given(st.lists(st.sampled_from(["put", "shift"]), max_size=60), st.integers(1, 8))
@@ -38,3 +39,17 @@ def test_an_event_that_comes_again_stays_in_its_window() -> None:
         cache.check()
         cache.shift()
     assert len(cache) == 0
+
+
+def test_an_event_that_comes_again_after_a_pause_of_minutes_is_cached_once() -> None:
+    alone = Alone(3)
+    alone.hear(1, event(1))
+    for _ in range(5):  # Stopped again and again, each time for longer than ids are kept.
+        alone.now += 126 * SECOND
+        alone.hear(2, event(2 + alone.now), event(1), event(3 + alone.now))
+
+    alone.take()
+    alone.hear(3, event(1))
+    assert not alone.take()  # It is known, and not forwarded again.
+    alone.heartbeats(6)
+    alone.core.check()

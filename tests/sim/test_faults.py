@@ -1,7 +1,16 @@
 """Faults do what they are named for, when they are planned for."""
 
 from smartpubsub.seam import Send, SetTimer, Started, TimerFired
-from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause, Skew, Slow
+from smartpubsub.sim.kernel.faults import (
+    Churn,
+    ClockJump,
+    Clog,
+    Crash,
+    Partition,
+    Pause,
+    Skew,
+    Slow,
+)
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.world import World
 from tests.sim.echo import Text, echo, peer, world_of
@@ -74,6 +83,16 @@ def test_paused_node_catches_up_in_order() -> None:
     world.run(until=9 * SECOND)
 
     assert echo(world, 1).texts() == [(5 * SECOND, "1"), (5 * SECOND, "2"), (5 * SECOND, "3")]
+
+
+def test_a_node_whose_clock_has_jumped_restarts_by_the_new_time() -> None:
+    world = world_of(2, FAST)
+    ClockJump(node=1, at_us=SECOND, restart_at_us=2 * SECOND, skew_us=-3 * SECOND).plan(world)
+
+    world.run(until=5 * SECOND)
+
+    assert world.hosts[1].is_up
+    assert world.hosts[1].clock(world.now) == 2 * SECOND
 
 
 def test_slow_node_takes_longer_to_send_until_it_is_over() -> None:

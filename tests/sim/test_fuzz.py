@@ -2,13 +2,14 @@
 
 import pytest
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.registry import PROTOCOLS
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.fuzz import Report, fuzz
 from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging.oracle import REFRESH_US
-from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Partition, Pause
+from smartpubsub.sim.kernel.faults import Churn, ClockJump, Clog, Crash, Partition, Pause
 from tests.sim.broken import Frail, Greedy, Moody, Muddled, Pushy, Silent, boastful, spec_with
 
 SOUND = ["floodsub", "gossipsub"]
@@ -126,10 +127,22 @@ def test_the_world_of_a_seed_is_the_same_for_every_protocol() -> None:
 
 def test_worlds_have_faults_of_every_kind() -> None:
     kinds = {
-        type(f).__name__ for seed in range(60) for f in random_world(seed, "floodsub").faults(0)
+        type(fault).__name__
+        for seed in range(60)
+        for fault in random_world(seed, "floodsub", has_long_faults=True).faults(0)
     }
 
-    assert kinds == {"Crash", "Pause", "Slow", "Skew", "Partition", "Clog", "Churn"}
+    expected = {"Crash", "Pause", "Slow", "Skew", "Partition", "Clog", "Churn", "ClockJump"}
+    assert kinds == expected
+
+
+def test_some_worlds_have_pauses_of_minutes() -> None:
+    worlds = [random_world(seed, "floodsub", has_long_faults=True) for seed in range(60)]
+    lengths = [
+        f.until_us - f.at_us for world in worlds for f in world.faults(0) if isinstance(f, Pause)
+    ]
+
+    assert sum(length > MINUTE for length in lengths) >= 3
 
 
 def test_time_is_a_limit() -> None:
@@ -160,10 +173,10 @@ def _interrupted(_: Experiment) -> None:
 
 def test_no_more_nodes_fail_than_there_are_backups() -> None:
     for seed in range(60):
-        world = random_world(seed, "floodsub")
+        world = random_world(seed, "floodsub", has_long_faults=True)
         failing: set[int] = set()
         for fault in world.faults(0):
-            if isinstance(fault, Crash | Pause):
+            if isinstance(fault, Crash | Pause | ClockJump):
                 failing.add(fault.node)
             elif isinstance(fault, Churn):
                 failing.update(fault.nodes)

@@ -10,7 +10,11 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Seen(Generic[Item]):
-    """Ids, each kept for a time, and at most a given number of them."""
+    """Ids, each kept for a time, and at most a given number of them.
+
+    A time without any calls counts as half of that time at most: the process may have been stopped,
+    and copies of what it saw before may still be in its queues.
+    """
 
     def __init__(
         self, keep_us: int, count_max: int, on_lapsed: Callable[[Item], None] | None = None
@@ -19,6 +23,9 @@ class Seen(Generic[Item]):
         self.count_max = count_max
         self._on_lapsed = on_lapsed
         self._keep_us = keep_us
+        self._called_at: int | None = None
+        self._skipped_us = 0
+        """The time that does not count."""
         self._since: dict[Item, int] = {}
         self._oldest_first: deque[Item] = deque()
 
@@ -30,6 +37,7 @@ class Seen(Generic[Item]):
 
     def add(self, id: Item, now: int) -> bool:
         """Add an id; return whether it is new."""
+        now = self._counted(now)
         if id in self._since:
             return False
         self._since[id] = now
@@ -42,3 +50,9 @@ class Seen(Generic[Item]):
             if self._since.pop(oldest) + self._keep_us <= now and self._on_lapsed is not None:
                 self._on_lapsed(oldest)
         return True
+
+    def _counted(self, now: int) -> int:
+        if self._called_at is not None:
+            self._skipped_us += max(0, now - self._called_at - self._keep_us // 2)
+        self._called_at = now
+        return now - self._skipped_us

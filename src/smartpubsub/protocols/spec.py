@@ -82,6 +82,8 @@ class ProtocolSpec:
     """Whether it promises to lose no event."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
+    clock_skew_us_max: int | None = None
+    """By how much the clocks of two nodes may differ; None for any."""
     has_only_topics: bool = False
     """Whether subscriptions and events name a topic instead of stating a predicate."""
     stays_in_region: bool = False

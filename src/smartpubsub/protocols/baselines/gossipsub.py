@@ -178,7 +178,8 @@ class GossipSub:
 
     def _on_event(self, peer: Peer, copy: Copy, now: int) -> list[Effect]:
         event, hops = copy
-        if event.id in self._seen:
+        # The cache is shorter than what was seen, but for a node that was stopped meanwhile.
+        if event.id in self._seen or self._cache.get(event.id) is not None:
             self._on_duplicate(peer, event.id, now)
             return []
         if not self._signing.is_signed(event):

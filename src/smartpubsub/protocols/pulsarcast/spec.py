@@ -123,6 +123,7 @@ PULSARCAST_SPEC = ProtocolSpec(
     make=Pulsarcast,
     codecs=lambda limits: [pulsarcast_codec(limits)],
     is_reliable=lambda _: True,
+    clock_skew_us_max=PulsarSettings.skew_us_max,
     has_only_topics=True,
     topics=TopicCreation,
     resident=Pulsarcast,

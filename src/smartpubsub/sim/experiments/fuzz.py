@@ -86,7 +86,8 @@ def fuzz(
         for number in range(seed, seed + runs):
             # From a stream of its own: the world is the same whichever protocols there are.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
-            findings = findings_of(random_world(number, protocol), check_stride=check_stride)
+            world = random_world(number, protocol, has_long_faults=True)
+            findings = findings_of(world, check_stride=check_stride)
             if findings is None:
                 report.was_interrupted = True
                 break

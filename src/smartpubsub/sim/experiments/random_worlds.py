@@ -13,7 +13,17 @@ from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.oracle import REFRESH_US
-from smartpubsub.sim.kernel.faults import Churn, Clog, Crash, Fault, Partition, Pause, Skew, Slow
+from smartpubsub.sim.kernel.faults import (
+    Churn,
+    ClockJump,
+    Clog,
+    Crash,
+    Fault,
+    Partition,
+    Pause,
+    Skew,
+    Slow,
+)
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.population import peer_id
 from smartpubsub.sim.kernel.streams import stream
@@ -47,6 +57,14 @@ HEATS = (50, 5, 1)
 ENCODED_SHARE = 0.25
 """The share of the small worlds in which messages are encoded and decoded, which takes time."""
 
+LONG_SHARE = 0.15
+"""The share of worlds in which a node is stopped for minutes, and of those with a clock jump."""
+STOPPED_US = (MINUTE, 150 * SECOND)
+"""Shorter than what a run waits for missing events."""
+SKEW_US_MAX = MINUTE
+JUMP_US_MAX = 60 * MINUTE
+"""Less for a protocol that allows less; then a clock that jumps and a wrong one are within it."""
+
 T = TypeVar("T")
 
 
@@ -58,6 +76,8 @@ class RandomWorld:
     scenario: str
     workload: Workload
     splits: bool
+    has_long_faults: bool = False
+    """Whether there may be pauses of minutes and clock jumps."""
 
     def faults(self, began_us: int) -> list[Fault]:
         """The faults, from when the workload begins."""
@@ -65,11 +85,17 @@ class RandomWorld:
         rng = stream(self.options.seed, "fuzz", "faults")
         end_us = began_us + length_us + 2 * SECOND
         draw = _FaultDraw(rng, self.options, began_us, end_us)
-        return [*draw.faults(), *([draw.partition()] if self.splits else [])]
+        faults = [*draw.faults(), *([draw.partition()] if self.splits else [])]
+        if self.has_long_faults:
+            faults += draw.long_faults(stream(self.options.seed, "fuzz", "long faults"))
+        return faults
 
 
-def random_world(seed: int, protocol: str) -> RandomWorld:
-    """The world of a seed, the same for all protocols that know predicates."""
+def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> RandomWorld:
+    """The world of a seed, the same for all protocols that know predicates.
+
+    Long faults come on top: without them, the world is the same as it was before there were any.
+    """
     rng = stream(seed, "fuzz", "world")
     nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
     network = _network(rng)
@@ -123,6 +149,7 @@ def random_world(seed: int, protocol: str) -> RandomWorld:
         scenario=name,
         workload=workload,
         splits=splits,
+        has_long_faults=has_long_faults,
     )
 
 
@@ -152,6 +179,7 @@ class _FaultDraw:
     def __init__(self, rng: Random, options: RunOptions, begin_us: int, end_us: int) -> None:
         self._rng = rng
         self._nodes = options.nodes
+        self._protocol = options.protocol
         # Protocols promise delivery while at most as many nodes fail as there are backups.
         self._failing = rng.sample(range(options.nodes), options.protocol_options.backups)
         self._begin_us = begin_us
@@ -163,6 +191,26 @@ class _FaultDraw:
             kinds += [self._crash, self._crash, self._pause, self._churn]
         count = max(0, self._rng.randint(-2, FAULTS_MAX))
         return [self._rng.choice(kinds)() for _ in range(count)]
+
+    def long_faults(self, rng: Random) -> list[Fault]:
+        """Pauses of minutes and clock jumps, which are rare."""
+        faults: list[Fault] = []
+        if self._failing and rng.random() < LONG_SHARE:
+            at_us = rng.randint(self._begin_us, self._end_us)
+            until_us = at_us + rng.randint(*STOPPED_US)
+            faults.append(Pause(node=rng.choice(self._failing), at_us=at_us, until_us=until_us))
+        if self._failing and rng.random() < LONG_SHARE:
+            at_us = rng.randint(self._begin_us, self._end_us)
+            allowed_us = spec_of(self._protocol).clock_skew_us_max
+            far_us = JUMP_US_MAX if allowed_us is None else allowed_us // 2 - SKEW_US_MAX
+            jump = ClockJump(
+                node=rng.choice(self._failing),
+                at_us=at_us,
+                restart_at_us=at_us + rng.randint(SECOND // 10, 20 * SECOND),
+                skew_us=rng.randint(-far_us, far_us),
+            )
+            faults.append(jump)
+        return faults
 
     def _node(self) -> int:
         return self._rng.randrange(self._nodes)
@@ -192,7 +240,7 @@ class _FaultDraw:
     def _skew(self) -> Fault:
         return Skew(
             node=self._node(),
-            skew_us=self._rng.randint(-MINUTE, MINUTE),
+            skew_us=self._rng.randint(-SKEW_US_MAX, SKEW_US_MAX),
             drift_ppm=self._rng.randint(-1_000, 1_000),
         )
 

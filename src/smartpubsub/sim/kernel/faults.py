@@ -40,6 +40,30 @@ class Crash:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockJump:
+    """A node crashes, and restarts with a clock that is off by `skew_us`.
+
+    While it runs, a node's clock is monotonic: a jump of the machine's clock shows when it starts.
+    """
+
+    node: int
+    at_us: int
+    restart_at_us: int
+    skew_us: int
+
+    def plan(self, world: World) -> None:
+        host = world.hosts[self.node]
+        world.at(self.at_us, lambda: _crash(world, host, with_storage=False))
+        world.at(self.restart_at_us, lambda: self._restart(world, host))
+
+    def _restart(self, world: World, host: Host) -> None:
+        if not host.is_up:
+            world.fault("clock jump", self.node)
+            host.skew_us = self.skew_us
+            world.restart(host)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pause:
     """A node handles nothing for a while, and then all pending inputs at once."""
 
@@ -158,7 +182,7 @@ class Churn:
 def struck_nodes(fault: Fault) -> tuple[int, ...]:
     """The nodes that a fault makes fail or whose links it clogs."""
     match fault:
-        case Crash() | Pause():
+        case Crash() | Pause() | ClockJump():
             return (fault.node,)
         case Clog():
             return fault.sender, fault.receiver

@@ -21,7 +21,7 @@ STORMY_S, CALM_S = 300.0, 180.0
 REPAIR_S = MINUTE / SECOND + 3
 """A repair time, and what it takes to stop a process."""
 FAR_S = 3_600.0
-"""How far a clock jumps at most."""
+"""How far a clock jumps at most, unless the protocol allows less."""
 
 
 class Kind(Enum):
@@ -63,9 +63,15 @@ class Plan:
     """The faults of a soak."""
 
     def __init__(
-        self, rng: Random, nodes: int, failures_max: int, without: Container[Kind] = ()
+        self,
+        rng: Random,
+        nodes: int,
+        failures_max: int,
+        without: Container[Kind] = (),
+        far_s: float = FAR_S,
     ) -> None:
         self._rng = rng
+        self._far_s = far_s
         self._nodes = nodes
         self._failures_max = min(failures_max, nodes - 1)
         self._kinds = [kind for kind in Kind if kind not in without]
@@ -134,5 +140,5 @@ class Plan:
         """By how much a clock is ahead or behind; a third of the jumps set it right."""
         if self._rng.random() < 1 / 3:
             return 0.0
-        far_s: float = FAR_S ** self._rng.random()
+        far_s: float = self._far_s ** self._rng.random()
         return self._rng.choice((-1, 1)) * far_s

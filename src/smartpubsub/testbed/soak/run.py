@@ -19,6 +19,7 @@ import trio
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.sim.experiments.running import Progress, RunOptions, protocol_of
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import Disturbance
@@ -40,7 +41,7 @@ from smartpubsub.testbed.messages import (
 from smartpubsub.testbed.run import JOIN_US_MAX, RealRun
 from smartpubsub.testbed.soak.disks import Disks
 from smartpubsub.testbed.soak.interests import Interest, Interests
-from smartpubsub.testbed.soak.plan import Fault, Kind, Plan
+from smartpubsub.testbed.soak.plan import FAR_S, Fault, Kind, Plan
 from smartpubsub.testbed.soak.samples import Samples, sample
 from smartpubsub.workloads.actions import (
     Action,
@@ -56,6 +57,8 @@ LEAVE_S_MAX = 20.0
 RETURN_S = 1.0
 """How long a node stays down that has failed while it started."""
 STARTS_MAX = 10
+STOPPING_S = 10.0
+"""How long a node takes to stop, at most, when its disk is full."""
 OWED_US = SECOND
 """How often to compute what is owed."""
 STARTING_S_MAX = 120.0
@@ -76,6 +79,12 @@ class SoakOptions:
     warm_up_s: float = 600.0
     """The age from which a process counts as warm."""
     sample_s: float = 10.0
+
+
+def _far_s(spec: ProtocolSpec) -> float:
+    """How far clocks jump, so that no two of them differ by more than the protocol allows."""
+    allowed_us = spec.clock_skew_us_max
+    return FAR_S if allowed_us is None else min(FAR_S, 0.4 * allowed_us / SECOND)
 
 
 class Soak(RealRun):
@@ -102,6 +111,7 @@ class Soak(RealRun):
             options.nodes,
             options.protocol_options.backups,
             wanted.without,
+            _far_s(protocol_of(self)),
         )
         has_only_topics = protocol_of(self).has_only_topics
         self._interests = Interests(
@@ -338,10 +348,13 @@ class Soak(RealRun):
         await self._last(fault.for_s)
         still = self._cluster.process_of(node)
         self._disks.free(folder, None if still is None else still[0])
-        if still is None:
-            await self._return(node)
-        else:
+        with trio.move_on_after(STOPPING_S):  # It may have found its disk full just now.
+            while self._cluster.is_up(node):
+                await trio.sleep(0.1)
+        if self._cluster.is_up(node):
             del self._struck[node]
+        else:
+            await self._return(node)
 
     async def _jump(self, fault: Fault) -> None:
         """Set a node's clock; a node that may end starts again by the new time."""
@@ -399,6 +412,7 @@ class Soak(RealRun):
             raise SmartPubSubError(f"node {node} has stopped: {reason}")
         violation = Violation(UNPLANNED, self.now, node, f"node {node} has stopped: {reason}")
         self.failures.append(violation)
+        self._progress.say(violation.what)
         if kind is None or kind is Kind.PAUSES:  # Otherwise its fault ends with a start.
             self._struck[node] = Kind.KILLS
             self._rescuing.start_soon(self._return, node)
