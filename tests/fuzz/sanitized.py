@@ -17,17 +17,13 @@ def run_sanitized(arguments: list[str]) -> int:
     folder = Path(sys.prefix) / "native-sanitized"
     _run("cmake", "-S", CHECKOUT / "native", "-B", folder, "-DSANITIZE=ON", _python(), _type())
     _run("cmake", "--build", folder)
-    # The sanitizer has to be loaded before all else, also before the interpreter.
-    library = subprocess.run(
-        [os.environ.get("CXX", "g++"), "-print-file-name=libasan.so"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    # The sanitizer has to be loaded before all else, also before the interpreter, and so has the
+    # library whose exceptions it watches.
+    libraries = [_path_of(name) for name in ("libasan.so", "libstdc++.so")]
     environment = {
         **os.environ,
         SANITIZED: "1",
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": " ".join(libraries),
         # The interpreter keeps some memory until its end; that is no leak.
         "ASAN_OPTIONS": "detect_leaks=0",
         "PYTHONMALLOC": "malloc",
@@ -35,6 +31,11 @@ def run_sanitized(arguments: list[str]) -> int:
     }
     command = [sys.executable, "-m", "tests.fuzz", *arguments]
     return subprocess.run(command, env=environment, cwd=CHECKOUT, check=False).returncode
+
+
+def _path_of(library: str) -> str:
+    command = [os.environ.get("CXX", "g++"), f"-print-file-name={library}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _python() -> str:

@@ -86,6 +86,7 @@ class GossipSub:
     ) -> list[Effect]:
         """Send an event to all peers with a sufficient score; there are no acknowledgements."""
         self._seen.add(publication.id, now)
+        self._iwant.received(publication.id)  # A peer may have offered it before it existed.
         copy = self._cache.put(Copy(publication, 1), now).copy
         rpc = Rpc(publish=(copy,))
         return [
