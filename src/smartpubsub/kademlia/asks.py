@@ -21,6 +21,8 @@ class OpenAsk:
     is_meeting: bool
     asked_at: int
     fails_at: int
+    is_brief: bool
+    """Whether the peer has not failed if it is slow: it is not waited for."""
     has_failed: bool = False
 
 
@@ -54,11 +56,12 @@ class Asks:
         query: int | None = None,
         is_put: bool = False,
         is_meeting: bool = False,
+        is_brief: bool = False,
     ) -> None:
         """Send a request to a peer."""
         self._last_number = number = self._last_number + 1
         fails_at = now + self._patience_us(self._settings.timeout_us, 8)
-        ask = OpenAsk(contact, message, query, is_put, is_meeting, now, fails_at)
+        ask = OpenAsk(contact, message, query, is_put, is_meeting, now, fails_at, is_brief)
         self._open[number] = ask
         self._effects.append(Ask(contact.peer, message, number, contact.addresses))
         slow_at = now + self._patience_us(self._settings.slow_us, 2)

@@ -125,9 +125,24 @@ class Kademlia:
         self._asks.ping(contact, now, is_meeting=True)
         return self._taken()
 
-    def find_closest(self, name: bytes, now: int, count: int = 0) -> tuple[int, list[Effect]]:
-        """Find the peers closest to a name, `count` or k of them; delivers `Found`."""
-        return self._start(Goal.CLOSEST, name, now, count=count), self._taken()
+    def find_closest(
+        self,
+        name: bytes,
+        now: int,
+        count: int = 0,
+        *,
+        paths: int = 0,
+        waits_for_slow: bool = True,
+    ) -> tuple[int, list[Effect]]:
+        """Find the peers closest to a name, `count` or k of them; delivers `Found`.
+
+        The lookup follows as many disjoint paths as asked for, or as the settings say. If it does
+        not wait for slow peers, they do not count as failed either.
+        """
+        number = self._start(
+            Goal.CLOSEST, name, now, count=count, paths=paths, waits_for_slow=waits_for_slow
+        )
+        return number, self._taken()
 
     def put(self, name: bytes, value: bytes, now: int) -> tuple[int, list[Effect]]:
         """Store a value at the peers closest to its name; delivers `Put`.
@@ -195,6 +210,8 @@ class Kademlia:
         value: bytes = b"",
         seeds: Sequence[Contact] = (),
         count: int = 0,
+        paths: int = 0,
+        waits_for_slow: bool = True,
     ) -> int:
         # Peers drop longer names without an answer, and would seem to have failed.
         if len(name) > self.settings.name_bytes_max:
@@ -204,8 +221,15 @@ class Kademlia:
         number = self._take_number()
         target = key_of(name)
         known = [*seeds, *self.table.closest(target, self.settings.k)]
-        k, alpha, paths = count or self.settings.k, self.settings.alpha, self.settings.paths
-        lookup = Lookup(target, known, k=k, alpha=alpha, paths=paths, own=self.own.peer)
+        lookup = Lookup(
+            target,
+            known,
+            k=count or self.settings.k,
+            alpha=self.settings.alpha,
+            paths=paths or self.settings.paths,
+            own=self.own.peer,
+            waits_for_slow=waits_for_slow,
+        )
         self._queries[number] = query = Query(number, goal, name, lookup, value)
         if goal is Goal.PROVIDERS:
             query.hear_of_providers(self.values.providers(name, now))
@@ -223,7 +247,10 @@ class Kademlia:
                     has_departed = True
                     query.lookup.on_failure(contact.peer)
                 else:
-                    self._asks.ask(contact, query.question, now, query=query.number)
+                    is_brief = not query.lookup.waits_for_slow
+                    self._asks.ask(
+                        contact, query.question, now, query=query.number, is_brief=is_brief
+                    )
         if query.lookup.finished:
             self._conclude(query, now)
 
@@ -263,9 +290,10 @@ class Kademlia:
             self._advance(query, now)
 
     def _on_failure(self, ask: OpenAsk, query: Query | None, now: int) -> None:
-        replacement = self.table.failed(ask.contact, self.settings.failures_max)
-        if replacement is not None:
-            self._asks.ping(replacement, now)
+        if not ask.is_brief:
+            replacement = self.table.failed(ask.contact, self.settings.failures_max)
+            if replacement is not None:
+                self._asks.ping(replacement, now)
         if query is not None and ask.is_put:
             self._count_put(query, kept=False)
         elif query is not None:

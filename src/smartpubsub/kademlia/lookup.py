@@ -89,10 +89,12 @@ class Lookup:
         alpha: int,
         paths: int = 1,
         own: bytes | None = None,
+        waits_for_slow: bool = True,
     ) -> None:
         self.target = target
         self._k = k
         self._alpha = alpha
+        self.waits_for_slow = waits_for_slow
         self._paths = [Path() for _ in range(paths)]
         self._by_peer: dict[bytes | None, Candidate | None] = {own: None}
         """All candidates; the node itself is not one."""
@@ -109,6 +111,8 @@ class Lookup:
             for place, candidate in enumerate(path.open):
                 if place + bisect_left(path.answered_distances, candidate.distance) >= self._k:
                     break
+                if candidate.state is State.SLOW and not self.waits_for_slow:
+                    continue
                 self.finished = False
                 if path.asked_count >= self._alpha:
                     break

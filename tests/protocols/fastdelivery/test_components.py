@@ -13,6 +13,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Charge,
     Delegate,
     Expect,
+    GroupId,
     NotHelping,
     Packet,
     Question,
@@ -70,6 +71,9 @@ def event(number: int) -> Publication:
     return Publication.of(EventId(OWNER.peer, 1, number), SURF, b"", b"")
 
 
+GROUP = GroupId(OWNER.peer, SURF)
+
+
 def delivery(settings: FastSettings) -> tuple[FakePeers, GroupDelivery]:
     peers = FakePeers(settings)
     component = GroupDelivery(peers.ports)
@@ -81,10 +85,12 @@ def test_a_held_event_is_delivered_after_its_predecessor() -> None:
     peers, component = delivery(FastSettings())
     done: list[int] = []
     for number, prior in ((3, 2), (2, 1)):
-        component.take(event(number), 1, prior, (OWNER.peer, number), partial(done.append, number))
+        component.take(
+            event(number), GROUP, 1, prior, (OWNER.peer, number), partial(done.append, number)
+        )
         component.check()
     assert (component.held_count, peers.delivered(), done) == (2, [], [])
-    component.take(event(1), 1, 0, (OWNER.peer, 1), lambda: done.append(1))
+    component.take(event(1), GROUP, 1, 0, (OWNER.peer, 1), lambda: done.append(1))
     component.check()
     assert (component.held_count, peers.delivered(), done) == (0, [1, 2, 3], [1, 2, 3])
 
@@ -92,8 +98,8 @@ def test_a_held_event_is_delivered_after_its_predecessor() -> None:
 def test_a_held_event_is_delivered_when_the_owner_does_not_bring_its_predecessor() -> None:
     settings = FastSettings()
     peers, component = delivery(settings)
-    component.take(event(2), 1, 1, (OWNER.peer, 9), lambda: None)
-    assert not component.take(event(2), 1, 1, (OWNER.peer, 9), lambda: None)
+    component.take(event(2), GROUP, 1, 1, (OWNER.peer, 9), lambda: None)
+    assert not component.take(event(2), GROUP, 1, 1, (OWNER.peer, 9), lambda: None)
     peers.ports.outbox.now = settings.hold_us
     component.on_hold_timer()
     ((peer, number, question),) = peers.sent

@@ -79,7 +79,8 @@ BY_KIND = {
     messages.Working: st.builds(messages.Working),
     messages.NotHelping: st.builds(messages.NotHelping),
     messages.Join: st.builds(messages.Join, predicates, requests, signatures),
-    messages.Joined: st.builds(messages.Joined, texts),
+    messages.Joined: st.builds(messages.Joined, texts, peers),
+    messages.ServedBy: st.builds(messages.ServedBy, predicates, peers),
     messages.Recruit: st.builds(messages.Recruit, predicates, numbers, numbers),
     messages.Agreed: st.builds(messages.Agreed, numbers),
     messages.Delegate: st.builds(

@@ -10,7 +10,7 @@ from smartpubsub.kademlia import messages
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.messages import Message
-from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.node import NodeCore
@@ -29,7 +29,7 @@ from smartpubsub.protocols.scoutsubs.membership import Role
 from smartpubsub.protocols.scoutsubs.messages import Announce, Bundle, Part, wire_bytes
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Effect, Event, Received, Send
+from smartpubsub.seam import Deliver, Effect, Event, Received, Send
 from smartpubsub.sim.kernel.network import DROP, NetworkOptions
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
@@ -44,13 +44,33 @@ Knows = Callable[[int], Iterable[int]]
 
 
 class FixedKademlia(Kademlia):
-    """Knows whom it was told to know and learns nothing, so that paths are what a test says."""
+    """Knows whom it was told to know and learns nothing, so that paths are what a test says.
+
+    Only a publisher finds the nodes closest to a key, whom it does not know for that.
+    """
+
+    everyone: tuple[Contact, ...] = ()
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002
         return []
 
     def knows(self, contact: Contact) -> bool:  # noqa: ARG002
         return True
+
+    def find_closest(
+        self,
+        name: bytes,
+        now: int,
+        count: int = 0,
+        *,
+        paths: int = 0,  # noqa: ARG002
+        waits_for_slow: bool = True,
+    ) -> tuple[int, list[Effect]]:
+        if waits_for_slow:
+            return super().find_closest(name, now, count)
+        number = self._take_number()
+        closest = sorted(self.everyone, key=lambda contact: contact.key ^ key_of(name))
+        return number, [Deliver(Found(number, name, tuple(closest[:count]), 1))]
 
     def is_closest(self, name: bytes) -> bool | None:
         known = self.closest_local(name, 1)
@@ -145,6 +165,8 @@ class Forest:
         def make(incarnation: int) -> NodeCore:
             rng = stream(self.seed, "kademlia", own.peer.hex(), incarnation)
             kademlia = self._make_kademlia(own, self._kademlia, rng)
+            if isinstance(kademlia, FixedKademlia):
+                kademlia.everyone = self.contacts
             signing = StandInSigning(own.peer)
             rng = stream(self.seed, "scoutsubs", own.peer.hex(), incarnation)
             settings = self._settings_of.get(self.number(own.peer), self.settings)

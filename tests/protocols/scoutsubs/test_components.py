@@ -30,7 +30,7 @@ def test_references_between_components_have_no_cycle() -> None:
 
 
 def test_every_component_with_state_checks_its_invariants() -> None:
-    stateless = {"_settings", "_attestation", "_outbox", "_times", "_proximity", "_senders"}
+    stateless = {"_settings", "_attestation", "_outbox", "_times", "_proximity"}
     deferred = {"_calls", "_publications", "_raised"}
     made = components(Forest(2).scouts(0))
     unchecked = {name for name, item in made.items() if not hasattr(item, "check")}

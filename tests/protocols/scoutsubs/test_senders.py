@@ -10,6 +10,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.runtime.rules import refusal_of, rules_table
 from smartpubsub.protocols.scoutsubs.messages import (
+    Admitted,
     Alive,
     CopyTree,
     Done,
@@ -17,10 +18,12 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Part,
     Pull,
     Pulled,
+    Raise,
     Record,
 )
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES
+from smartpubsub.protocols.scoutsubs.shard_names import shard_for
 from tests.protocols.scoutsubs.forest import Forest
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "scoutsubs.md"
@@ -99,6 +102,53 @@ def test_a_stranger_does_not_pass_for_a_rendezvous() -> None:
     forest.crash(0)
     forest.restart(5)
     forest.run_until(lambda: forest.received(5) == [id], 5 * MINUTE)
+
+
+# --- acknowledgements ---
+
+
+def test_a_stranger_acknowledges_no_event_and_captures_no_publisher() -> None:
+    forest = Forest(24, k=8)
+    forest.subscribed(5, "surf")
+    forest.cut(7, 0, 4 * SECOND)
+    id = forest.publish(7, "surf")
+    forest.receive(23, 7, Admitted(id, "surf", ""))
+    forest.run(2 * SECOND)
+    assert refused(forest, 7, Admitted) == 1
+    assert not forest.is_published(id)
+
+    forest.run_until(lambda: forest.is_published(id))
+    later = forest.publish(7, "surf")
+    forest.run_until(lambda: forest.received(5) == [id, later])
+    assert forest.count(Raise)[23] == 0
+
+
+def test_an_acknowledgement_in_another_tree_counts_for_nothing() -> None:
+    forest = Forest(12)
+    forest.run(SECOND)
+    forest.cut(7, 0, 4 * SECOND)
+    id = forest.publish(7, "surf")
+    others = [n for n in range(1, 4) if f"surf/{n}" != shard_for("surf", forest.contacts[7].peer)]
+    forest.receive(0, 7, Admitted(id, f"surf/{others[0]}", ""))
+    assert refused(forest, 7, Admitted) == 1
+    assert not forest.is_published(id)
+
+
+def test_an_acknowledgement_waits_for_the_publishers_own_lookup() -> None:
+    forest = Forest(12)
+    id = forest.publish(7, "surf")
+    forest.receive(0, 7, Admitted(id, "surf", ""))
+    assert not forest.is_published(id)
+    forest.run_until(lambda: forest.is_published(id), SECOND)
+    assert refused(forest, 7, Admitted) <= 1
+
+
+def test_a_hanging_node_among_the_closest_delays_an_acknowledgement_by_little() -> None:
+    forest = Forest(12)
+    forest.subscribed(5, "surf")
+    forest.world.pause(forest.host(3), forest.world.now + MINUTE)
+    id = forest.publish(7, "surf")
+    forest.run_until(lambda: forest.is_published(id), 3 * SECOND)
 
 
 # --- answers that were not asked for ---

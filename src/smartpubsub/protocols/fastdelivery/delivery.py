@@ -14,7 +14,7 @@ from functools import partial
 
 from smartpubsub.matching import Index
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.messages import Expect
+from smartpubsub.protocols.fastdelivery.messages import Expect, GroupId
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
@@ -32,6 +32,7 @@ class _HeldEvent:
     """An event, and what to do for each transmission of it once it is delivered."""
 
     event: Publication
+    group: GroupId
     hops: int
     then: dict[Transmission, Callable[[], None]]
 
@@ -56,6 +57,8 @@ class GroupDelivery:
         self._reject = ports.reject
         self._index = Index()
         self._subscriptions: dict[int, Subscription] = {}
+        self._groups: dict[int, GroupId] = {}
+        """The one group that a subscription is for; others are for all groups."""
         self._seen: Seen[EventId] = Seen(ports.settings.seen_us, ports.settings.seen_count_max)
         self._predecessors: dict[EventId, _Predecessor] = {}
         self._waits_for: dict[EventId, EventId] = {}
@@ -69,24 +72,32 @@ class GroupDelivery:
 
     # --- subscriptions ---
 
-    def add(self, subscription: Subscription) -> None:
-        """Add a subscription of the application."""
+    def add(self, subscription: Subscription, group: GroupId | None = None) -> None:
+        """Add a subscription of the application, for one group or for all."""
+        if group is not None:
+            self._groups[subscription.number] = group
         self._subscriptions[subscription.number] = subscription
         self._index.add(subscription.number, subscription.predicate)
 
     def remove(self, number: int) -> Subscription:
         """Remove a subscription; it gets no further events."""
         self._index.remove(number)
+        self._groups.pop(number, None)
         return self._subscriptions.pop(number)
 
-    def wants(self, event: Predicate) -> bool:
-        """Whether a subscription matches an event."""
-        return self._index.match_any(event)
+    def _wanting(self, event: Predicate, group: GroupId) -> list[int]:
+        """The subscriptions that get an event of a group."""
+        matching = self._index.match(event)
+        return [number for number in matching if self._groups.get(number, group) == group]
 
-    def deliver(self, event: Publication, hops: int) -> None:
-        """Hand an event to the application, if it wants it and has not got it yet."""
+    def wants(self, event: Predicate, group: GroupId) -> bool:
+        """Whether a subscription gets an event of a group."""
+        return bool(self._wanting(event, group))
+
+    def deliver(self, event: Publication, group: GroupId, hops: int) -> None:
+        """Hand an event of a group to the application, if it wants it and has not got it yet."""
         if self._seen.add(event.id, self._outbox.now):
-            wanted = self._index.match(event.predicate)
+            wanted = self._wanting(event.predicate, group)
             if wanted:
                 self._outbox.deliver(Delivery(event, tuple(sorted(wanted)), hops))
 
@@ -95,6 +106,7 @@ class GroupDelivery:
     def take(
         self,
         event: Publication,
+        group: GroupId,
         hops: int,
         prior: int,
         transmission: Transmission,
@@ -111,15 +123,15 @@ class GroupDelivery:
         if waiting is not None and transmission in waiting.then and not is_next:
             return False
         if is_next:
-            self._deliver_in_order(_HeldEvent(event, hops, {transmission: then}))
+            self._deliver_in_order(_HeldEvent(event, group, hops, {transmission: then}))
         elif waiting is not None:
             waiting.then[transmission] = then
         elif self.held_count >= self._settings.held_count_max:
             self._reject("held events")
-            self._deliver_in_order(_HeldEvent(event, hops, {transmission: then}))
+            self._deliver_in_order(_HeldEvent(event, group, hops, {transmission: then}))
         else:
             missing = self._predecessors.setdefault(predecessor, _Predecessor(self._outbox.now))
-            missing.held[id] = _HeldEvent(event, hops, {transmission: then})
+            missing.held[id] = _HeldEvent(event, group, hops, {transmission: then})
             self._waits_for[id] = predecessor
             self._set_timer()
         return True
@@ -141,7 +153,7 @@ class GroupDelivery:
                 then += missing.held.pop(id).then.values()
                 if not missing.held:
                     self._release(predecessor)
-            self.deliver(held.event, held.hops)
+            self.deliver(held.event, held.group, held.hops)
             for action in then:
                 action()
             ready += self._release(id)

@@ -151,8 +151,7 @@ class GroupDirectory:
             directory.early.append(partial(self.on_advertise, contact, number, question))
             return
         notice, peer = question.notice, contact.peer
-        is_signed = self._signatures.is_advertisement_signed
-        if notice.contact.peer != peer or not is_signed(notice):
+        if not self._signatures.is_advertisement_signed(notice):
             self._reject("advertisements")
             return
         if directory is None or not self._has_room(

@@ -175,8 +175,7 @@ class GroupHelper:
             self._requests.answer(contact.peer, number, self._finished[key])
             return
         event = question.event
-        is_publisher = event.id.publisher == contact.peer
-        if not is_publisher or not self._signatures.is_event_signed(event):
+        if not self._signatures.is_event_signed(event):
             self._reject("events")
             return
         role = self._role(contact, question)
@@ -195,7 +194,8 @@ class GroupHelper:
         if not question.only or own in question.only:
             relayed.waiting[own] = None
             then = partial(self._end, key, own)
-            self._delivery.take(event, 1, priors.get(own, 0), key, then)
+            group = GroupId(contact.peer, question.group)
+            self._delivery.take(event, group, 1, priors.get(own, 0), key, then)
         elif not wanting:
             self._conclude(key, relayed)
         for peer in wanting:

@@ -218,6 +218,16 @@ class Joined(NamedTuple):
 
     refusal: str
     """The reason; empty if the subscriber is a member."""
+    helper: PeerId = b""
+    """The node that serves the member; empty if the owner does."""
+
+
+@_wire.message(28)
+class ServedBy(NamedTuple):
+    """The owner tells a member which helper serves it."""
+
+    group: Predicate
+    helper: PeerId
 
 
 @_wire.message(23)
@@ -376,6 +386,7 @@ Question: TypeAlias = (
     GroupNotify
     | Relay
     | Join
+    | ServedBy
     | Recruit
     | Delegate
     | Release

@@ -56,6 +56,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Release,
     Request,
     RequestDone,
+    ServedBy,
     Turn,
     Watched,
     Working,
@@ -100,7 +101,7 @@ class GroupOwner:
         regions: RegionFinder,
         replicas: GroupReplicas,
         store: GroupStore,
-        deliver: Callable[[Publication, int], None],
+        deliver: Callable[[Publication, GroupId, int], None],
     ) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
         self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
@@ -264,7 +265,7 @@ class GroupOwner:
         if group is None:
             self._requests.answer(peer, number, Joined(NO_SUCH_GROUP))
             return
-        if request.contact.peer != peer or not self._signatures.is_request_signed(request):
+        if not self._signatures.is_request_signed(request):
             self._reject("requests")
             refusal = "the node that sent the request has not signed it"
             self._requests.answer(peer, number, Joined(refusal))
@@ -353,7 +354,9 @@ class GroupOwner:
     def _answer_join(self, group: OwnedGroup, peer: Peer, refusal: str) -> None:
         number = group.unanswered.pop(peer, None)
         if number is not None:
-            self._requests.answer(peer, number, Joined(refusal))
+            member = group.book.members.get(peer)
+            helper = member.helper if member is not None and not refusal else None
+            self._requests.answer(peer, number, Joined(refusal, helper or b""))
 
     # --- orders of the book ---
 
@@ -392,6 +395,9 @@ class GroupOwner:
             case HandOver(helper, term, peers):
                 members = [group.book.members[p] for p in peers if p in group.book.members]
                 charges = tuple(Charge(m.contact, m.predicates) for m in members)
+                for member in members:  # They accept events from this helper from now on.
+                    served_by = ServedBy(group.predicate, helper)
+                    self._requests.ask(member.peer, served_by, ignore_answer)
                 self._delegate(group, helper, term, charges=charges)
             case TakeBack(helper, term, peer):
                 self._delegate(group, helper, term, gone=(peer,))
@@ -527,7 +533,7 @@ class GroupOwner:
             reason = "too many events wait to be confirmed; try again later"
             self._outbox.deliver(Refused(event.id, reason))
             return
-        self._deliver(event, 0)
+        self._deliver(event, self._id_of(group), 0)
         in_flight = EventInFlight(event, group, wants_all)
         self._in_flight[event.id] = group.in_flight[event.id] = in_flight
         if group.is_open:

@@ -27,6 +27,7 @@ from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastPorts, Fast
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.search import GroupSearch
+from smartpubsub.protocols.fastdelivery.senders import FastSenders
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
@@ -129,10 +130,12 @@ class FastDelivery:
             self._store,
             self._delivery.deliver,
         )
+        self._senders = FastSenders(ports, keepers, self._subscriber)
         self._on_question: dict[type, Callable[[Contact, int, Any], None]] = {
             fast.GroupNotify: self._subscriber.on_notify,
             fast.Relay: self.helper.on_relay,
             fast.Join: self._owner.on_join,
+            fast.ServedBy: self._subscriber.on_served_by,
             fast.Recruit: self.helper.on_recruit,
             fast.Delegate: self.helper.on_delegate,
             fast.Release: self.helper.on_release,
@@ -225,7 +228,7 @@ class FastDelivery:
         invitation: bytes = b"",
     ) -> list[Effect]:
         """Join a group whose owner is known; deliver `Subscribed` or `JoinRefused`."""
-        self._delivery.add(subscription)
+        self._delivery.add(subscription, fast.GroupId(owner.peer, group))
         if owner.addresses:
             self._outbox.emit(Connect(owner.peer, owner.addresses))
         return self._call(now, self._subscriber.join, subscription, owner, group, invitation)
@@ -279,6 +282,8 @@ class FastDelivery:
     def _on_packet(self, contact: Contact, packet: Packet) -> None:
         number, part = packet
         kind = type(part)
+        if not self._senders.may_send(contact, packet):
+            return
         if kind is fast.Working:
             self._requests.on_progress(contact.peer, number)
         elif kind in _ANSWERS:

@@ -97,8 +97,7 @@ class GroupReplicas:
     def on_keep(self, contact: Contact, number: int, question: Keep) -> None:
         """Keep a replica for a member that its owner does not reach."""
         event = question.event
-        is_publisher = event.id.publisher == contact.peer
-        if not is_publisher or not self._signatures.is_event_signed(event):
+        if not self._signatures.is_event_signed(event):
             self._reject("events")
             return
         if self._kept_count >= self._settings.replica_count_max:

@@ -26,6 +26,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Joined,
     Notice,
     RequestDone,
+    ServedBy,
     Unwatch,
     Working,
 )
@@ -39,8 +40,11 @@ from smartpubsub.protocols.pubsub import (
     SubscriptionState,
     Unsubscribed,
 )
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
+HELPERS_MAX = 2
+"""The present helper of a member, and the one before it: it may still bring events."""
 VERSION_BITS = 28
 """The request versions of a later incarnation are higher than all those of earlier ones."""
 
@@ -117,6 +121,13 @@ class GroupMembership:
     asked_us: int = 0
     waiting: list[Callable[[], None]] = field(default_factory=list)
     """What to do when the owner has answered, or has not in time."""
+    helpers: dict[Peer, None] = field(default_factory=lambda: BoundedDict(HELPERS_MAX))
+    """The helpers that the owner has named last."""
+
+    def add_helper(self, helper: Peer) -> None:
+        """Note a helper that the owner names; none if the owner serves the member itself."""
+        if helper:
+            self.helpers[helper] = None
 
     @property
     def id(self) -> GroupId:
@@ -209,6 +220,27 @@ class GroupSubscriber:
         membership = self._memberships.get(id)
         return membership is not None and bool(membership.wanted)
 
+    def wants(self, id: GroupId, event: Predicate) -> bool:
+        """Whether this node is a member of a group, or has a subscription for an event of it.
+
+        A node that has just started has subscriptions and is no member yet.
+        """
+        return self.is_member(id) or self._delivery.wants(event, id)
+
+    def is_helper(self, id: GroupId, peer: Peer) -> bool:
+        """Whether the owner of a group has named a peer as the helper that serves this node."""
+        membership = self._memberships.get(id)
+        return membership is not None and peer in membership.helpers
+
+    def owns_joined_group(self, peer: Peer) -> bool:
+        """Whether this node is a member of a group of a peer, or is joining or leaving one."""
+        return any(id.owner == peer for id in self._memberships)
+
+    def on_served_by(self, contact: Contact, number: int, question: ServedBy) -> None:
+        """Accept events of a group from a helper that its owner names."""
+        self._memberships[GroupId(contact.peer, question.group)].add_helper(question.helper)
+        self._requests.answer(contact.peer, number, RequestDone())
+
     def _join(
         self, wanted: GroupSubscription, owner: Contact, group: Predicate, invitation: bytes
     ) -> None:
@@ -294,6 +326,7 @@ class GroupSubscriber:
             return
         membership.request = None
         membership.is_answered = True
+        membership.add_helper(answer.helper)
         if not membership.wanted or answer.refusal:
             self._memberships.pop(membership.id, None)
         if answer.refusal:
@@ -378,17 +411,17 @@ class GroupSubscriber:
     def on_notify(self, contact: Contact, number: int, question: GroupNotify) -> None:
         """Deliver an event in its order, and confirm it."""
         event = question.event
+        id = GroupId(event.id.publisher, question.group)
         is_in_group = question.group.matches(event.predicate)
         if not is_in_group or not self._signatures.is_event_signed(event):
             self._reject("events")
             return
-        is_member = self.is_member(GroupId(event.id.publisher, question.group))
-        is_wanted = is_member or self._delivery.wants(event.predicate)
+        is_wanted = self.wants(id, event.predicate)
         got = partial(self._requests.answer, contact.peer, number, Got(is_wanted))
         transmission = (contact.peer, number)
         if not is_wanted:
             got()
-        elif not self._delivery.take(event, question.hops, question.prior, transmission, got):
+        elif not self._delivery.take(event, id, question.hops, question.prior, transmission, got):
             self._requests.answer(contact.peer, number, Working())
 
     # --- upkeep ---

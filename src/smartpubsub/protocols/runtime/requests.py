@@ -118,6 +118,10 @@ class Requests(Generic[Question, Answer]):
         if self._pending.pop(number, None) is not None:
             self._outbox.cancel_timer((REQUEST_TIMER, number))
 
+    def awaits(self, peer: Peer, number: int) -> bool:
+        """Whether a peer was asked a question of this number that it has not answered."""
+        return self._pending_to(peer, number) is not None
+
     def on_answer(self, peer: Peer, number: int, answer: Answer) -> None:
         """Hand an answer to the caller, unless the question is no longer pending."""
         request = self._pending_to(peer, number)

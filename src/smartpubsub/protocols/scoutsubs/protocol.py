@@ -2,8 +2,8 @@
 
 Each component owns its state and knows only those before it in this order: outbox, failure
 detector, proximity, persistence, recovery, history, replicas, membership, filters, subscriptions,
-replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, publisher, senders.
-What a component finds out that concerns later ones it reports here.
+replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, root lookup,
+publisher, senders. What a component finds out that concerns later ones it reports here.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
+from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
 from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES, ScoutSenders
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
@@ -172,11 +173,12 @@ class ScoutSubs:
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
             *(filters, history, events_kept, shards, dissemination),
         )
-        self._publisher = Publisher(outbox, settings, own.peer, detector, times, rendezvous)
+        self._roots = roots = RootLookup(outbox, settings, kademlia, self._on_roots_found)
+        self._publisher = Publisher(outbox, settings, own.peer, detector, times, rendezvous, roots)
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
             *(self._replication, self._anti_entropy, replay, dissemination, rendezvous),
-            self._publisher,
+            *(roots, self._publisher),
         )
 
         self._reassembly = Reassembly()
@@ -318,6 +320,7 @@ class ScoutSubs:
             case Told(Found() as found):
                 self._membership.on_found(found)
                 self._replay.on_found(found)
+                self._roots.on_found(found)
             case Departed(peer):
                 self._detector.on_departed(peer)
             case Told(Joined()):
@@ -387,6 +390,11 @@ class ScoutSubs:
             self._outbox.reject("signature")
         else:
             self._on_part[type(verified)](contact, verified)
+
+    def _on_roots_found(self, tree: str) -> None:
+        """Go on with the acknowledgements that have waited for a lookup."""
+        for contact, part in self._senders.take_held(tree):
+            self._on_message(contact, part)
 
     def _pass_up(self, peer: Peer, part: messages.Raise) -> None:
         self._rendezvous.pass_up(part, peer)
@@ -710,7 +718,8 @@ class ScoutSubs:
             *(self._detector, self._persistence, self._recovery, self._history, self._reassembly),
             *(self._tables_kept, self._events_kept, self._membership, self._filters),
             *(self._subscriptions, self._replication, self._anti_entropy, self._replay),
-            *(self._shards, self._dissemination, self._offers, self._rendezvous, self._publisher),
+            *(self._shards, self._dissemination, self._offers, self._rendezvous),
+            *(self._roots, self._publisher, self._senders),
         ):
             component.check()
 

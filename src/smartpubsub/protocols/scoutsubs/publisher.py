@@ -16,6 +16,7 @@ from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.messages import Admitted, Completed, Holder, Raise
 from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
+from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, tree_name
 from smartpubsub.protocols.scoutsubs.timeouts import MS, AdaptiveTimeout, ResponseTimes
@@ -59,6 +60,7 @@ class Publisher:
         detector: FailureDetector,
         times: ResponseTimes,
         rendezvous: Rendezvous,
+        roots: RootLookup,
     ) -> None:
         self._outbox = outbox
         self._settings = settings
@@ -66,6 +68,7 @@ class Publisher:
         self._detector = detector
         self._times = times
         self._rendezvous = rendezvous
+        self._root_lookup = roots
         self._copies: dict[tuple[EventId, str], _PublishedCopy] = {}
         """Copies without an acknowledgement."""
         self._attributes: dict[EventId, dict[str, None]] = {}
@@ -132,6 +135,8 @@ class Publisher:
             self._outbox.queue(root.peer, part._replace(attribute=root.name))
         else:
             copy.sent_to = self._rendezvous.pass_up(part._replace(hops=0), came_from=None)
+        if copy.sent_to is not None:
+            self._root_lookup.prepare(copy.attribute)
         if self._settings.is_reliable:
             timeout_us = self._admission.timeout_us(
                 copy.tries - 1,

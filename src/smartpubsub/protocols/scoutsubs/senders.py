@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
@@ -29,11 +30,15 @@ from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
+from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
+from smartpubsub.protocols.scoutsubs.shard_names import base_name, shard_for
 from smartpubsub.seam import Peer
 
 ELIGIBLE_US = 10_000_000
 """A peer that was eligible for an attribute is taken to be so for this long."""
 ELIGIBLE_COUNT_MAX = 10_000
+HELD_COUNT_MAX = 1_000
+"""How many acknowledgements wait for lookups; publishers send their events again."""
 
 
 class ScoutSenders:
@@ -53,6 +58,7 @@ class ScoutSenders:
         replay: Replay,
         dissemination: Dissemination,
         rendezvous: Rendezvous,
+        roots: RootLookup,
         publisher: Publisher,
     ) -> None:
         self._outbox = outbox
@@ -67,7 +73,10 @@ class ScoutSenders:
         self.replay = replay
         self.dissemination = dissemination
         self.rendezvous = rendezvous
+        self._roots = roots
         self.publisher = publisher
+        self._held: dict[tuple[Peer, EventId, str], tuple[Contact, messages.Admitted]] = {}
+        """Acknowledgements that wait for a lookup."""
         self._eligible_until_us: BoundedDict[tuple[Peer, str], int] = BoundedDict(
             ELIGIBLE_COUNT_MAX
         )
@@ -75,10 +84,33 @@ class ScoutSenders:
     def may_send(self, contact: Contact, part: messages.Part) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""
         kind = type(part)
-        is_allowed = SCOUT_RULES[kind].allows(self, contact, part)
-        if not is_allowed:
+        verdict = SCOUT_RULES[kind].allows(self, contact, part)
+        if verdict is False:
             self._outbox.reject(refusal_of(kind))
-        return is_allowed
+        return bool(verdict)
+
+    # --- acknowledgements, which may have to wait for a lookup ---
+
+    def may_acknowledge(self, contact: Contact, part: messages.Admitted) -> bool | None:
+        """Whether a peer may be the rendezvous of an own event; None until a lookup tells."""
+        tree, base = part.attribute, base_name(part.attribute)
+        own_shard = shard_for(base, self.proximity.own.peer)
+        is_awaited = self.publisher.awaits_admission(part.id, tree)
+        if not is_awaited or tree not in (base, own_shard):
+            return False
+        if self._roots.has_found(tree, contact.peer):
+            return True
+        if self._roots.look_up(tree) and len(self._held) < HELD_COUNT_MAX:
+            self._held[contact.peer, part.id, tree] = (contact, part)
+            return None
+        return self._roots.has_found(tree, contact.peer)
+
+    def take_held(self, tree: str) -> list[tuple[Contact, messages.Admitted]]:
+        """Return the acknowledgements that have waited for the lookup of a tree."""
+        waiting = [key for key in self._held if key[2] == tree]
+        return [self._held.pop(key) for key in waiting]
+
+    # --- roles ---
 
     def is_eligible(self, contact: Contact, attribute: str) -> bool:
         """Whether a peer may have a role at the root of a tree."""
@@ -113,6 +145,12 @@ class ScoutSenders:
         is_in_tree = part.attribute in self.filters.tables
         return is_in_tree and self.proximity.is_closer(contact, part.attribute)
 
+    def check(self) -> None:
+        """Assert the invariants: each acknowledgement that waits has a lookup."""
+        assert len(self._held) <= HELD_COUNT_MAX
+        for _, _, tree in self._held:
+            assert self._roots.is_under_way(tree)
+
 
 def _eligible(senders: ScoutSenders, contact: Contact, part: Any) -> bool:
     return senders.is_eligible(contact, part.attribute)
@@ -133,8 +171,9 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
     ),
     messages.Raise: Rule("any node; the event has its publisher's signature"),
     messages.Admitted: Rule(
-        "any node, while the event is not acknowledged",
-        lambda s, _, part: s.publisher.awaits_admission(part.id, part.attribute),
+        "a node that the publisher's own lookup has found among the 2f + 1 closest to the key,"
+        " while the event is not acknowledged",
+        ScoutSenders.may_acknowledge,
     ),
     messages.Completed: Rule(
         "the node that has acknowledged the event",

@@ -1,0 +1,129 @@
+"""Who may send which message of FastDelivery, and when.
+
+`FAST_RULES` has a rule for each message. `FastSenders` knows enough of the components to apply
+them; the protocol asks it before any component sees a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.fastdelivery import messages as fast
+from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
+from smartpubsub.protocols.fastdelivery.messages import GroupId
+from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.subscriber import GroupSubscriber
+from smartpubsub.protocols.runtime.rules import Rule, refusal_of
+from smartpubsub.seam import Peer
+
+
+class FastSenders:
+    """Decides whether a peer may send a message now."""
+
+    def __init__(
+        self, ports: FastPorts, keepers: KeeperLookup, subscriber: GroupSubscriber
+    ) -> None:
+        self._requests, self._settings, self._own = ports.requests, ports.settings, ports.own
+        self._reject = ports.reject
+        self._keepers = keepers
+        self._subscriber = subscriber
+
+    def may_send(self, contact: Contact, packet: fast.Packet) -> bool:
+        """Whether a peer may send a message now; a message that it may not send is counted."""
+        kind = type(packet.part)
+        is_allowed = bool(FAST_RULES[kind].allows(self, contact, packet))
+        if not is_allowed:
+            self._reject(refusal_of(kind))
+        return is_allowed
+
+    def has_asked(self, contact: Contact, packet: fast.Packet) -> bool:
+        """Whether a message answers a question to its sender."""
+        return self._requests.awaits(contact.peer, packet.number)
+
+    def is_close(self, contact: Contact, name: bytes) -> bool:
+        """Whether a peer is among the 2f + 1 closest nodes to a name that this node knows."""
+        closest = self._keepers.closest(name, 2 * self._settings.backups + 1)
+        return any(contact.peer == other.peer for other in closest)
+
+    def may_notify(self, contact: Contact, part: fast.GroupNotify) -> bool:
+        """Whether a peer may bring an event of a group.
+
+        A node that does not want the group's events says so to everybody.
+        """
+        peer, id = contact.peer, GroupId(part.event.id.publisher, part.group)
+        if peer == id.owner or not self._subscriber.wants(id, part.event.predicate):
+            return True
+        is_keeper = part.is_resend and self.is_close(contact, self._own.peer)
+        return is_keeper or self._subscriber.is_helper(id, peer)
+
+    def has_joined(self, group: GroupId) -> bool:
+        """Whether this node is a member of a group, or is joining it."""
+        return self._subscriber.is_member(group)
+
+    def has_joined_group_of(self, peer: Peer) -> bool:
+        """Whether this node is in a group of a peer, or is joining or leaving one."""
+        return self._subscriber.owns_joined_group(peer)
+
+
+def _of(check: Callable[[FastSenders, Contact, Any], bool]) -> Callable[..., bool]:
+    """A check that looks only at the message and not at its number."""
+    return lambda senders, contact, packet: check(senders, contact, packet.part)
+
+
+_ANYBODY: Rule[FastSenders, fast.Packet] = Rule("any node")
+_ASKED = Rule("the node that was asked under this number", FastSenders.has_asked)
+
+FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
+    fast.GroupNotify: Rule(
+        "the owner of the group, which has signed the event; the helper that the owner has named;"
+        " or a node close to the member that keeps the event for it",
+        _of(FastSenders.may_notify),
+    ),
+    fast.Relay: Rule(
+        "the publisher of the event",
+        _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
+    ),
+    fast.Join: Rule(
+        "the node that has signed the request",
+        _of(lambda _, contact, part: part.request.contact.peer == contact.peer),
+    ),
+    fast.ServedBy: Rule(
+        "the owner of a group that the receiver is in",
+        _of(lambda s, contact, part: s.has_joined(GroupId(contact.peer, part.group))),
+    ),
+    fast.Recruit: Rule("any node, for its own groups; others than members decline"),
+    fast.Delegate: Rule("any node, for its own groups; a node that is no helper says so"),
+    fast.Release: Rule("any node, for its own groups"),
+    fast.Advertise: Rule(
+        "the owner of the group, which has signed the advertisement",
+        _of(lambda _, contact, part: part.notice.contact.peer == contact.peer),
+    ),
+    fast.Search: Rule(
+        "any node; a lasting search only for itself",
+        _of(lambda _, c, part: part.watch is None or part.watch.contact.peer == c.peer),
+    ),
+    fast.Unwatch: Rule("any node, for its own searches"),
+    fast.CopyBoard: Rule(
+        "a node among the 2f + 1 closest to the attribute",
+        _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
+    ),
+    fast.PullBoard: Rule(
+        "a node among the 2f + 1 closest to the attribute",
+        _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
+    ),
+    fast.Invite: Rule("any node; the owner has signed the advertisement"),
+    fast.Measure: Rule(
+        "the owner of a group that the receiver is in",
+        _of(lambda s, contact, _: s.has_joined_group_of(contact.peer)),
+    ),
+    fast.Keep: Rule(
+        "the publisher of the event",
+        _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
+    ),
+    fast.Expect: _ANYBODY,
+    fast.Ping: _ANYBODY,
+    **dict.fromkeys(get_args(fast.Answer), _ASKED),
+}
+"""By the kind of message."""

@@ -1,0 +1,103 @@
+"""The nodes that may be the rendezvous of a tree, by this node's own lookups.
+
+A publisher believes an acknowledgement only from a node that its own lookup has found among the
+2f + 1 closest to the key. The lookup follows disjoint paths, so that a lying node misleads only one
+of them. It does not wait for nodes that are slow to answer: they are not the ones that acknowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.queries import Found
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.seam import Deliver, Peer
+
+PATHS = 2
+AGAIN_US = 2 * SECOND
+"""The shortest time from the end of a lookup to the next one for the same tree."""
+TREE_COUNT_MAX = 1_000
+
+
+@dataclass(slots=True)
+class _FoundRoots:
+    """The result of the last lookup for a tree."""
+
+    peers: dict[Peer, None] = field(default_factory=dict)
+    found_us: int = -1 << 62
+
+
+class RootLookup:
+    """Looks up trees that this node publishes to; `on_found` is called with each tree's name."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        kademlia: Kademlia,
+        on_found: Callable[[str], None],
+    ) -> None:
+        self._outbox = outbox
+        self._settings = settings
+        self._kademlia = kademlia
+        self._on_found = on_found
+        self._found: BoundedDict[str, _FoundRoots] = BoundedDict(TREE_COUNT_MAX)
+        self._lookups: dict[int, str] = {}
+
+    def has_found(self, tree: str, peer: Peer) -> bool:
+        """Whether a lookup has found a peer among the closest to a tree's key."""
+        found = self._found.get(tree)
+        return found is not None and peer in found.peers
+
+    def prepare(self, tree: str) -> None:
+        """Look a tree up whose acknowledgement is awaited, unless that was done not long ago."""
+        found = self._found.get(tree)
+        if found is None or found.found_us < self._outbox.now - self._settings.renew_us:
+            self.look_up(tree)
+
+    def is_under_way(self, tree: str) -> bool:
+        """Whether a tree is being looked up."""
+        return tree in self._lookups.values()
+
+    def look_up(self, tree: str) -> bool:
+        """Look a tree up, unless that was done just now; return whether a lookup is under way."""
+        if self.is_under_way(tree):
+            return True
+        found = self._found.get(tree)
+        if found is not None and self._outbox.now - found.found_us < AGAIN_US:
+            return False
+        number, effects = self._kademlia.find_closest(
+            tree.encode(),
+            self._outbox.now,
+            2 * self._settings.backups + 1,
+            paths=PATHS,
+            waits_for_slow=False,
+        )
+        self._lookups[number] = tree
+        for effect in effects:
+            if isinstance(effect, Deliver):  # The lookup has ended at once.
+                self.on_found(effect.item)
+            else:
+                self._outbox.emit(effect)
+        return number in self._lookups
+
+    def on_found(self, found: object) -> None:
+        """A lookup has ended."""
+        tree = self._lookups.pop(found.number, None) if isinstance(found, Found) else None
+        if tree is None or not isinstance(found, Found):
+            return
+        peers = dict.fromkeys(contact.peer for contact in found.closest)
+        self._found[tree] = _FoundRoots(peers, self._outbox.now)
+        self._on_found(tree)
+
+    def check(self) -> None:
+        """Assert the invariants: one lookup of a tree at a time, and results of the right size."""
+        assert len(set(self._lookups.values())) == len(self._lookups)
+        assert len(self._found) <= TREE_COUNT_MAX
+        for found in self._found.values():
+            assert len(found.peers) <= 2 * self._settings.backups + 2
