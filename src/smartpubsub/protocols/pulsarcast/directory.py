@@ -125,22 +125,30 @@ class TopicDirectory(Component):
         self._persistence.store_state(replica.id, replica.topic, replica.versions, replica.log)
 
     def with_replica(
-        self, topic: Cid, then: Callable[[TopicReplica | None], None], peer: Peer | None = None
+        self,
+        topic: Cid,
+        then: Callable[[TopicReplica | None], None],
+        peer: Peer | None = None,
+        id: Cid | None = None,
     ) -> None:
-        """Call `then` with the replica of a topic, or with None if the topic cannot be found."""
+        """Call `then` with the replica of a topic, or with None if the topic cannot be found.
+
+        If an id is given, a topic with another id counts as not found.
+        """
         replica = self._by_version.get(topic)
         if replica is not None:
-            then(replica)
+            then(replica if id in (None, replica.id) else None)
         else:
-            self.find(topic, partial(self._with_topic, then, peer), peer)
+            self.find(topic, partial(self._with_topic, then, peer, id), peer)
 
     def _with_topic(
         self,
         then: Callable[[TopicReplica | None], None],
         peer: Peer | None,
+        id: Cid | None,
         topic: Topic | None,
     ) -> None:
-        if topic is None:
+        if topic is None or id not in (None, topic.stable_id):
             then(None)
         elif topic.meta is None:
             then(self._opened(topic, topic))

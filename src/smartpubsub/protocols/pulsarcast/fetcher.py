@@ -209,15 +209,18 @@ class Fetcher(Component):
         if state.request is not None:
             self._ask_later(replica, state)
 
+    def has_asked(self, peer: Peer, message: Page) -> bool:
+        """Whether a peer was asked for a page."""
+        state = self._states.get(message.room)
+        request = None if state is None else state.request
+        return request is not None and (request.number, request.peer) == (message.number, peer)
+
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take a page that this node has asked for, and go on."""
         replica = self._directory.get(message.room)
-        if replica is None:
+        if replica is None or not self.has_asked(peer, message):
             return
         state = self._state(replica)
-        request = state.request
-        if request is None or (request.number, request.peer) != (message.number, peer):
-            return
         self._outbox.cancel_timer(("fetch", replica.id))
         state.request = None
         for cid in message.covered:
@@ -428,13 +431,17 @@ class Backfill(Component):
         else:
             state.run = None
 
+    def has_asked(self, peer: Peer, message: Page) -> bool:
+        """Whether a peer was asked for a page."""
+        state = self._states.get(message.room)
+        run = None if state is None else state.run
+        return run is not None and (run.number, run.sources[0]) == (message.number, peer)
+
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take a page that this node has asked for, and learn the versions that it needs first."""
         replica, state = self._directory.get(message.room), self._states.get(message.room)
         run = None if state is None else state.run
-        if replica is None or run is None or run.number != message.number:
-            return
-        if peer != run.sources[0]:
+        if replica is None or run is None or not self.has_asked(peer, message):
             return
         self._outbox.cancel_timer(("backfill", replica.id))
         events = []
@@ -556,12 +563,15 @@ class ParentFetcher(Component):
         since_us = max(0, self._outbox.now)
         self._outbox.queue(search.source, Fetch(replica.id, search.number, wanted, (), since_us))
 
+    def has_asked(self, peer: Peer, message: Page) -> bool:
+        """Whether a peer was asked for a page."""
+        search = self._searches.get(message.room)
+        return search is not None and (message.number, peer) == (search.number, search.source)
+
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take a page that this node has asked for."""
         replica, search = self._directory.get(message.room), self._searches.get(message.room)
-        if replica is None or search is None:
-            return
-        if (message.number, peer) != (search.number, search.source):
+        if replica is None or search is None or not self.has_asked(peer, message):
             return
         search.number = 0
         if self._fetcher.accept(replica, peer, message.blocks, is_delivered=False):

@@ -347,14 +347,20 @@ class HistoryReader(Component):
 
     # --- answers ---
 
+    def has_asked(self, peer: Peer, message: Page) -> bool:
+        """Whether a peer was asked for a page, as the first source or as a polled keeper."""
+        request = self._questions.get(message.number)
+        if request is None or message.room != request.replica.id:
+            return False
+        is_first = message.number == request.question and peer == request.sources[0]
+        return is_first or request.polls.get(message.number) == peer
+
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take the answer of the first source or of a polled keeper."""
         request = self._questions.get(message.number)
-        if request is None or message.room != request.replica.id:
+        if request is None or not self.has_asked(peer, message):
             return
         is_first = message.number == request.question and peer == request.sources[0]
-        if not is_first and request.polls.get(message.number) != peer:
-            return
         del self._questions[message.number]
         request.answered[peer] = None
         request.gathering.heads |= dict(message.heads)

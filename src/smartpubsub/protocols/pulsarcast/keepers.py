@@ -267,7 +267,7 @@ class Keepers(Component):
 
     def on_invite(self, contact: Contact, message: InviteKeeper) -> None:
         """Become a keeper of a topic."""
-        self._directory.with_replica(message.topic, self._on_invited, contact.peer)
+        self._directory.with_replica(message.topic, self._on_invited, contact.peer, message.room)
 
     def _on_invited(self, replica: TopicReplica | None) -> None:
         if replica is not None:
@@ -276,7 +276,7 @@ class Keepers(Component):
     def on_keep(self, contact: Contact, message: KeepEvents) -> None:
         """Store the events that a publisher sends, and acknowledge them."""
         then = partial(self._keep, contact.peer, message.blocks)
-        self._directory.with_replica(message.topic, then, contact.peer)
+        self._directory.with_replica(message.topic, then, contact.peer, message.room)
 
     def _keep(self, peer: Peer, blocks: tuple[bytes, ...], replica: TopicReplica | None) -> None:
         if replica is None:

@@ -3,6 +3,10 @@
 Events are ordered by height, and those of one height by content id. An event is higher than all
 events it links to, so every node that has the same events has them in the same order, and a reader
 can read forks as one sequence.
+
+The height of an event follows from its parents. While a parent is unknown the event is parked: it
+is in the log, but it is no head, and no event becomes a successor of its parents by it. So nobody
+links to a height that comes from nowhere.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 
 ALWAYS = -(1 << 62)
+GAP_MAX = 1 << 20
+"""How far above all known events an event can be if events between them are lost."""
 PRUNED_MAX = 128
 """How many content ids of pruned events a log remembers, since retained events may link to them."""
 
@@ -73,7 +79,16 @@ class Log:
     def __init__(self) -> None:
         self.events: dict[Cid, TopicEvent] = {}
         self.heads: dict[Cid, int] = {}
-        """Events without a known successor and their heights; some of them are not here."""
+        """Events without a known successor and their heights; some of them are not here.
+
+        Parked events neither are heads nor count as successors.
+        """
+        self.parked: dict[Cid, None] = {}
+        """Events here whose heights do not follow, or not yet, from their parents."""
+        self._parked_above: dict[Cid, list[TopicEvent]] = {}
+        """The parked events that wait for each unknown or parked parent."""
+        self._highest = 0
+        """The greatest height of all events that were not parked."""
         self.before: dict[Cid, None] = {}
         """Events that are not here and count as known: this node joined after them."""
         self.missing: dict[Cid, None] = {}
@@ -94,7 +109,7 @@ class Log:
         self.is_pinned = False
         """Whether retention does not apply."""
         self._links: dict[Cid, int] = {}
-        """How many of the events here link to an event, which need not be here."""
+        """How many of the events here that are not parked link to an event, which need not be."""
         self._ids: dict[EventId, Cid] = {}
         self._order: list[Place] = []
         self._lacks: dict[Cid, int] = {}
@@ -123,11 +138,13 @@ class Log:
         """Need every event from now on; a topic's author has all of them from the start."""
         self.is_settled = True
         self.has_all = self.has_all or has_all
+        self._unpark([self.events[cid] for cid in self.parked])
 
     def start_at(self, heads: Iterable[tuple[Cid, int]], floor_us: int) -> None:
         """Settle: everything up to these heads was published before this node joined."""
         self.is_settled = True
         self._start_at(heads, floor_us)
+        self._unpark([self.events[cid] for cid in self.parked])
 
     def _start_at(self, heads: Iterable[tuple[Cid, int]], floor_us: int) -> None:
         self.floor_us = floor_us
@@ -135,6 +152,7 @@ class Log:
             if cid not in self.events:
                 self.before[cid] = None
                 self.whole[cid] = height
+                self._highest = max(self._highest, height)
                 if cid not in self._links:
                     self.heads[cid] = height
 
@@ -172,6 +190,7 @@ class Log:
             "heads": [[cid, height] for cid, height in self.heads.items()],
             "floor": self.floor_us,
             "horizon": list(self.horizon),
+            "highest": self._highest,
             "gone": list(self.pruned),
             "new": not self.is_settled,
             "all": self.has_all,
@@ -184,6 +203,7 @@ class Log:
         heads = [(cid, height) for cid, height in record["heads"] if cid in before]
         self._start_at(heads, record["floor"])
         self.before |= before
+        self._highest = max(self._highest, record.get("highest", 0))
         self.horizon = tuple(record["horizon"])
         self.note_pruned(record.get("gone", ()))
         self.is_settled, self.has_all = not record["new"], record["all"]
@@ -205,6 +225,8 @@ class Log:
                 highest = height
         if event.height <= highest or (known and event.height != highest + 1):
             raise RefusalError(Reason.CYCLIC, "an event that is not one higher than its parents")
+        if self.is_settled and event.height > self._highest + GAP_MAX:
+            raise RefusalError(Reason.CYCLIC, "an event that is far higher than all others")
 
     def add(self, event: TopicEvent) -> list[TopicEvent]:
         """Add an event that was checked and is not here.
@@ -215,14 +237,12 @@ class Log:
         self.events[cid] = event
         self.before.pop(cid, None)
         self.missing.pop(cid, None)
-        if cid not in self._links:
-            self.heads[cid] = event.height
         for parent in event.parents:
-            self._links[parent] = self._links.get(parent, 0) + 1
-            if parent in self.heads:
-                del self.heads[parent]
-            elif not self.knows(parent) and self._should_have_below(event):
+            is_known = self.knows(parent) or parent in self.heads
+            if not is_known and self._should_have_below(event):
                 self.missing[parent] = None
+        self.parked[cid] = None
+        self._unpark([event])
         self._ids.setdefault(event.id, cid)
         if self._order and event.place < self._order[-1]:
             insort(self._order, event.place)
@@ -240,6 +260,66 @@ class Log:
         for parent in lacking:
             self._above.setdefault(parent, []).append(event)
         return []
+
+    # --- heights ---
+
+    def _unpark(self, events: Iterable[TopicEvent]) -> None:
+        """Make events heads whose heights follow from their parents, and then those above them."""
+        waiting = list(events)
+        for event in waiting:
+            if event.cid not in self.parked:
+                continue
+            unknown = [p for p in event.parents if p in self.missing or p in self.parked]
+            for parent in unknown:
+                above = self._parked_above.setdefault(parent, [])
+                if event not in above:
+                    above.append(event)
+            if not unknown and self._follows(event):
+                del self.parked[event.cid]
+                self._link(event)
+                waiting += self._parked_above.pop(event.cid, ())
+
+    def _follows(self, event: TopicEvent) -> bool:
+        """Whether an event's height follows from its parents, as far as their heights are known."""
+        heights = [
+            self.events[cid].height if cid in self.events else self.heads.get(cid)
+            for cid in event.parents
+        ]
+        known = [height for height in heights if height is not None]
+        highest = max(known, default=0)
+        if len(known) == len(heights):
+            return event.height == highest + 1
+        # A parent came before this node joined, was pruned, or is lost everywhere.
+        highest_possible = max(self._highest, self.horizon[0]) + GAP_MAX
+        return self.is_settled and highest < event.height <= highest_possible
+
+    def _link(self, event: TopicEvent) -> None:
+        """Count an event as the successor of its parents, and as a head if it has none itself."""
+        self._highest = max(self._highest, event.height)
+        for parent in event.parents:
+            self._links[parent] = self._links.get(parent, 0) + 1
+            self.heads.pop(parent, None)
+        if event.cid not in self._links:
+            self.heads[event.cid] = event.height
+
+    def _unlink(self, event: TopicEvent) -> None:
+        """Undo the links of an event that is pruned."""
+        if event.cid in self.parked:
+            del self.parked[event.cid]
+            for parent in event.parents:
+                above = [e for e in self._parked_above.pop(parent, ()) if e is not event]
+                if above:
+                    self._parked_above[parent] = above
+            self._unpark(self._parked_above.pop(event.cid, ()))
+            return
+        for parent in event.parents:
+            self._links[parent] -= 1
+            if not self._links[parent]:
+                del self._links[parent]
+        if event.cid in self.heads:
+            self.before[event.cid] = None
+
+    # --- completeness ---
 
     def _make_whole(self, event: TopicEvent) -> None:
         self.whole[event.cid] = event.height
@@ -273,6 +353,7 @@ class Log:
             return []
         self.missing.pop(cid, None)
         self.before[cid] = None
+        self._unpark(self._parked_above.pop(cid, ()))
         return self._settle(cid)
 
     def prune(self, retention: Retention, now: int) -> list[TopicEvent]:
@@ -285,12 +366,7 @@ class Log:
             if self._ids.get(event.id) == event.cid:
                 del self._ids[event.id]
             self.bytes -= len(event.block)
-            for parent in event.parents:
-                self._links[parent] -= 1
-                if not self._links[parent]:
-                    del self._links[parent]
-            if event.cid in self.heads:
-                self.before[event.cid] = None
+            self._unlink(event)
         self.note_pruned(event.cid for event in gone[-PRUNED_MAX:])
         return gone
 
@@ -362,14 +438,20 @@ class Log:
         assert len(self.pruned) <= PRUNED_MAX
         assert self.events.keys().isdisjoint(self.missing)
         assert all(self.events[cid].id == id for id, cid in self._ids.items())
-        for event in self.events.values():
+        assert self.parked.keys() <= self.events.keys()
+        linked = [event for event in self.events.values() if event.cid not in self.parked]
+        for event in linked:
             heights = [self.events[cid].height for cid in event.parents if cid in self.events]
             assert event.height > max(heights, default=0)
+            assert self.parked.keys().isdisjoint(event.parents), "an event above a parked one"
             if len(heights) == len(event.parents):
                 assert event.height == 1 + max(heights, default=0)
-        links = Counter(cid for event in self.events.values() for cid in event.parents)
+        links = Counter(cid for event in linked for cid in event.parents)
         assert self._links == links
         assert self.heads.keys().isdisjoint(links), "a head has no known successor"
+        assert self.heads.keys().isdisjoint(self.parked), "a parked event is no head"
+        for above in self._parked_above.values():
+            assert all(event.cid in self.parked for event in above)
         for cid, height in self.heads.items():
             assert cid not in self.events or self.events[cid].height == height
         for cid, count in self._lacks.items():

@@ -235,6 +235,11 @@ class Membership(Component):
         place = self._place(replica)
         return place.is_parent(peer) or peer in place.children
 
+    def has_asked(self, replica: TopicReplica, peer: Peer) -> bool:
+        """Whether a peer is the parent, or was asked to be it and may have been given up since."""
+        place = self._place(replica)
+        return place.is_parent(peer) or place.is_candidate(peer) or peer in place.avoided
+
     def stay(self, replica: TopicReplica, duration_us: int) -> None:
         """Stay in the tree for some time at least."""
         place = self._place(replica)

@@ -43,6 +43,7 @@ from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence, read_stored
 from smartpubsub.protocols.pulsarcast.publisher import RequestSender, RequestServer, TopicPublisher
+from smartpubsub.protocols.pulsarcast.senders import PulsarSenders
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
@@ -130,6 +131,10 @@ class Pulsarcast:
             *base, *in_tree, self.keepers, self._parent_fetcher, self._publisher
         )
         self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
+        self._senders = PulsarSenders(
+            *(*base, *in_tree, self.keepers, self.fetcher, self._backfill),
+            *(self._parent_fetcher, self._history),
+        )
         self._importer = Importer(*base, *in_tree, self._dissemination)
         self._on_message: dict[type, Callable[[Contact, Any], None]] = {
             pulsar.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
@@ -320,7 +325,8 @@ class Pulsarcast:
     def _on_parcel(self, contact: Contact, messages: Iterable[Part]) -> None:
         self.liveness.note_heard(contact.peer)
         for message in messages:
-            self._on_message[type(message)](contact, message)
+            if self._senders.may_send(contact, message):
+                self._on_message[type(message)](contact, message)
 
     def _on_page(self, contact: Contact, message: pulsar.Page) -> None:
         self.fetcher.on_page(contact.peer, message)

@@ -1,0 +1,121 @@
+"""Who may send which message of Pulsarcast, and when.
+
+`PULSAR_RULES` has a rule for each message. `PulsarSenders` knows enough of the components to apply
+them; the protocol asks it before any component sees a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast import messages as pulsar
+from smartpubsub.protocols.pulsarcast.component import Component
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
+from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
+from smartpubsub.protocols.pulsarcast.history import HistoryReader
+from smartpubsub.protocols.pulsarcast.keepers import SPARE_KEEPERS, Keepers
+from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.runtime.rules import Rule, refusal_of
+from smartpubsub.seam import Peer
+
+
+@dataclass(eq=False)
+class PulsarSenders(Component):
+    """Decides whether a peer may send a message now."""
+
+    _directory: TopicDirectory
+    _membership: Membership
+    _keepers: Keepers
+    _fetcher: Fetcher
+    _backfill: Backfill
+    _parent_fetcher: ParentFetcher
+    _history: HistoryReader
+
+    def may_send(self, contact: Contact, message: pulsar.Part) -> bool:
+        """Whether a peer may send a message now; a message that it may not send is counted."""
+        kind = type(message)
+        is_allowed = bool(PULSAR_RULES[kind].allows(self, contact, message))
+        if not is_allowed:
+            self._permissions.count(refusal_of(kind))
+        return is_allowed
+
+    def may_answer_join(self, contact: Contact, message: Any) -> bool:
+        """Whether a peer may answer a request to join; a node that has left the topic says so."""
+        replica = self._directory.get(message.room)
+        return replica is None or self._membership.has_asked(replica, contact.peer)
+
+    def has_asked(self, contact: Contact, message: pulsar.Page) -> bool:
+        """Whether a peer was asked for a page."""
+        peer = contact.peer
+        askers = (self._fetcher, self._backfill, self._parent_fetcher, self._history)
+        return any(asker.has_asked(peer, message) for asker in askers)
+
+    def is_keeper(self, id: Cid) -> bool:
+        """Whether this node keeps a topic, or lies close enough to it to be asked to."""
+        if self._keepers.is_keeper(id):
+            return True
+        key = key_of(id)
+        count = 2 * self._settings.keepers - 1 + SPARE_KEEPERS
+        known = self._overlay.closest_known(id, count)
+        own_distance = self._overlay.own.key ^ key
+        return sum(contact.key ^ key < own_distance for contact in known) < count
+
+    def is_asked_to_keep(self, contact: Contact, message: pulsar.Kept) -> bool:
+        """Whether a peer is a keeper of a topic, as far as this node knows."""
+        replica = self._directory.get(message.room)
+        return replica is not None and contact.peer in self._keepers.peers(replica)
+
+    def may_grant(self, peer: Peer, id: Cid) -> bool:
+        """Whether a peer may publish in a topic, by a version that this node knows."""
+        replica = self._directory.get(id)
+        versions = () if replica is None else replica.versions.values()
+        return any(topic.rules.may_publish(peer) for topic in versions)
+
+    def check(self) -> None:
+        """Nothing to assert: this component has no state."""
+
+
+_ANYBODY: Rule[PulsarSenders, Any] = Rule("any node")
+
+PULSAR_RULES: Mapping[type, Rule[PulsarSenders, Any]] = {
+    pulsar.JoinTopic: Rule("any node; a child has to be farther from the author"),
+    pulsar.Welcome: Rule(
+        "the receiver's parent, or a node that it has asked to be its parent",
+        PulsarSenders.may_answer_join,
+    ),
+    pulsar.JoinElsewhere: Rule(
+        "the receiver's parent, or a node that it has asked to be its parent",
+        PulsarSenders.may_answer_join,
+    ),
+    pulsar.Wait: Rule(
+        "the receiver's parent, or a node that it has asked to be its parent",
+        PulsarSenders.may_answer_join,
+    ),
+    pulsar.Leave: Rule("any node, for itself"),
+    pulsar.Beat: Rule("any node; a node that is no neighbour joins by it, or shows its events"),
+    pulsar.Spread: Rule("any node; the event has its publisher's signature"),
+    pulsar.Fetch: _ANYBODY,
+    pulsar.Range: _ANYBODY,
+    pulsar.Page: Rule("a node that was asked under this number", PulsarSenders.has_asked),
+    pulsar.WantBlocks: _ANYBODY,
+    pulsar.Described: Rule("any node; only descriptors that were asked for, by content id"),
+    pulsar.InviteKeeper: Rule(
+        "any node, if the receiver lies among the nodes closest to the topic",
+        lambda s, _, message: s.is_keeper(message.room),
+    ),
+    pulsar.KeepEvents: Rule(
+        "any node, if the receiver lies among the nodes closest to the topic",
+        lambda s, _, message: s.is_keeper(message.room),
+    ),
+    pulsar.Kept: Rule("a keeper of the topic", PulsarSenders.is_asked_to_keep),
+    pulsar.PublishRequest: Rule("any node; the draft has its author's signature"),
+    pulsar.Granted: Rule(
+        "a node that may publish in the topic",
+        lambda s, contact, message: s.may_grant(contact.peer, message.room),
+    ),
+}
+"""By the kind of message."""
