@@ -49,6 +49,37 @@ def test_a_rendezvous_with_too_many_event_in_flights_refuses_more_and_says_so() 
     assert forest.receivers(id) == []
 
 
+def test_a_subscriber_that_confirms_nothing_hurts_only_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forest = Forest(8, SMALL)
+    for number in (6, 7):
+        forest.subscribed(number, "surf")
+    monkeypatch.setattr(forest.scouts(7)._dissemination, "_confirm", lambda *_: None)
+    for _ in range(5):
+        forest.published(3, "surf")
+    refused = forest.publish(4, "surf")
+    forest.run(5 * MINUTE)
+    assert [refusal.id for refusal in forest.refusals()] == [refused]
+
+    for _ in range(8):
+        id = forest.published(4, "surf")
+        assert forest.receivers(id) == [6, 7]
+        forest.run(MINUTE)
+    assert forest.rejected(forest.roots()[0])["late events"] > 0
+    assert_within_bounds(forest)
+
+
+def test_the_late_events_of_a_subscriber_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = Forest(8, replace(ScoutSettings(), late_count_max=3))
+    forest.subscribed(7, "surf")
+    monkeypatch.setattr(forest.scouts(7)._dissemination, "_confirm", lambda *_: None)
+    for _ in range(10):
+        forest.published(3, "surf")
+    forest.run(7 * MINUTE)
+    assert forest.held(forest.roots()[0], "events in flight") == 3
+
+
 def test_acknowledged_events_arrive_though_others_were_refused() -> None:
     forest = with_open_events()
     for _ in range(10):

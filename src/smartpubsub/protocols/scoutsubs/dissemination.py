@@ -32,6 +32,9 @@ from smartpubsub.protocols.scoutsubs.shard_names import sibling_names
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
+DROPPED_SHARE = 100
+"""One in so many late events of a child is dropped at a time, as finding them takes long."""
+
 
 class FlightState(Enum):
     """The state of an event in flight at one node."""
@@ -117,7 +120,13 @@ class RootFlightConfirmed(NamedTuple):
     flight: Flight
 
 
-DisseminationNews: TypeAlias = EventSpread | RootFlightConfirmed
+class ChildGivenUp(NamedTuple):
+    """A child that does not confirm an event gets it no more from this node as the rendezvous."""
+
+    flight: Flight
+
+
+DisseminationNews: TypeAlias = EventSpread | RootFlightConfirmed | ChildGivenUp
 
 
 class Dissemination:
@@ -163,7 +172,47 @@ class Dissemination:
     @property
     def is_full(self) -> bool:
         """Whether no more events can be taken until some are confirmed."""
-        return self.flight_count >= self._settings.record_count_max
+        return self.flight_count >= self._settings.record_count_max and not self.drop_late()
+
+    # --- children that do not confirm ---
+
+    def drop_late(self) -> bool:
+        """Make room for an event: give up the child with most late events in its oldest ones.
+
+        Return whether there was any. So a child that confirms nothing loses events itself, and
+        the events of others find room.
+        """
+        late = self._late_flights()
+        if not late:
+            return False
+        peer, flights = max(late.items(), key=lambda item: len(item[1]))
+        for flight in flights[: max(1, len(flights) // DROPPED_SHARE)]:
+            self._give_up(flight, peer)
+        return True
+
+    def _late_flights(self) -> dict[Peer, list[Flight]]:
+        """By child: events that it has not confirmed for long, though they were retransmitted."""
+        horizon_us = self._outbox.now - self._settings.late_us
+        late: dict[Peer, list[Flight]] = {}
+        for flights in self._flights.values():
+            for flight in flights.values():
+                if flight.sent_us > horizon_us:
+                    continue
+                for peer, target in flight.targets.items():
+                    if target.tries:
+                        late.setdefault(peer, []).append(flight)
+        return late
+
+    def _give_up(self, flight: Flight, peer: Peer) -> None:
+        self._outbox.reject("late events")
+        del flight.targets[peer]
+        if not flight.targets:
+            flight.move("all confirmed")
+        if flight.upstream is None:
+            self._report(ChildGivenUp(flight))
+        elif not flight.targets:
+            self.end(flight)
+            self._confirm(flight.upstream, flight.key, flight.on_behalf)
 
     def root_flight(self, key: EventKey) -> Flight | None:
         """An event in flight from this node as the rendezvous."""
@@ -523,6 +572,9 @@ class Dissemination:
                     del flights[whose]
             if not flights:
                 del self._flights[key]
+        for peer, late in self._late_flights().items():
+            for flight in late[: max(0, len(late) - self._settings.late_count_max)]:
+                self._give_up(flight, peer)
         for attribute, peer in list(self._links):
             table = self._filters.tables.get(attribute)
             if table is None or table.children.get(peer) is not self._links[attribute, peer].child:

@@ -41,6 +41,7 @@ from smartpubsub.protocols.runtime.outbox import BATCH_TIMER
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import (
+    ChildGivenUp,
     Dissemination,
     EventSpread,
     RootFlightConfirmed,
@@ -262,6 +263,7 @@ class ScoutSubs:
             EpochChanged: self._on_epoch_changed,
             EventSpread: lambda news: self._offers.keep(news.event, news.hops),
             RootFlightConfirmed: lambda news: self._rendezvous.on_confirmed(news.flight),
+            ChildGivenUp: lambda news: self._rendezvous.on_given_up(news.flight),
         }
 
     # --- requests of the application ---

@@ -394,6 +394,9 @@ class Rendezvous:
             custody.recorded[peer] = None
             custody.holders[peer] = part.evidence
             custody.is_at_risk = False
+        elif not custody.is_acknowledged and self._dissemination.drop_late():
+            custody.recording[peer] = None
+            self._outbox.queue(peer, custody.record(self._outbox.now))
         elif not custody.is_acknowledged:  # Otherwise the next tick asks it again.
             custody.is_acknowledged = True
             self._outbox.reject("records")
@@ -422,6 +425,12 @@ class Rendezvous:
         custody = self._custody[flight.key]
         took_us = self._outbox.now - flight.sent_us
         self._confirmation.on_answer(took_us, was_repeated=custody.tries > 0)
+        self._conclude(custody)
+
+    def on_given_up(self, flight: Flight) -> None:
+        """A child that does not confirm was given up: not all subscribers have the event."""
+        custody = self._custody[flight.key]
+        custody.wants_all = False
         self._conclude(custody)
 
     def _conclude(self, custody: _Custody) -> None:

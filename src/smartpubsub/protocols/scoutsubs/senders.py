@@ -98,7 +98,8 @@ class ScoutSenders:
         is_awaited = self.publisher.awaits_admission(part.id, tree)
         if not is_awaited or tree not in (base, own_shard):
             return False
-        if self._roots.has_found(tree, contact.peer):
+        is_own = contact.peer == self.proximity.own.peer
+        if is_own or self._roots.has_found(tree, contact.peer):
             return True
         if self._roots.look_up(tree) and len(self._held) < HELD_COUNT_MAX:
             self._held[contact.peer, part.id, tree] = (contact, part)

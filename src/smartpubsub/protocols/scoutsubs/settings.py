@@ -74,6 +74,10 @@ class ScoutSettings:
     """Attributes that one peer may have filters under."""
     record_count_max: int = 100_000
     """Events that are not yet confirmed."""
+    late_us: int = 5 * MINUTE
+    late_count_max: int = 10_000
+    """An event that a child does not confirm for `late_us` is late. Of more late events than
+    `late_count_max`, and where other events have no room, the child loses the oldest."""
     stored_bytes_max: int = 512 << 20
     """Of stored events and filters."""
 
