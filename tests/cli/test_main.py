@@ -1,5 +1,6 @@
 """How the command starts and ends: help, version, exit codes, one-line errors."""
 
+import json
 import os
 import subprocess
 import sys
@@ -134,3 +135,35 @@ def test_output_that_nobody_reads_any_more_is_no_failure_to_tell() -> None:
         os.close(writer)
 
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_short_help_and_what_was_meant(capsys: Captured) -> None:
+    assert cli.main(["sub", "-h"]) == 0
+    assert "Subscribe, and print events" in capsys.readouterr().out
+    assert cli.main(["subb"]) == 2
+    assert "Did you mean sub" in capsys.readouterr().err
+    assert cli.main(["sub", "surf", "--jsno"]) == 2
+    assert "--json" in capsys.readouterr().err
+
+
+def test_errors_are_documents_with_json(tmp_path: Path, capsys: Captured) -> None:
+    assert cli.main(["node", "info", "--json", "--data", str(tmp_path)]) == 1
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert captured.err == f"smartpubsub: {document['error']}\n"
+    assert (document["kind"], document["exit_code"]) == ("NoNodeError", 1)
+    assert cli.main(["sub", "a[", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 2
+    assert cli.main(["pub", "a", "--json", "--data", str(tmp_path)]) == 1
+    assert json.loads(capsys.readouterr().out)["state"] == "unpublished"
+
+
+def test_completions_are_printed_for_shells() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "_SMARTPUBSUB_COMPLETE": "bash_source"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0
+    assert "complete -o nosort -F" in result.stdout

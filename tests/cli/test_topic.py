@@ -192,7 +192,7 @@ def test_rules_and_versions_are_said_by_options(
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (["publish", "science", "x"], 2, "no content id"),
+        (["publish", "science", "x"], 1, "knows no topic 'science'"),
         (
             ["history", TOPIC, "--last", "0"],
             2,

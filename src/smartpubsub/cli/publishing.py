@@ -21,7 +21,10 @@ def publish(folder: str, fields: Mapping[str, object], payload: bytes, as_json: 
     """Publish by the node in a data folder, and print the event's id or the receipt."""
     written = b2a_base64(payload, newline=False).decode()
     transport = LineTransport(BlockingNetwork(folder), on_wait=complain)
-    receipt = run(transport.ask("publish", {**fields, "payload": written}))
+    try:
+        receipt = run(transport.ask("publish", {**fields, "payload": written}))
+    finally:
+        run(transport.close())
     if as_json:
         print_document(receipt)
         return

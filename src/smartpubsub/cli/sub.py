@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -34,6 +37,14 @@ _SHOWN = ("id", "cid", "created", "publisher", "event", "hops", "dropped_before"
 @last_option
 @click.option("--keep", is_flag=True, help="Keep the subscription when the command ends.")
 @overflow_option
+@click.option("--where", is_flag=True, help="Read PREDICATE as an SQL-like condition.")
+@click.option("--raw", is_flag=True, help="Print payloads alone, byte for byte, one after another.")
+@click.option(
+    "--exec",
+    "command",
+    metavar="COMMAND",
+    help="Run a shell command for each event, with the payload as its standard input.",
+)
 @json_option
 def sub(
     predicate_text: str,
@@ -43,6 +54,9 @@ def sub(
     last: int | None,
     keep: bool,
     overflow: str,
+    where: bool,
+    raw: bool,
+    command: str | None,
     as_json: bool,
 ) -> None:
     """Subscribe, and print events as they come.
@@ -57,6 +71,10 @@ def sub(
     crash of the node. unsub ends it. The node keeps up to 100,000 events, 64 MiB and seven days of
     them; node run --limit changes that.
 
+    With --exec, the variables EVENT, EVENT_ID and EVENT_PUBLISHER have the event. The next event
+    waits until the command has ended; a command that fails ends sub with its exit code, and with
+    --keep the event comes again.
+
     If output is not read, up to 1,000 events wait in the node; --overflow says what happens then.
 
     \b
@@ -65,10 +83,17 @@ def sub(
       smartpubsub sub 'surf/price[,20]' --limit 1 --json
       smartpubsub sub 'surf' --keep --limit 0
       smartpubsub sub 'surf' --since 2026-01-31T12:00Z
+      smartpubsub sub --where 'surf and price <= 20' --since 1h
+      smartpubsub sub 'surf' --raw --limit 1 > offer.html
+      smartpubsub sub 'orders' --keep --exec 'process-order "$EVENT_ID"'
       smartpubsub sub 'surf/price[,20]' --last 10 --limit 10 --json
     """
     past = past_fields(since, last)
-    predicate = read("PREDICATE", predicate_text, Predicate.parse, ATTRIBUTES_MAX)
+    if raw + as_json + (command is not None) > 1:
+        raise click.UsageError("--raw, --json and --exec exclude each other; give one of them")
+    reader = Predicate.where if where else Predicate.parse
+    predicate = read("PREDICATE", predicate_text, reader, ATTRIBUTES_MAX)
+    show_event = _shower(as_json=as_json, raw=raw, command=command)
     with running_node(data) as node:
         begun, events = node.subscribe(
             str(predicate), keep=keep, limit=limit, past=past, overflow=overflow
@@ -85,17 +110,52 @@ def sub(
             tell_history(begun["history"])
         if begun["is_kept"]:
             with node.taking(number, events) as taken:
-                show_all(taken, as_json)
+                show_all(taken, show_event)
         else:
-            show_all(events, as_json)
+            show_all(events, show_event)
 
 
-def show_all(events: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """Print events as they come, and say how many were dropped."""
+Show = Callable[[dict[str, Any]], None]
+
+
+def _shower(*, as_json: bool, raw: bool, command: str | None) -> Show:
+    def show_one(event: dict[str, Any]) -> None:
+        if command is not None:
+            _execute(command, event)
+        elif raw:
+            _show_raw(event)
+        else:
+            show(event, as_json)
+
+    return show_one
+
+
+def _show_raw(event: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(base64.b64decode(event["payload"]))
+    sys.stdout.buffer.flush()
+
+
+def _execute(command: str, event: dict[str, Any]) -> None:
+    known = {
+        "EVENT": event["event"],
+        "EVENT_ID": event["id"],
+        "EVENT_PUBLISHER": event["publisher"],
+    }
+    payload = base64.b64decode(event["payload"])
+    done = subprocess.run(
+        command, shell=True, input=payload, env={**os.environ, **known}, check=False
+    )
+    if done.returncode != 0:
+        click.echo(f"smartpubsub: the command ended with {done.returncode}: {command}", err=True)
+        raise click.exceptions.Exit(done.returncode if done.returncode > 0 else 1)
+
+
+def show_all(events: Iterable[dict[str, Any]], show_event: Show) -> None:
+    """Show events as they come, and say how many were dropped."""
     for line in events:
         if line["event"]["dropped_before"]:
             tell_dropped(line["event"]["dropped_before"])
-        show(line["event"], as_json)
+        show_event(line["event"])
 
 
 def tell_history(history: dict[str, Any]) -> None:

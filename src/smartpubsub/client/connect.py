@@ -77,7 +77,7 @@ def connect(
         if data is not None:
             raise ControlError("data and url name two nodes; give one of them")
         raise ControlError(
-            "url= needs the HTTP gateway of a node, which this version does not have; name the"
-            " node's data folder: connect(data=...)"
+            "url=: this version of the client does not speak to the HTTP gateway; name the data"
+            " folder of a node on this machine, connect(data=...), or use the gateway without it"
         )
     return Connection(folder_of(data), serializer)

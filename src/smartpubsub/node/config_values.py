@@ -18,7 +18,8 @@ _DIGITS_MAX = 19
 _NAME_BYTES_MAX = 200
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _LISTENING = (("ip4", "tcp"), ("ip6", "tcp"))
-_MEETING = tuple((kind, "tcp", "p2p") for kind in ("ip4", "ip6", "dns", "dns4", "dns6"))
+_REACHING = tuple((kind, "tcp") for kind in ("ip4", "ip6", "dns", "dns4", "dns6"))
+_MEETING = tuple((*shape, "p2p") for shape in _REACHING)
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,11 @@ HOST_NAMES = Values("names of hosts, such as node.example.org", _host_names)
 LISTEN_ADDRESSES = Values(
     "addresses /ip4/…/tcp/… or /ip6/…/tcp/…, such as /ip4/0.0.0.0/tcp/4001, or none",
     _addresses(_LISTENING),
+)
+ANNOUNCED_ADDRESSES = Values(
+    "addresses with a host and a port, such as /ip4/192.0.2.1/tcp/4001 or"
+    " /dns4/node.example.org/tcp/4001",
+    _addresses(_REACHING),
 )
 PEER_ADDRESSES = Values(
     "addresses that end in a peer id, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3KooW…",

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypedDict
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.node.config_values import (
+    ANNOUNCED_ADDRESSES,
     ENDPOINT,
     FOLDER,
     HOST_NAMES,
@@ -147,6 +148,8 @@ class NodeConfig(NodeLimits):
     data: Path = field(default_factory=_default_folder, metadata={"values": FOLDER})
     """The data folder."""
     listen: tuple[str, ...] = _setting(("/ip4/0.0.0.0/tcp/4001",), LISTEN_ADDRESSES)
+    announce: tuple[str, ...] = _setting((), ANNOUNCED_ADDRESSES)
+    """Where other nodes reach this one, if not where it listens: behind NAT, or in a container."""
     bootstrap: tuple[str, ...] = _setting((), PEER_ADDRESSES)
     """Peers through which the node joins the network, besides those that it remembers."""
     loopback_is_exempt: bool = _setting(False, SWITCH)
@@ -177,6 +180,7 @@ class NodeOptions(TypedDict, total=False):
 
     data: str | Path | None
     listen: Sequence[str] | None
+    announce: Sequence[str] | None
     bootstrap: Sequence[str] | None
     mdns: bool | None
     loopback_is_exempt: bool | None

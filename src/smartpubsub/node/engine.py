@@ -239,13 +239,17 @@ class Engine:
     ) -> None:
         # A node that is cancelled also ends its subscriptions and sends what is queued.
         with trio.CancelScope(shield=True):
-            await host.run(self.config.listen, task_status=task_status)
+            await host.run(self.config.listen, self.config.announce, task_status=task_status)
 
     async def _join(self, host: Host) -> None:
         bootstrap = [contact_at(address) for address in self.config.bootstrap]
         await host.do(lambda now: self.core.join(bootstrap, now))
-        with trio.move_on_after(JOIN_S_MAX):
-            await self._joined.wait()
+        async with trio.open_nursery() as probes:
+            for address in self.config.bootstrap:
+                probes.start_soon(self._tell_unreachable, host, address)
+            with trio.move_on_after(JOIN_S_MAX):
+                await self._joined.wait()
+            probes.cancel_scope.cancel()
         if bootstrap and not len(self.core.kademlia.table):
             _log.warning("no peer to bootstrap by has answered; the node is alone for now")
 
@@ -256,6 +260,14 @@ class Engine:
         for restore in self.on_restart:
             effects += restore(now)
         return effects
+
+    async def _tell_unreachable(self, host: Host, address: str) -> None:
+        """Say at once why a peer to bootstrap by cannot be reached."""
+        contact = contact_at(address)
+        problem = await host.connections.problem_at(contact.addresses[0])
+        if problem and contact.peer not in host.connections:
+            told = {"address": address, "reason": problem}
+            _log.warning("a peer to bootstrap by cannot be reached", extra={"fields": told})
 
     async def _meet(self, contact: Contact) -> None:
         with suppress(HostStoppedError, NodeClosedError):

@@ -10,7 +10,7 @@ from smartpubsub.cli.explain import read
 from smartpubsub.cli.group.own import group_argument, peer_or_address, read_group
 from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.sub import overflow_option, show_all
+from smartpubsub.cli.sub import overflow_option, show, show_all
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import Predicate
 
@@ -121,7 +121,7 @@ def join(
         click.echo(f"waiting for the owner of {group}", err=True)
         _, events = node.stream("group-join", fields)
         click.echo(f"in the group {group}", err=True)
-        show_all(events, as_json)
+        show_all(events, lambda event: show(event, as_json))
 
 
 def the_one_owner(found: list[dict[str, str]], group: Predicate) -> str:

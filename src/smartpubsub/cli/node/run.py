@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     help="An address to listen on; may be repeated.  [default: /ip4/0.0.0.0/tcp/4001]",
 )
 @click.option(
+    "--announce",
+    metavar="MULTIADDR",
+    multiple=True,
+    help="An address that others reach the node at, behind NAT or in a container; may be repeated."
+    "  [default: where it listens]",
+)
+@click.option(
     "--bootstrap",
     metavar="MULTIADDR",
     multiple=True,
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
 def run(
     data: str | None,
     listen: tuple[str, ...],
+    announce: tuple[str, ...],
     bootstrap: tuple[str, ...],
     mdns: bool | None,
     protocol: str | None,
@@ -95,6 +103,7 @@ def run(
     options = {
         "data": data,
         "listen": listen or None,
+        "announce": announce or None,
         "bootstrap": bootstrap or None,
         "mdns": mdns,
         "protocol": protocol,

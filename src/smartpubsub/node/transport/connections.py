@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from socket import AF_INET, AF_INET6, AF_UNSPEC, SOCK_STREAM, AddressFamily, gaierror
 from typing import Any, TypeAlias
 
 import trio
@@ -165,10 +167,33 @@ class Connections:
             raise UnreachableError(f"{ID(peer)} is banned for a time")
         try:
             with trio.fail_after(self._settings.dial_s):
-                await self._swarm.dial_addr(Multiaddr(address), ID(peer))
+                await self._dial_any(peer, await resolved(Multiaddr(address)))
         except STREAM_ERRORS as error:
             kind = ConnectionsRefusedError if _is_refusal(error) else UnreachableError
             raise kind(f"no connection to {ID(peer)}: {error}") from error
+
+    async def _dial_any(self, peer: Peer, places: Sequence[Multiaddr]) -> None:
+        for place in places[:-1]:
+            with suppress(*STREAM_ERRORS):
+                await self._swarm.dial_addr(place, ID(peer))
+                return
+        await self._swarm.dial_addr(places[-1], ID(peer))
+
+    async def problem_at(self, address: bytes) -> str:
+        """Why no connection to an address can be opened; empty if one can."""
+        place = Multiaddr(address)
+        try:
+            with trio.fail_after(self._settings.dial_s):
+                host, port = _host_of(place), int(place.value_for_protocol("tcp"))
+                stream = await trio.open_tcp_stream(host, port)
+        except trio.TooSlowError:
+            return f"no answer within {self._settings.dial_s:g} seconds"
+        except gaierror as error:
+            return f"{host}: {error.strerror}"
+        except (OSError, ValueError, LookupError) as error:
+            return _reason(error)
+        await stream.aclose()
+        return ""
 
     async def is_refused(self, address: bytes) -> bool:
         """Whether the machine at an address refuses connections; one that is taken is closed."""
@@ -304,6 +329,34 @@ class _Notifee(INotifee):
 
 def _host_of(address: Multiaddr) -> str:
     return str(address.value_for_protocol(next(iter(address.protocols())).name))
+
+
+async def resolved(address: Multiaddr) -> list[Multiaddr]:
+    """Addresses of IP for one with a name, which the system looks up, also in its hosts file.
+
+    libp2p asks name servers alone, which do not know the names of containers.
+    """
+    kind = address.protocols()[0].name
+    if not kind.startswith("dns"):
+        return [address]
+    families = {"dns4": AF_INET, "dns6": AF_INET6}
+    name, port = address.value_for_protocol(kind), int(address.value_for_protocol("tcp"))
+    try:
+        found = await trio.socket.getaddrinfo(
+            name, port, family=families.get(kind, AF_UNSPEC), type=SOCK_STREAM
+        )
+    except gaierror as error:
+        raise UnreachableError(f"{name}: {error.strerror}") from error
+    kinds = {AF_INET: "ip4", AF_INET6: "ip6"}
+    return [Multiaddr(f"/{kinds[AddressFamily(f)]}/{to[0]}/tcp/{port}") for f, *_, to in found]
+
+
+def _reason(error: BaseException) -> str:
+    """The text of the system's error, which trio may have put in a group or a cause."""
+    inner: BaseException | None = error
+    while inner is not None and getattr(inner, "strerror", None) is None:
+        inner = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner.__cause__
+    return str(getattr(inner, "strerror", None) or error)
 
 
 def _is_refusal(error: BaseException | None) -> bool:
