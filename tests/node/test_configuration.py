@@ -271,7 +271,9 @@ def test_an_unknown_name_is_named_with_those_there_are(tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as caught:
             load(options, environ, path)
         assert caught.value.place == place
-        assert caught.value.problem.startswith("no such setting; there are announce, attribute_count")
+        assert caught.value.problem.startswith(
+            "no such setting; there are announce, attribute_count"
+        )
 
 
 def test_the_data_folder_cannot_be_moved_from_within(tmp_path: Path) -> None:
