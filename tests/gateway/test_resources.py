@@ -93,6 +93,12 @@ def test_the_node_tells_about_itself(tmp_path: Path) -> None:
             query = {"filter": "price[1,2]", "event": "price=3"}
             explained = (await http.get("/v1/explain", params=query)).json()
             assert not explained["matches"]
+            id = await publish(http, "price=3", "")
+            answer = (
+                await http.get("/v1/why", params={"event": id, "filter": "price[1,2]"})
+            ).json()
+            assert answer["cause"] == "not-matched"
+            assert "wants price[1,2]; it has price=3" in answer["detail"]
             missing = await http.get("/v1/nothing")
             assert missing.headers["content-type"] == "application/problem+json"
             wrong = await http.delete("/v1/peers")

@@ -28,6 +28,9 @@ COMMANDS = {
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
     "event": LazyCommand("smartpubsub.cli.event:event", "Tell the state of an event."),
+    "why": LazyCommand(
+        "smartpubsub.cli.why:why", "Tell why an event has arrived at a subscription, or has not."
+    ),
     "group": LazyCommand(
         "smartpubsub.cli.group.group:group", "Own groups to publish in, and join groups."
     ),

@@ -20,7 +20,8 @@ _STATES = {
 }
 
 
-def _id(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+def event_id(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    """Check that an argument is the id of an event."""
     try:
         event_id_from_text(text)
     except SmartPubSubError as error:
@@ -29,7 +30,7 @@ def _id(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
 
 
 @click.command()
-@click.argument("id", metavar="ID", callback=_id)
+@click.argument("id", metavar="ID", callback=event_id)
 @data_option
 @json_option
 def event(id: str, data: str | None, as_json: bool) -> None:

@@ -191,6 +191,8 @@ class BlockingNode(Blocking[NodeInterface]):
     subscriptions = _blocking(NodeInterface.subscriptions)
     publish = _blocking(NodeInterface.publish)
     event = _blocking(NodeInterface.event)
+    event_facts = _blocking(NodeInterface.event_facts)
+    why = _blocking(NodeInterface.why)
     group = _wrapped(NodeInterface.group, BlockingGroup)
     groups = _blocking(NodeInterface.groups)
     search_groups = _blocking(NodeInterface.search_groups)

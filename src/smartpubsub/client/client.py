@@ -20,6 +20,7 @@ from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.errors import NodeClosedError
 from smartpubsub.predicates import Predicate, as_predicate
+from smartpubsub.protocols.tracking import EventFacts, Why
 
 StartHandler = Callable[[Handlers, Handling], None]
 
@@ -91,6 +92,28 @@ class Client(NodeInterface):
     async def event(self, id: str) -> EventInfo:
         """Tell what the node knows of an event that it has published, or that waits there."""
         return event_info_in(await self._ask("event", event=id))
+
+    async def why(
+        self,
+        event: str,
+        *,
+        subscription: int | None = None,
+        filter: Predicate | str | None = None,
+        told: EventFacts | None = None,
+    ) -> Why:
+        """Tell why an event has arrived at a subscription of the node, or has not."""
+        fields: dict[str, object] = {"event": event}
+        if subscription is not None:
+            fields["subscription"] = subscription
+        if filter is not None:
+            fields["filter"] = str(self._read(filter))
+        if told is not None:
+            fields["told"] = told.document()
+        return Why.read(await self._ask("why", **fields))
+
+    async def event_facts(self, id: str) -> EventFacts:
+        """What the node remembers of an event, for `why` on another node."""
+        return EventFacts.read(await self._ask("event-facts", event=id))
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         return as_predicate(predicate, ATTRIBUTES_MAX)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 from starlette.responses import Response
 
@@ -35,6 +37,23 @@ class NeighbourDocument(msgspec.Struct):
     peer_id: str
     address: str
     is_served: bool
+
+
+class WhyQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """An event and a subscription, by its number or its filter."""
+
+    event: str
+    subscription: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    filter: str | None = None
+
+
+class WhyDocument(msgspec.Struct):
+    """Why an event has arrived, or has not."""
+
+    cause: str
+    detail: str
+    at_us: int | None
+    hops: int | None
 
 
 class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,6 +148,17 @@ class NetworkOperations:
                 result=list[NeighbourDocument],
             ),
             Operation(
+                "why",
+                "GET",
+                "/v1/why",
+                "Why an event has arrived at a subscription of this node, or has not",
+                Scope.READ,
+                self._why,
+                query=WhyQuery,
+                result=WhyDocument,
+                problems=(404,),
+            ),
+            Operation(
                 "explain",
                 "GET",
                 "/v1/explain",
@@ -166,6 +196,13 @@ class NetworkOperations:
             NeighbourDocument(n.peer_id, n.address, n.is_served) for n in self._node.neighbours()
         ]
         return json_response(documents)
+
+    async def _why(self, call: Call) -> Response:
+        query: WhyQuery = call.query
+        found = await self._node.why(
+            query.event, subscription=query.subscription, filter=query.filter
+        )
+        return json_response(found.document())
 
     async def _explain(self, call: Call) -> Response:
         wanted = predicate_of(call.query.filter, call.query.where, self._node)

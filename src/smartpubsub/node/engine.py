@@ -43,6 +43,7 @@ from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident, Tally
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
 from smartpubsub.protocols.spec import ProtocolSpec
+from smartpubsub.protocols.tracking import Tracking
 from smartpubsub.seam import Effect
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Engine:
         """The events that wait on disk."""
         self.dropped_in_memory = 0
         """Events that subscriptions have dropped from memory."""
+        self.tracking = Tracking()
+        """What the node remembers of events, for `Node.why`."""
         self._host: Host | None = None
         self._storage: SqliteStorage
         self._joined = trio.Event()
@@ -291,6 +294,7 @@ class Engine:
         return self.core
 
     def _journal(self, item: object, now: int) -> list[Change]:
+        self.tracking.on_told(item, now)
         return [change for journal in self.journals for change in journal(item, now)]
 
     def _on_deliver(self, item: object) -> None:

@@ -242,9 +242,11 @@ function median(items) {
 function Events({ events }) {
   const [why, setWhy] = useState({});
   const explain = async (event) => {
-    const found = await call(query("/v1/explain", { filter: event.filter, event: event.predicate }));
+    const asked = { filter: event.filter, event: event.predicate };
+    const found = await call(query("/v1/explain", asked));
+    const why = await call(query("/v1/why", { ...asked, event: event.id }));
     const met = found.attributes.map((a) => `${a.wanted} by ${a.got}`).join(", ");
-    setWhy((before) => ({ ...before, [event.id]: `matches ${met}; ${event.hops} hops` }));
+    setWhy((before) => ({ ...before, [event.id]: `matches ${met}; ${why.detail}` }));
   };
   return html`<section class="wide" aria-labelledby="events">
     <h2 id="events">Events</h2>

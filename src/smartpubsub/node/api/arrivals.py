@@ -198,23 +198,25 @@ class Subscription(EventStream):
         """The number of events that wait."""
         return len(self._past) + len(self._buffer) + len(self._queue or ())
 
-    def put(self, event: Event) -> None:
-        """Queue an event in memory; if the queue is full, drop its oldest event."""
+    def put(self, event: Event) -> Event | None:
+        """Queue an event in memory; if the queue is full, drop its oldest event and return it."""
         if self._has_ended or self._problem is not None or self._is_known(event):
-            return
+            return None
         if self._serializer is not event.serializer:
             event = replace(event, serializer=self._serializer)
         if self._is_catching_up:
             self._past.append(event)
-            return
+            return None
+        dropped = None
         if len(self._buffer) >= self._buffer_count_max:
-            self._buffer.popleft()
+            dropped = self._buffer.popleft()
             self._gap += 1
             self.dropped += 1
             if self.dropped == 1:
                 self._log_overflow()
         self._buffer.append(event)
         self._changed.set()
+        return dropped
 
     def _log_overflow(self) -> None:
         told = {

@@ -39,6 +39,7 @@ from smartpubsub.node.api.topic_rules import RulesWanted
 from smartpubsub.predicates import Predicate, Verdict
 from smartpubsub.predicates import explain as explain_match
 from smartpubsub.protocols.blocks import cid_from_text
+from smartpubsub.protocols.tracking import EventFacts, Why
 
 
 class NodeInterface(ABC):
@@ -178,6 +179,25 @@ class NodeInterface(ABC):
     @abstractmethod
     async def event(self, id: str) -> EventInfo:
         """Tell what the node knows of an event that it has published, or that waits there."""
+
+    @abstractmethod
+    async def why(
+        self,
+        event: str,
+        *,
+        subscription: int | None = None,
+        filter: Predicate | str | None = None,
+        told: EventFacts | None = None,
+    ) -> Why:
+        """Tell why an event has arrived at a subscription of the node, or has not.
+
+        The subscription is named by its number or by its filter. `told` is what the publisher's
+        node remembers of the event (`event_facts`), if that is another node.
+        """
+
+    @abstractmethod
+    async def event_facts(self, id: str) -> EventFacts:
+        """What the node remembers of an event, for `why` on another node."""
 
     # --- groups ---
 

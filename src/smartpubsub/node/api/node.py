@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from smartpubsub.kademlia.ledger import AccountState
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.node.api.arrivals import Subscription, must_be_open
 from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.groups import Groups
@@ -37,12 +38,15 @@ from smartpubsub.node.configuration import NodeConfig, NodeOptions, load_config
 from smartpubsub.node.control.metrics import NodeMetrics
 from smartpubsub.node.control.metrics_server import MetricsServer
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NoSubscriptionError
+from smartpubsub.node.errors import LimitError, NodeError, NoSubscriptionError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import text_of
 from smartpubsub.node.transport.containment import Failures
 from smartpubsub.predicates import Predicate, as_predicate
+from smartpubsub.protocols import tracking
 from smartpubsub.protocols.blocks import cid_from_text
+from smartpubsub.protocols.publication import event_id_from_text
+from smartpubsub.protocols.tracking import EventFacts, Why
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -176,12 +180,18 @@ class Node(NodeInterface):
         """End a subscription by its number, whether or not it has a reader."""
         if await self._topics.subscribing.unsubscribe(number):
             return
-        if number not in self._engine.core.subscriptions:
+        await self._predicate_of(number)
+        await self._subscribing.unsubscribe(number)
+
+    async def _predicate_of(self, number: int) -> Predicate:
+        """The predicate of a subscription; an error if there is none with this number."""
+        wanted = self._engine.core.subscriptions.get(number)
+        if wanted is None:
             known = [f"{each.number} ({each.predicate})" for each in await self.subscriptions()]
             raise NoSubscriptionError(
                 f"there is no subscription {number}; there are {', '.join(known) or 'none'}"
             )
-        await self._subscribing.unsubscribe(number)
+        return wanted.predicate
 
     async def take(self, number: int, event_id: str) -> None:
         """Acknowledge an event of a kept subscription, and all before it."""
@@ -211,6 +221,52 @@ class Node(NodeInterface):
         """Tell what this node knows of an event that it has published, or that waits here."""
         must_be_open(self._engine.is_running)
         return self._publishing.about(id)
+
+    async def why(
+        self,
+        event: str,
+        *,
+        subscription: int | None = None,
+        filter: Predicate | str | None = None,
+        told: EventFacts | None = None,
+    ) -> Why:
+        """Tell why an event has arrived at a subscription of this node, or has not."""
+        must_be_open(self._engine.is_running)
+        event_id_from_text(event)
+        facts = self._engine.tracking.facts(event)
+        history_us = self.config.history_s_max * SECOND or None
+        return tracking.why(
+            facts if told is None else facts.merged(told),
+            await self._asked(event, subscription, filter),
+            self._engine.host.clock.now(),
+            history_us if self.config.protocol == "scoutsubs" else None,
+        )
+
+    async def _asked(
+        self, event: str, number: int | None, filter: Predicate | str | None
+    ) -> tracking.AskedSubscription:
+        if (number is None) == (filter is None):
+            raise NodeError("name the subscription either by its number or by its filter")
+        if filter is not None:
+            wanted = self._read(filter)
+            numbers = self._subscribing.with_predicate(wanted)
+        else:
+            assert number is not None
+            wanted, numbers = await self._predicate_of(number), [number]
+        since = [self._engine.tracking.in_force_since(each) for each in numbers]
+        waiting = self._engine.queues.holding(event)
+        return tracking.AskedSubscription(
+            wanted,
+            numbers,
+            min((at for at in since if at is not None), default=None),
+            any(each in numbers for each in waiting),
+        )
+
+    async def event_facts(self, id: str) -> EventFacts:
+        """What this node remembers of an event, for `why` on another node."""
+        must_be_open(self._engine.is_running)
+        event_id_from_text(id)
+        return self._engine.tracking.facts(id)
 
     def _read(self, predicate: Predicate | str) -> Predicate:
         """Read a predicate, and check this node's limit of attributes."""

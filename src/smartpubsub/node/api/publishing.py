@@ -214,6 +214,7 @@ class Publishing:
                 content.predicate, content.payload, now, is_signed=is_signed
             )
             id, created_us = publication.id, publication.created_us
+            self._engine.tracking.on_publish(publication)
             effects = self._send(publication, content.destination, now, wants_all)
             changes = records.add(id, created_us, content, key, wants_all=wants_all)
             # The record first: the effects may already tell of the acknowledgement.

@@ -214,6 +214,11 @@ class Subscribing:
         is_taken = reader is not None
         return SubscriptionInfo(number, predicate, state, is_taken, waiting, is_kept, dropped)
 
+    def with_predicate(self, predicate: Predicate) -> list[int]:
+        """The numbers of the subscriptions with a predicate."""
+        known = self._engine.core.subscriptions.items()
+        return [number for number, wanted in known if wanted.predicate == predicate]
+
     def state_of(self, subscription: Subscription) -> SubscriptionState:
         """Report how far a subscription has come."""
         if subscription.number is None:
@@ -269,9 +274,10 @@ class Subscribing:
                 if reader is not None:
                     reader.on_stored(id)
             elif reader is not None:
-                before = reader.dropped
-                reader.put(event)
-                self._engine.dropped_in_memory += reader.dropped - before
+                dropped = reader.put(event)
+                if dropped is not None:
+                    self._engine.dropped_in_memory += 1
+                    self._engine.tracking.on_drop(dropped.id, number)
             elif number in self._engine.core.subscriptions:
                 self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX)).append(event)
 

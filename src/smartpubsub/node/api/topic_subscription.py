@@ -58,7 +58,7 @@ class TopicSubscription(Subscription, TopicStream):
         assert event is None or isinstance(event, Entry)
         return event
 
-    def put(self, event: Event) -> None:
+    def put(self, event: Event) -> Event | None:
         """Ignore the event: it also comes as an `Entry`."""
 
     def take(self, entry: Entry, /) -> None:

@@ -22,6 +22,7 @@ from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
 from smartpubsub.node.errors import LimitError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, event_id_from_text, too_long
+from smartpubsub.protocols.tracking import EventFacts
 
 RequestId: TypeAlias = int | str | None
 
@@ -142,6 +143,12 @@ def _event_id(value: object) -> str:
     return value
 
 
+def _facts(value: object) -> EventFacts:
+    if not isinstance(value, dict):
+        raise ValueError("what another node remembers of an event is an object")
+    return EventFacts.read(value)
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _TEXT_CHARACTERS_MAX:
         raise ValueError(f"a text of 1 to {_TEXT_CHARACTERS_MAX} characters")
@@ -233,6 +240,13 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
     "event": {"event": _Field(_event_id)},
+    "event-facts": {"event": _Field(_event_id)},
+    "why": {
+        "event": _Field(_event_id),
+        "subscription": _Field(_count, None),
+        "filter": _Field(_predicate, None),
+        "told": _Field(_facts, None),
+    },
     "subscribe": {
         "predicate": _Field(_predicate),
         "keep": _Field(_switch, False),

@@ -189,6 +189,8 @@ class _Client:
             "take": self._take,
             "unsubscribe": self._unsubscribe,
             "event": self._event_state,
+            "event-facts": self._event_facts,
+            "why": self._why,
             **GroupRequests(self.node, self._say, self._send_events).actions,
             **TopicRequests(self.node, self._say, self._send_events).actions,
         }
@@ -256,6 +258,20 @@ class _Client:
         window = self._windows.get(request.fields["of"])
         if window is not None:
             window.widen(request.fields["count"])
+
+    async def _event_facts(self, request: Request) -> None:
+        facts = await self.node.event_facts(request.fields["event"])
+        await self._say(request.id, ok=facts.document())
+
+    async def _why(self, request: Request) -> None:
+        wanted = request.fields
+        found = await self.node.why(
+            wanted["event"],
+            subscription=wanted["subscription"],
+            filter=wanted["filter"],
+            told=wanted["told"],
+        )
+        await self._say(request.id, ok=found.document())
 
     async def _take(self, request: Request) -> None:
         wanted = request.fields
