@@ -383,6 +383,19 @@ def test_nobody_where_a_peer_is_said_to_be() -> None:
     run(main)
 
 
+def test_a_host_that_stops_does_not_wait_for_a_peer_that_it_cannot_reach() -> None:
+    async def main() -> None:
+        stranger = Identity.new()
+        one = Recorder(settings=HostSettings(drain_s=300, linger_s=300))
+        async with running(one):
+            await one.do(Send(stranger.peer, question(1)))
+            await one.saw(Unknown(stranger.peer))
+            with trio.fail_after(60):
+                await one.host.stop()
+
+    run(main)
+
+
 def test_somebody_else_where_a_peer_is_said_to_be() -> None:
     async def main() -> None:
         one, other, absent = Recorder(), Recorder(), Identity.new()

@@ -538,13 +538,14 @@ class Host:
         self._inbox.put(Answered(peer, message, number))
 
     async def _drain(self) -> None:
-        while len(self._inbox) or not self._lanes.is_idle:
+        """Wait until everything is written, except to peers that are not connected."""
+        while len(self._inbox) or not self._lanes.is_idle(self.connected):
             await trio.sleep(_DRAIN_POLL_S)
 
     async def _linger(self) -> None:
         """Wait until peers have read what was written; with a connection all of it would end."""
         self._lanes.end()
-        while len(self._lanes):
+        while not self._lanes.have_ended(self.connected):
             await trio.sleep(_DRAIN_POLL_S)
 
     # --- connections ---

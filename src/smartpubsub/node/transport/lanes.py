@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TypeAlias
 
 from smartpubsub.node.transport.counts import Counts
@@ -39,10 +39,13 @@ class Lanes:
     def __len__(self) -> int:
         return len(self._lanes)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether all messages are written."""
-        return all(lane.is_idle for lane in self._lanes.values())
+    def is_idle(self, peers: Container[Peer]) -> bool:
+        """Whether all messages to some peers are written."""
+        return all(lane.is_idle for (peer, _), lane in self._lanes.items() if peer in peers)
+
+    def have_ended(self, peers: Container[Peer]) -> bool:
+        """Whether there are no lanes to some peers."""
+        return all(peer not in peers for peer, _ in self._lanes)
 
     def end(self) -> None:
         """End each lane as soon as its peer has read everything that was written."""
