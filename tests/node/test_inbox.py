@@ -8,7 +8,6 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from smartpubsub.node.transport.inbox import (
-    GATHER_COUNT_MIN,
     GATHER_ROUNDS,
     WAITED_S_MAX,
     Inbox,
@@ -18,14 +17,14 @@ LATE_S = 0.02
 
 
 @pytest.mark.parametrize(
-    ("late_s", "count", "is_gathering"),
-    [(0.0, GATHER_COUNT_MIN, False), (LATE_S, 1, False), (LATE_S, GATHER_COUNT_MIN, True)],
+    ("late_s", "is_behind", "is_gathering"),
+    [(0.0, True, False), (LATE_S, False, False), (LATE_S, True, True)],
 )
-def test_only_a_reader_that_is_late_and_has_much_to_do_waits_for_more(
-    late_s: float, count: int, is_gathering: bool
+def test_only_a_reader_that_comes_late_to_items_waits_for_more(
+    late_s: float, is_behind: bool, is_gathering: bool
 ) -> None:
     clock = MockClock()
-    inbox: Inbox[int] = Inbox(2 * GATHER_COUNT_MIN)
+    inbox: Inbox[int] = Inbox(10)
     taken: list[int] = []
 
     async def read() -> None:
@@ -35,18 +34,21 @@ def test_only_a_reader_that_is_late_and_has_much_to_do_waits_for_more(
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
+            if is_behind:
+                inbox.put(1)
+                clock.jump(late_s)
             nursery.start_soon(read)
             await wait_all_tasks_blocked()
-            for number in range(count):
-                inbox.put(number)
-            clock.jump(late_s)
+            if not is_behind:
+                inbox.put(1)
+                clock.jump(late_s)
             await wait_all_tasks_blocked()
-            inbox.put(count)
+            inbox.put(2)
             clock.jump(GATHER_ROUNDS * late_s)
 
     trio.run(main, clock=clock)
 
-    assert len(taken) == count + is_gathering
+    assert taken == ([1, 2] if is_gathering else [1])
 
 
 def test_how_long_a_reader_is_late_for_more_is_limited() -> None:
@@ -54,12 +56,11 @@ def test_how_long_a_reader_is_late_for_more_is_limited() -> None:
     inbox: Inbox[int] = Inbox(10)
 
     async def main() -> float:
+        inbox.put(1)
+        clock.jump(1_000.0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(inbox.wait, inf, LATE_S)
             await wait_all_tasks_blocked()
-            for number in range(GATHER_COUNT_MIN):
-                inbox.put(number)
-            clock.jump(1_000.0)
             clock.autojump_threshold = 0.0
         return trio.current_time()
 

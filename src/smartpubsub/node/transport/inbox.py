@@ -23,8 +23,6 @@ T = TypeVar("T")
 LATE_S_MIN = 0.002
 """A loop with a round below this time is not busy."""
 GATHER_ROUNDS = 3
-GATHER_COUNT_MIN = 8
-"""A loop with fewer items has nothing to gain from more of them."""
 ENOUGH_COUNT = 64
 """Items that are worth a transaction: the reader waits for no more."""
 
@@ -107,10 +105,10 @@ class Inbox(Generic[T]):
     async def wait(self, deadline: float, gather_s_max: float = 0.0) -> None:
         """Wait for an item, or until a time on trio's clock.
 
-        On a busy loop with some items, wait some rounds longer: handling more items together costs
-        less.
+        A reader that finds items and comes late has much to do: it waits some rounds longer,
+        because handling more items together costs less.
         """
-        began_at = trio.current_time()
+        is_behind = self._count > 0
         if self._count:
             await (
                 trio.lowlevel.checkpoint()
@@ -119,8 +117,8 @@ class Inbox(Generic[T]):
             self._has_items = trio.Event()
             with trio.CancelScope(deadline=deadline):
                 await self._has_items.wait()
-        if GATHER_COUNT_MIN <= self._count < ENOUGH_COUNT and gather_s_max:
-            late_s = trio.current_time() - max(began_at, self._since)
+        if is_behind and self._count < ENOUGH_COUNT and gather_s_max:
+            late_s = trio.current_time() - self._since
             if late_s > LATE_S_MIN:
                 await trio.sleep(min(GATHER_ROUNDS * late_s, gather_s_max))
 
