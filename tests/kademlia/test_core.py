@@ -168,8 +168,9 @@ def test_a_lookup_goes_on_when_a_peer_is_slow_and_gives_it_up_at_the_timeout() -
     assert items(effects, SetTimer) == [SetTimer(("kad", first.number), SECOND)]
 
     effects = silence(core, first, SECOND)
-    again, second = items(effects, Ask)
+    again, ping, second = items(effects, Ask)
     assert again == first
+    assert (ping.peer, ping.message) == (first.peer, Message(Kind.PING))
     assert SetTimer(("kad", first.number), SECOND + SETTINGS.again_us) in effects
     assert len(core.table.suspects()) == 0
 

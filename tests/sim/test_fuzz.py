@@ -10,6 +10,7 @@ from smartpubsub.sim.experiments.fuzz import Report, fuzz
 from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.faults import Churn, ClockJump, Clog, Crash, Partition, Pause
+from smartpubsub.workloads.actions import LeaveNode
 from tests.sim.broken import Frail, Greedy, Moody, Muddled, Pushy, Silent, boastful, spec_with
 
 SOUND = ["floodsub", "gossipsub"]
@@ -180,6 +181,7 @@ def test_no_more_nodes_fail_than_there_are_backups() -> None:
                 failing.add(fault.node)
             elif isinstance(fault, Churn):
                 failing.update(fault.nodes)
+        failing.update(a.node for a in world.workload.actions() if isinstance(a, LeaveNode))
 
         assert len(failing) <= world.options.protocol_options.backups
 
@@ -195,3 +197,12 @@ def test_a_split_is_followed_by_events_that_have_to_cross_it() -> None:
         earliest_us = sum(phase[-1].at_us for phase in world.workload.phases[:-1])
         late_us = earliest_us + world.workload.phases[-1][0].at_us
         assert late_us >= split.until_us + REFRESH_US
+
+
+def test_in_some_worlds_nodes_leave_and_in_some_crashed_ones_refuse_connections() -> None:
+    worlds = [random_world(seed, "floodsub") for seed in range(60)]
+
+    leaving = [w for w in worlds if any(isinstance(a, LeaveNode) for a in w.workload.actions())]
+    refusing = [w for w in worlds if w.options.network.refuses_after_crash]
+    assert 0 < len(leaving) < len(worlds)
+    assert 0 < len(refusing) < len(worlds)

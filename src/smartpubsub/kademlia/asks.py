@@ -16,12 +16,15 @@ class OpenAsk:
 
     contact: Contact
     message: Message
-    query: int | None
-    is_put: bool
-    is_meeting: bool
     asked_at: int
-    fails_at: int
-    is_brief: bool
+    query: int | None = None
+    is_put: bool = False
+    is_meeting: bool = False
+    fails_at: int = 0
+    again_us: int = 0
+    """The time from the second transmission to the third, and so on."""
+    is_verification: bool = False
+    is_brief: bool = False
     """Whether the peer has not failed if it is slow: it is not waited for."""
     has_failed: bool = False
 
@@ -45,6 +48,7 @@ class Asks:
         self._usual_us = 0
         """The smoothed round-trip time."""
         self._pinging: dict[bytes, None] = {}
+        self._verifying: dict[bytes, None] = {}
         self._last_number = 0
 
     def ask(
@@ -55,16 +59,26 @@ class Asks:
         *,
         query: int | None = None,
         is_put: bool = False,
-        is_meeting: bool = False,
+        is_doubtful: bool = False,
         is_brief: bool = False,
     ) -> None:
-        """Send a request to a peer."""
+        """Send a request to a peer; one that is probably gone gets little time to answer."""
+        settings = self._settings
+        ask = OpenAsk(contact, message, now, query=query, is_put=is_put, is_brief=is_brief)
+        if is_doubtful:
+            self._open_ask(
+                ask, settings.verify_again_us, settings.verify_again_us, settings.slow_us
+            )
+        else:
+            self._open_ask(ask, settings.slow_us, settings.again_us, settings.timeout_us)
+
+    def _open_ask(self, ask: OpenAsk, slow_us: int, again_us: int, fails_us: int) -> None:
         self._last_number = number = self._last_number + 1
-        fails_at = now + self._patience_us(self._settings.timeout_us, 8)
-        ask = OpenAsk(contact, message, query, is_put, is_meeting, now, fails_at, is_brief)
+        ask.again_us, ask.fails_at = again_us, ask.asked_at + self._patience_us(fails_us, 8)
         self._open[number] = ask
-        self._effects.append(Ask(contact.peer, message, number, contact.addresses))
-        slow_at = now + self._patience_us(self._settings.slow_us, 2)
+        contact = ask.contact
+        self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
+        slow_at = ask.asked_at + self._patience_us(slow_us, 2)
         self._effects.append(SetTimer(("kad", number), slow_at))
 
     def _patience_us(self, least_us: int, times: int) -> int:
@@ -75,7 +89,23 @@ class Asks:
         """Ping a peer, unless a ping to it is open."""
         if contact.peer not in self._pinging:
             self._pinging[contact.peer] = None
-            self.ask(contact, Message(Kind.PING), now, is_meeting=is_meeting)
+            ask = OpenAsk(contact, Message(Kind.PING), now, is_meeting=is_meeting)
+            settings = self._settings
+            self._open_ask(ask, settings.slow_us, settings.again_us, settings.timeout_us)
+
+    def verify(self, contact: Contact, now: int) -> None:
+        """Ping a peer at short intervals, so that it soon shows whether it is up.
+
+        Before any peer has answered, links may be slow, and it gets as long as for any request.
+        """
+        if contact.peer in self._verifying:
+            return
+        self._verifying[contact.peer] = None
+        settings = self._settings
+        again_us = settings.verify_again_us
+        fails_us = settings.verify_us if self._usual_us else settings.timeout_us
+        ping = OpenAsk(contact, Message(Kind.PING), now, is_verification=True)
+        self._open_ask(ping, again_us, again_us, fails_us)
 
     def on_answer(self, peer: Peer, number: int, now: int) -> OpenAsk | None:
         """Return the request that an answer belongs to, even if it is too late; None if there is
@@ -97,27 +127,29 @@ class Asks:
         if ask is None:
             return None
         if now >= ask.fails_at:
-            ask.has_failed = True
-            self._close(number, ask)
-            self._late[number] = ask
-            if len(self._late) > LATE_COUNT_MAX:
-                del self._late[next(iter(self._late))]
+            self._fail(number, ask)
         else:
             contact = ask.contact
             self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
-            again_at = min(ask.fails_at, now + self._patience_us(self._settings.again_us, 3))
+            again_at = min(ask.fails_at, now + self._patience_us(ask.again_us, 3))
             self._effects.append(SetTimer(("kad", number), again_at))
         return ask
 
     def close_all(self, peer: Peer) -> list[OpenAsk]:
-        """End all asks to a peer that has left; they have failed."""
+        """End all asks to a peer that is gone; they have failed."""
         closed = [item for item in self._open.items() if item[1].contact.peer == peer]
         for number, ask in closed:
-            ask.has_failed = True
             self._effects.append(CancelTimer(("kad", number)))
-            self._close(number, ask)
+            self._fail(number, ask)
         return [ask for _, ask in closed]
+
+    def _fail(self, number: int, ask: OpenAsk) -> None:
+        ask.has_failed = True
+        self._close(number, ask)
+        self._late[number] = ask
+        if len(self._late) > LATE_COUNT_MAX:
+            del self._late[next(iter(self._late))]
 
     def _close(self, number: int, ask: OpenAsk) -> None:
         del self._open[number]
-        self._pinging.pop(ask.contact.peer, None)
+        (self._verifying if ask.is_verification else self._pinging).pop(ask.contact.peer, None)

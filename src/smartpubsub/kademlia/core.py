@@ -19,7 +19,7 @@ from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.limits import is_acceptable
 from smartpubsub.kademlia.lookup import Lookup
 from smartpubsub.kademlia.messages import Kind, Message, Record
-from smartpubsub.kademlia.queries import Goal, Got, Joined, Provided, Providers, Put, Query
+from smartpubsub.kademlia.queries import Goal, Got, Joined, Lost, Provided, Providers, Put, Query
 from smartpubsub.kademlia.refresh import names_in_far_buckets
 from smartpubsub.kademlia.serving import answer_to, answer_to_put
 from smartpubsub.kademlia.settings import Settings
@@ -45,7 +45,7 @@ from smartpubsub.seam import (
 )
 
 _STORED = b"kad/value/"
-DEPARTED_COUNT_MAX = 1_000
+AVOIDED_COUNT_MAX = 1_000
 
 
 class Kademlia:
@@ -69,8 +69,12 @@ class Kademlia:
         self._effects: list[Effect] = []
         self._asks = Asks(settings, self._effects)
         self._queries: dict[int, Query] = {}
-        self._departed: dict[bytes, int] = {}
-        """Peers that have left, and until when lookups do not ask them."""
+        self._avoided: dict[bytes, int] = {}
+        """Peers that have left or were suspected, and since when."""
+        self.heard_us: dict[bytes, int] = {}
+        """When the owner last had a message from each peer, for any core."""
+        self._unverified: dict[bytes, bool] = {}
+        """Peers that other cores want verified, and whether they suspect them."""
         self._last_query = 0
 
     # --- inputs ---
@@ -109,6 +113,10 @@ class Kademlia:
             self._refresh(now)
         elif name == "upkeep":
             self._upkeep(now)
+        elif name == "suspects":
+            unverified, self._unverified = self._unverified, {}
+            for peer, is_suspected in unverified.items():
+                self._verify(peer, now, is_suspected=is_suspected)
         elif isinstance(name, int):
             self._on_silence(name, now)
 
@@ -191,6 +199,22 @@ class Kademlia:
         self._consider(contact, now)
         return self._taken()
 
+    def verify(self, peer: bytes, now: int) -> list[Effect]:
+        """Ping a peer that a core above waits for; delivers `Lost` if it does not answer.
+
+        This happens at a timer, so that what Kademlia delivers comes to its owner as always.
+        """
+        self._unverified.setdefault(peer, False)
+        return [SetTimer(("kad", "suspects"), now)]
+
+    def suspect(self, peer: bytes, now: int) -> list[Effect]:
+        """A core above has found that a peer does not answer: verify it.
+
+        Lookups go on without it at once.
+        """
+        self._unverified[peer] = True
+        return [SetTimer(("kad", "suspects"), now)]
+
     def leave(self, now: int) -> list[Effect]:
         """Hand this node's values to others before it leaves."""
         for name, value in self.values.items(now):
@@ -239,17 +263,21 @@ class Kademlia:
     def _advance(self, query: Query, now: int) -> None:
         if query.lookup.finished:
             return  # A late answer, while the value is being put.
-        has_departed = True
-        while has_departed:
-            has_departed = False
+        is_left_out = True
+        while is_left_out:
+            is_left_out = False
             for contact in query.lookup.next():
-                if self._departed.get(contact.peer, now) > now:
-                    has_departed = True
+                gone_us = self._gone_us(contact.peer, now)
+                if gone_us < self.settings.timeout_us:
+                    is_left_out = True
                     query.lookup.on_failure(contact.peer)
                 else:
-                    is_brief = not query.lookup.waits_for_slow
+                    is_doubtful = gone_us < self.settings.doubt_us
                     self._asks.ask(
-                        contact, query.question, now, query=query.number, is_brief=is_brief
+                        *(contact, query.question, now),
+                        query=query.number,
+                        is_doubtful=is_doubtful,
+                        is_brief=not query.lookup.waits_for_slow,
                     )
         if query.lookup.finished:
             self._conclude(query, now)
@@ -259,7 +287,7 @@ class Kademlia:
         ask = self._asks.on_answer(peer, number, now)
         if ask is None:
             return
-        self._departed.pop(peer, None)
+        self._avoided.pop(peer, None)
         self.table.heard_from(ask.contact, now)
         if ask.is_meeting:
             self._start(Goal.REFRESH, self.own.peer, now, seeds=[ask.contact])
@@ -283,9 +311,14 @@ class Kademlia:
         if ask is None:
             return
         query = self._query_of(ask)
-        if ask.has_failed:
+        if ask.is_verification:
+            if ask.has_failed:
+                self._on_no_ping(ask, now)
+        elif ask.has_failed:
             self._on_failure(ask, query, now)
         elif query is not None:
+            if not ask.is_brief:
+                self._asks.verify(ask.contact, now)
             query.lookup.on_slow(ask.contact.peer)
             self._advance(query, now)
 
@@ -294,6 +327,10 @@ class Kademlia:
             replacement = self.table.failed(ask.contact, self.settings.failures_max)
             if replacement is not None:
                 self._asks.ping(replacement, now)
+        self._go_on_without(ask, query, now)
+
+    def _go_on_without(self, ask: OpenAsk, query: Query | None, now: int) -> None:
+        """A query goes on without a peer that has not answered."""
         if query is not None and ask.is_put:
             self._count_put(query, kept=False)
         elif query is not None:
@@ -301,20 +338,53 @@ class Kademlia:
             self._advance(query, now)
 
     def _on_departed(self, peer: bytes, now: int) -> None:
-        """Drop a peer that has left; everything that waits for its answer goes on without it.
-
-        Other nodes may name it for a while yet. Lookups do not ask it for as long as an answer
-        would be waited for, unless it is heard from.
-        """
-        self._departed.pop(peer, None)
-        self._departed[peer] = now + self.settings.timeout_us
-        if len(self._departed) > DEPARTED_COUNT_MAX:
-            del self._departed[next(iter(self._departed))]
+        """Drop a peer that has left; everything that waits for its answer goes on without it."""
+        self._avoid(peer, now)
         replacement = self.table.failed(Contact.of(peer), failures_max=1)
         if replacement is not None:
             self._asks.ping(replacement, now)
         for ask in self._asks.close_all(peer):
             self._on_failure(ask, self._query_of(ask), now)
+
+    def _verify(self, peer: bytes, now: int, *, is_suspected: bool) -> None:
+        """Ping a peer; everything that waits for the answer of a suspected one goes on without."""
+        contact = Contact.of(peer)
+        if is_suspected:
+            self._avoid(peer, now)
+            self.table.doubt(contact)
+            for ask in self._asks.close_all(peer):
+                self._go_on_without(ask, self._query_of(ask), now)
+        self._asks.verify(self.table.known(contact) or contact, now)
+
+    def _on_no_ping(self, ask: OpenAsk, now: int) -> None:
+        """A peer has answered no ping: drop it as if it had left, unless it has sent anything.
+
+        Where links are full, answers to pings wait behind other messages.
+        """
+        contact = ask.contact
+        if self.heard_us.get(contact.peer, -1) >= ask.asked_at:
+            if contact in self.table:
+                self.table.heard_from(contact, now)
+            return
+        self._on_departed(contact.peer, now)
+        self._do(Deliver(Lost(contact.peer)))
+
+    def _gone_us(self, peer: bytes, now: int) -> int:
+        """How long ago a peer has left or was suspected, if it was not heard from since."""
+        since = self._avoided.get(peer)
+        if since is None or self.heard_us.get(peer, -1) > since:
+            return self.settings.doubt_us
+        return now - since
+
+    def _avoid(self, peer: bytes, now: int) -> None:
+        """Have lookups not ask a peer for a while, and then not wait for it for long.
+
+        Other nodes may name it for minutes yet. It is as good as others when it is heard from.
+        """
+        self._avoided.pop(peer, None)
+        self._avoided[peer] = now
+        if len(self._avoided) > AVOIDED_COUNT_MAX:
+            del self._avoided[next(iter(self._avoided))]
 
     def _on_unreachable(self, peer: bytes, now: int) -> None:
         # A joining node does not wait for unreachable peers; other queries retry, since a loss may
@@ -398,7 +468,7 @@ class Kademlia:
             answer = self._kept(message, peer, now)
         else:
             answer = answer_to(message, peer, self.table, self.values, now)
-        self._departed.pop(peer, None)
+        self._avoided.pop(peer, None)
         self._do(Answer(peer, answer, number))
         self._consider(Contact.of(peer, addresses), now)
 
@@ -443,6 +513,8 @@ class Kademlia:
 
     def _refresh(self, now: int) -> None:
         self._set_timer("refresh", self.settings.refresh_us, now)
+        oldest = now - self.settings.check_us
+        self.heard_us = {peer: at for peer, at in self.heard_us.items() if at > oldest}
         for contact in self.table.suspects(silent_since=now - self.settings.check_us):
             self._asks.ping(contact, now)
         self._start(Goal.REFRESH, self.own.peer, now)

@@ -53,6 +53,12 @@ class Providers(NamedTuple):
     providers: tuple[Contact, ...]
 
 
+class Lost(NamedTuple):
+    """A peer that a core suspected has answered no ping; it is out of the table."""
+
+    peer: bytes
+
+
 class Joined(NamedTuple):
     """The node has joined; the number of peers that it knows."""
 

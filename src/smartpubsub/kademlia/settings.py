@@ -27,6 +27,12 @@ class Settings:
     """After this long without an answer, a peer has failed."""
     failures_max: int = 2
     """A peer that fails this often in a row is evicted from the table."""
+    verify_us: int = 3 * SECOND
+    verify_again_us: int = SECOND // 2
+    """A peer that another core suspects is evicted if it answers no ping for the first time; it is
+    pinged at intervals of the second."""
+    doubt_us: int = 10 * MINUTE
+    """How long a lookup gives a peer that was gone little time, until the peer is heard from."""
 
     check_us: int = 10 * MINUTE
     """A peer that was not heard from for this long is pinged."""

@@ -108,6 +108,24 @@ class RoutingTable:
             return None
         return bucket.waiting.popitem()[1]
 
+    def doubt(self, contact: Contact) -> None:
+        """Leave a peer out of responses, as after a failure, until it answers."""
+        bucket = self.buckets.get(self.index(contact.key))
+        entry = bucket.entries.get(contact.peer) if bucket else None
+        if bucket is not None and entry is not None and not entry.failures:
+            bucket.failed(entry, failures_max=2)
+
+    def known(self, contact: Contact) -> Contact | None:
+        """A peer as the table has it, with its addresses."""
+        bucket = self.buckets.get(self.index(contact.key))
+        entry = bucket.entries.get(contact.peer) if bucket else None
+        return None if entry is None else entry.contact
+
+    @property
+    def has_trusted(self) -> bool:
+        """Whether there is a peer that answered last time."""
+        return any(bucket.trusted() for bucket in self.buckets.values())
+
     def contacts(self) -> list[Contact]:
         """All peers in the table."""
         return [

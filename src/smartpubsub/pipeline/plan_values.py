@@ -135,6 +135,7 @@ KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "publishers": _COUNT,
         "faults": _whole(0, 1_000_000),
         "crash": _one_of("before", "mid"),
+        "refuse": _flag,
         "churn": _churn,
         "cut": _cut,
         "ordered": _flag,

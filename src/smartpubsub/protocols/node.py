@@ -235,6 +235,7 @@ class NodeCore:
 
     def _on_message(self, event: Received | Asked | Answered, now: int) -> list[Effect]:
         kind = type(event.message)
+        self.kademlia.heard_us[event.peer] = now
         if kind is Message:
             return self._handled_below(event, now)
         if kind is Goodbye:

@@ -62,7 +62,9 @@ class Published(NamedTuple):
 
     id: EventId
     held: tuple[Held, ...] = ()
-    """The nodes that hold it, if the protocol can tell."""
+    """The nodes that hold it, if the protocol has their signatures."""
+    kept_by: tuple[Peer, ...] = ()
+    """The nodes that hold it, if the protocol knows them without a signature."""
 
 
 class Confirmed(NamedTuple):

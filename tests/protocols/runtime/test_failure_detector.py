@@ -27,7 +27,11 @@ class Watch:
         self.outbox: Outbox[str] = Outbox("test", list)
         self.news: list[PeerNews] = []
         settings = DetectorSettings(
-            probe_us=20 * SECOND, probes_max=3, suspect_us=60 * SECOND, forget_us=600 * SECOND
+            recent_us=SECOND,
+            probe_us=20 * SECOND,
+            probes_max=3,
+            suspect_us=60 * SECOND,
+            forget_us=600 * SECOND,
         )
         self.detector = FailureDetector(
             self.outbox, settings, self._probe, lambda _: SECOND, self.news.append, Random(1)

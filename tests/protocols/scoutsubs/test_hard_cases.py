@@ -60,17 +60,17 @@ def test_a_node_that_reaches_no_peer_when_it_starts_works_alone_until_it_does() 
     assert sorted(forest.receivers(event)) == [4, 5]
 
 
-@pytest.mark.parametrize("seconds", [10, 20, 40, 70, 300])
+@pytest.mark.parametrize("seconds", [1, 10, 40, 300])
 @pytest.mark.parametrize("node", [1, 9])
 def test_events_of_an_isolated_node_arrive_when_it_is_back(seconds: int, node: int) -> None:
-    """It acknowledges them alone once Kademlia has evicted the peers that do not answer."""
+    """It acknowledges them alone when it has found all its peers down."""
     forest = Forest(10)
     forest.subscribed(3, "surf")
     forest.run(30 * SECOND)
     forest.cut_off(node, seconds * SECOND)
     event = forest.publish(node, "surf/n=1")
     forest.run(seconds * SECOND)
-    assert forest.is_published(event) == (seconds > 40)
+    assert forest.is_published(event) == (seconds >= 10)
 
     forest.run(10 * MINUTE)
     assert forest.is_published(event)

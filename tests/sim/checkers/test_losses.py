@@ -160,6 +160,32 @@ def test_more_failures_than_backups_excuse_losses() -> None:
     assert check_delivery(facts).excused == {"subscriber_gone": 1}
 
 
+def test_an_event_that_was_acknowledged_before_failures_is_lost_only_with_all_its_holders() -> None:
+    facts = publisher_crashes(Procrastinating)
+    facts.failures_max = 0
+    (event,) = facts.journal.events.values()
+    gone = next(iter(facts.journal.downs))
+    peers = {node: peer for peer, node in facts.nodes_by_peer.items()}
+
+    event.holders = ((peers[gone], peers[gone + 1]),)
+    assert len(check_survival(facts).violations) == 1
+    event.holders = ((peers[gone],),)
+    assert check_survival(facts).excused == {"holders_lost": 1}
+    event.holders = ((peers[gone + 1],), (peers[gone],))
+    assert check_survival(facts).excused == {"holders_lost": 1}
+
+
+def test_an_event_that_was_acknowledged_after_too_many_failures_is_excused() -> None:
+    facts = publisher_crashes(Procrastinating)
+    facts.failures_max = 0
+    (event,) = facts.journal.events.values()
+    gone = next(iter(facts.journal.downs))
+    event.holders = (tuple(facts.nodes_by_peer),)
+    event.acknowledged_us = facts.journal.downs[gone][0].start_us + 1
+
+    assert check_survival(facts).excused == {"too_many_failures": 1}
+
+
 def test_directions_with_few_events_are_excused_where_losses_are_allowed() -> None:
     facts = sides_meet_again(Floodsub)
     facts.is_reliable = False

@@ -70,6 +70,12 @@ _SIM_OPTIONS = (
         help="Whether they crash before the first event or in the middle of the events.",
     ),
     click.option(
+        "--refuse",
+        is_flag=True,
+        help="The machines of crashed nodes refuse connections, as when only a process has ended;"
+        " without it they are silent, as when they are switched off.",
+    ),
+    click.option(
         "--churn",
         type=ChurnType(),
         help="Nodes come and go during the workload: they are up for UP seconds and down for DOWN"

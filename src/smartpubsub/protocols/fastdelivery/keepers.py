@@ -78,6 +78,8 @@ class KeeperLookup:
     def suspect(self, peer: Peer) -> None:
         """Choose a peer for nothing for a while: it did not answer."""
         self._suspected[peer] = self._outbox.now + self._settings.suspect_us
+        for effect in self._kademlia.suspect(peer, self._outbox.now):
+            self._outbox.emit(effect)
 
     def heard(self, peer: Peer) -> None:
         """Trust a peer again: it has sent a message."""

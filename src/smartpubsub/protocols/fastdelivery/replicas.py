@@ -73,6 +73,8 @@ class GroupReplicas:
             return
         replication = _Replication(group, event, is_pending, on_replicated, len(silent))
         for peer in silent:
+            self._keepers.suspect(peer)
+        for peer in silent:
             self._keepers.find(peer, partial(self._replicate, replication, peer))
 
     def _replicate(self, replication: _Replication, peer: Peer, keepers: list[Contact]) -> None:
@@ -81,7 +83,12 @@ class GroupReplicas:
         for keeper in others[: self._settings.backups]:
             replication.open_count += 1
             on_end = partial(self._on_end, replication, peer)
-            self._requests.ask(keeper, keep, on_end, on_end)
+            on_failure = partial(self._on_failure, replication, peer, keeper)
+            self._requests.ask(keeper, keep, on_end, on_failure)
+        self._on_end(replication, peer)
+
+    def _on_failure(self, replication: _Replication, peer: Peer, keeper: Peer) -> None:
+        self._keepers.suspect(keeper)
         self._on_end(replication, peer)
 
     def _on_end(self, replication: _Replication, peer: Peer, answer: Answer | None = None) -> None:

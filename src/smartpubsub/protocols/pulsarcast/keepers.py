@@ -45,6 +45,8 @@ class _KeeperSet:
 
     contacts: tuple[Contact, ...] = ()
     found_us: int = 0
+    looked_up_us: int = 0
+    """When they were last looked up because some had not answered."""
     is_finding: bool = False
     pending: dict[Cid, _PendingEvent] = field(default_factory=dict)
     timer_is_set: bool = False
@@ -178,28 +180,47 @@ class Keepers(Component):
         if pending.then is not None:
             pending.then()
         elif event.id.publisher == self._own:
-            self._outbox.deliver(Published(event.id))
+            self._outbox.deliver(Published(event.id, kept_by=tuple(pending.stored_by)))
 
     def _set_timer(self, replica: TopicReplica, keepers: _KeeperSet) -> None:
         if not keepers.timer_is_set:
             keepers.timer_is_set = True
-            self._outbox.set_timer(("keep", replica.id), self._timeout_us)
+            self._outbox.set_timer(("keep", replica.id), self._settings.timeout_us)
 
     @property
     def _timeout_us(self) -> int:
         return self._liveness.at_least(self._settings.keep_us, 4)
 
     def on_timer(self, replica: TopicReplica) -> None:
-        """Look up the keepers again if some have not answered, and are not only busy."""
+        """Have silent keepers verified, which are replaced if they are gone.
+
+        Look up the keepers again if some have not answered for longer, and are not only busy.
+        """
         keepers = self._set(replica)
         keepers.timer_is_set = False
         if not keepers.pending:
             return
         self._set_timer(replica, keepers)
+        for peer in self._silent_keepers(keepers):
+            self._overlay.verify(peer)
         late_us = self._outbox.now - self._timeout_us
         late = [pending for pending in keepers.pending.values() if pending.since_us <= late_us]
-        if late and not self._are_busy(keepers, late, late_us):
+        is_due = keepers.looked_up_us <= late_us
+        if late and is_due and not self._are_busy(keepers, late, late_us):
+            keepers.looked_up_us = self._outbox.now
             self.find(replica)
+
+    def _silent_keepers(self, keepers: _KeeperSet) -> list[Peer]:
+        """The keepers that owe an answer and have sent nothing for a while."""
+        since_us = self._outbox.now - self._settings.timeout_us
+        late = [pending for pending in keepers.pending.values() if pending.since_us <= since_us]
+        return [
+            contact.peer
+            for contact in keepers.contacts
+            if contact.peer != self._own
+            and not self._liveness.is_heard_since(contact.peer, since_us)
+            and any(contact.peer not in pending.stored_by for pending in late)
+        ]
 
     def _are_busy(self, keepers: _KeeperSet, late: list[_PendingEvent], late_us: int) -> bool:
         """Whether the keepers that have not answered are alive, and have not had very long."""
@@ -211,6 +232,13 @@ class Keepers(Component):
 
     def on_disconnected(self, peer: Peer) -> None:
         """Replace a keeper that cannot be reached, in topics with pending events."""
+        self._leave_out(peer, is_gone=False)
+
+    def on_departed(self, peer: Peer) -> None:
+        """Replace a keeper that has left, in topics with pending events."""
+        self._leave_out(peer, is_gone=True)
+
+    def _leave_out(self, peer: Peer, *, is_gone: bool) -> None:
         affected = [
             (replica, keepers)
             for replica in self._directory.replicas.values()
@@ -223,10 +251,15 @@ class Keepers(Component):
         self._unreachable = {p: until for p, until in self._unreachable.items() if until > now}
         self._unreachable[peer] = now + self._settings.avoid_us
         for replica, keepers in affected:
-            self._replace(replica, keepers, peer)
+            self._replace(replica, keepers, peer, is_gone=is_gone)
 
-    def _replace(self, replica: TopicReplica, keepers: _KeeperSet, peer: Peer) -> None:
-        """Use the next closest known peers as keepers until a lookup, which takes long, ends."""
+    def _replace(
+        self, replica: TopicReplica, keepers: _KeeperSet, peer: Peer, *, is_gone: bool
+    ) -> None:
+        """Use the next closest known peers as keepers until a lookup, which takes long, ends.
+
+        If there is no other, this node is the only keeper, unless it may be cut off for a moment.
+        """
         count, own = self._settings.keepers, self._overlay.own
         staying = [contact for contact in keepers.contacts if contact.peer != peer]
         known = self._overlay.closest_known(replica.id, count + len(self._unreachable) + 1)
@@ -234,7 +267,7 @@ class Keepers(Component):
         near = sorted([*known, own], key=lambda contact: contact.key ^ key)
         others = [c for c in near if c.peer not in self._unreachable and c not in staying]
         contacts = tuple([*staying, *others][:count])
-        if any(contact.peer != own.peer for contact in contacts):  # This node is not cut off.
+        if is_gone or any(contact.peer != own.peer for contact in contacts):
             keepers.contacts = contacts
             self._send_pending(replica, keepers)
         self.find(replica)

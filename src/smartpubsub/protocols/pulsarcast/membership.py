@@ -585,6 +585,22 @@ class Membership(Component):
             elif place.is_candidate(peer):
                 self.on_join_timer(replica)
 
+    def on_departed(self, peer: Peer) -> None:
+        """Go on at once without a child, a parent or a candidate that has left."""
+        for replica in list(self._directory.replicas.values()):
+            place = self._place(replica)
+            place.children.pop(peer, None)
+            place.waiting.pop(peer, None)
+            if place.is_parent(peer):
+                place.drop_parent()
+                place.silent_beats = 0
+            elif place.is_candidate(peer):
+                place.drop_candidate("candidate silent")
+            else:
+                continue
+            self._avoid(place, peer)
+            self.attach(replica)
+
     def _beat_of(self, replica: TopicReplica, place: _Place, *, wants_answer: bool) -> Beat:
         heads = replica.log.newest_heads(self._settings.names_max)
         return Beat(replica.id, replica.topic.cid, heads, _below(place), wants_answer)

@@ -9,7 +9,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Got, Put
 from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.seam import Deliver, Effect
+from smartpubsub.seam import Deliver, Effect, Peer
 
 
 class Overlay:
@@ -29,11 +29,16 @@ class Overlay:
         self.is_ready = True
 
     def is_cut_off(self, found: Found) -> bool:
-        """Whether a lookup found no other node, although this node knows some.
+        """Whether a lookup found no other node, although some answered lately.
 
-        A node that knows no peers is alone, and is the only keeper of what it publishes.
+        A node whose peers are all gone is alone, and is the only keeper of what it publishes.
         """
-        return len(found.closest) <= 1 and len(self._kademlia.table) > 0
+        return len(found.closest) <= 1 and self._kademlia.table.has_trusted
+
+    def verify(self, peer: Peer) -> None:
+        """Find out whether a peer is gone; if so the overlay reports `Lost`."""
+        for effect in self._kademlia.verify(peer, self._outbox.now):
+            self._outbox.emit(effect)
 
     def new_number(self) -> int:
         """Return a number that no request of this node has used."""

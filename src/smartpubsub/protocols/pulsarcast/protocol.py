@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.queries import Joined, Lost
 from smartpubsub.protocols.blocks import Cid, CidError
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
@@ -307,11 +307,14 @@ class Pulsarcast:
             case Told(Joined()):
                 self._overlay.note_joined()
                 self._begin()
-            case Told(item):
-                self._overlay.on_result(item)
-            case Disconnected(peer) | Departed(peer):
+            case Disconnected(peer):
                 self.membership.on_disconnected(peer)
                 self.keepers.on_disconnected(peer)
+            case Departed(peer) | Told(Lost(peer)):
+                self.membership.on_departed(peer)
+                self.keepers.on_departed(peer)
+            case Told(item):
+                self._overlay.on_result(item)
             case Started(incarnation):
                 self._publisher.start(incarnation)
                 self._requests.start(incarnation)

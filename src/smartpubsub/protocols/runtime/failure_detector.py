@@ -60,6 +60,8 @@ class DetectorSettings:
 
     probe_us: int
     """A watched peer is probed after so long a silence."""
+    recent_us: int
+    """A peer that was heard from less than so long ago is up."""
     probes_max: int
     """A peer that answers none of so many probes is down."""
     suspect_us: int
@@ -147,6 +149,14 @@ class FailureDetector:
         if peer not in self._probing:
             self._probing[peer] = _Probing(self._outbox.now)
             self._send_probe(peer)
+
+    def probe_if_silent(self, peer: Peer) -> None:
+        """Probe a peer that is about to be relied on, unless it was just heard from.
+
+        If it is down, that shows as soon as possible.
+        """
+        if not self.was_heard_within(peer, self._settings.recent_us):
+            self.probe(peer)
 
     def _send_probe(self, peer: Peer) -> None:
         number = self._rng.getrandbits(NUMBER_BITS)

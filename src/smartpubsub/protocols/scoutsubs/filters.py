@@ -243,8 +243,7 @@ class Filters:
         """The version for replicas that all of them have."""
         replication = self._replicated.get(attribute)
         if replication is None:
-            is_lacking = self.needs_replicas(attribute) and self._proximity.is_isolated
-            return -1 if is_lacking else self.tables[attribute].copy_version
+            return self.tables[attribute].copy_version  # There is no other live node.
         return replication.copied
 
     def next_copy_version(self, attribute: str) -> int:

@@ -89,13 +89,7 @@ class BecameRoot(NamedTuple):
     heard: tuple[tuple[Peer, Pulled], ...]
 
 
-class RootConfirmed(NamedTuple):
-    """A lookup has shown that the node is still the rendezvous."""
-
-    attribute: str
-
-
-MembershipNews: TypeAlias = TreeAdded | ParentChanged | BecameRoot | RootConfirmed
+MembershipNews: TypeAlias = TreeAdded | ParentChanged | BecameRoot
 
 
 @dataclass(slots=True)
@@ -290,8 +284,6 @@ class TreeMembership:
             self._set_parent(tree, closest[0])
         elif tree.role is Role.SEEKING:
             self._sync(tree)
-        else:
-            self._report(RootConfirmed(tree.attribute))
 
     # --- becoming the root ---
 

@@ -61,7 +61,6 @@ from smartpubsub.protocols.scoutsubs.membership import (
     BecameRoot,
     ParentChanged,
     Role,
-    RootConfirmed,
     TreeAdded,
     TreeMembership,
 )
@@ -110,6 +109,7 @@ class ScoutSubs:
     ) -> None:
         self._settings = settings
         self._rng = rng
+        self._kademlia = kademlia
         self._own = own = kademlia.own
         self._attestation = Attestation(signing)
         self._outbox = outbox = ScoutOutbox(settings, own.peer, self._attestation, self._on_own)
@@ -118,6 +118,7 @@ class ScoutSubs:
             outbox,
             DetectorSettings(
                 probe_us=settings.probe_us,
+                recent_us=settings.patience_us_min // 5,
                 probes_max=settings.tries_max,
                 suspect_us=settings.suspect_us,
                 forget_us=2 * settings.renew_us,
@@ -256,7 +257,6 @@ class ScoutSubs:
             TreeAdded: lambda news: self._filters.add(news.attribute),
             ParentChanged: self._on_parent_changed,
             BecameRoot: self._on_became_root,
-            RootConfirmed: lambda news: self._rendezvous.on_root_confirmed(news.attribute),
             TableChanged: lambda news: self._replication.touch(news.attribute, news.peer),
             ChildAnnounced: self._on_child_announced,
             OwnFilterInForce: lambda news: self._subscriptions.on_filter_in_force(*news),
@@ -465,6 +465,8 @@ class ScoutSubs:
             self._membership.join(attribute)
         if not news.was_down:  # Otherwise its events take other paths already.
             self._dissemination.on_peer_down(peer)
+            for effect in self._kademlia.suspect(peer, self._outbox.now):
+                self._outbox.emit(effect)
         self._publisher.on_peer_down(peer)
 
     def _on_peer_restarted(self, news: PeerRestarted) -> None:

@@ -137,6 +137,8 @@ class Publisher:
             copy.sent_to = self._rendezvous.pass_up(part._replace(hops=0), came_from=None)
         if copy.sent_to is not None:
             self._root_lookup.prepare(copy.attribute)
+        if copy.sent_to is not None and self._settings.is_reliable:
+            self._detector.probe_if_silent(copy.sent_to)
         if self._settings.is_reliable:
             timeout_us = self._admission.timeout_us(
                 copy.tries - 1,
@@ -167,7 +169,10 @@ class Publisher:
         self._roots.pop(attribute, None)
         if copy.sent_to is not None and self._detector.heard_us(copy.sent_to) < copy.sent_us:
             self._detector.probe(copy.sent_to)
-        copy.sent_us = now
+        self._retransmit(copy)
+
+    def _retransmit(self, copy: _PublishedCopy) -> None:
+        copy.sent_us = self._outbox.now
         self._send(copy, is_retry=True)
 
     def awaits_admission(self, id: EventId, attribute: str) -> bool:
@@ -251,6 +256,10 @@ class Publisher:
         """A peer is down, so it is no rendezvous any more."""
         for attribute in [name for name, root in self._roots.items() if root.peer == peer]:
             del self._roots[attribute]
+        if self._settings.is_reliable:
+            for copy in [copy for copy in self._copies.values() if copy.sent_to == peer]:
+                self._retransmit(copy)
+                self._rendezvous.probe_around(copy.attribute)
 
     def check(self) -> None:
         """Assert the invariants: indexes agree with the copies."""

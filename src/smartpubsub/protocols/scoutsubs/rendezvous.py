@@ -41,6 +41,9 @@ from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
 RECENT_COUNT_MAX = 200
+PROBED_TIMES = 4
+"""When a rendezvous or a replica is down, so many times as many nodes as hold an event are
+probed."""
 
 
 @dataclass(slots=True)
@@ -58,8 +61,6 @@ class _Custody:
     """Replicas that keep it."""
     holders: dict[Peer, bytes] = field(default_factory=dict)
     """Their evidence for that."""
-    is_at_risk: bool = False
-    """Whether there should be replicas and none can be reached."""
     is_acknowledged: bool = False
     tries: int = 0
 
@@ -376,13 +377,18 @@ class Rendezvous:
             if replica.peer not in custody.recording and replica.peer not in custody.recorded:
                 custody.recording[replica.peer] = None
                 self._outbox.queue(replica.peer, custody.record(self._outbox.now))
-        is_alone = not custody.recording and not custody.recorded
-        custody.is_at_risk = is_alone and self._proximity.is_isolated
+                self._detector.probe_if_silent(replica.peer)
 
     def has_asked_to_record(self, id: EventId, attribute: str, peer: Peer) -> bool:
         """Whether an event is in this node's custody, and a replica has to say that it keeps it."""
         custody = self._custody.get((id, attribute))
         return custody is not None and (peer in custody.recording or peer in custody.recorded)
+
+    def probe_around(self, attribute: str) -> None:
+        """Nodes often fail together: find out at the same time which of the next ones are up."""
+        count = PROBED_TIMES * (self._settings.backups + 1)
+        for contact in self._proximity.closest(attribute.encode(), count):
+            self._detector.probe_if_silent(contact.peer)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
         """A replica keeps an event, or has no room for it."""
@@ -393,7 +399,6 @@ class Rendezvous:
         if not part.is_full:
             custody.recorded[peer] = None
             custody.holders[peer] = part.evidence
-            custody.is_at_risk = False
         elif not custody.is_acknowledged and self._dissemination.drop_late():
             custody.recording[peer] = None
             self._outbox.queue(peer, custody.record(self._outbox.now))
@@ -405,7 +410,7 @@ class Rendezvous:
         self._acknowledge_if_recorded(custody)
 
     def _acknowledge_if_recorded(self, custody: _Custody) -> None:
-        if not custody.recording and not custody.is_at_risk:
+        if not custody.recording:
             if not custody.is_acknowledged:
                 custody.is_acknowledged = True
                 holders = tuple(Holder(*item) for item in custody.holders.items())
@@ -436,7 +441,7 @@ class Rendezvous:
     def _conclude(self, custody: _Custody) -> None:
         """End the custody of an event that is recorded and confirmed by all children."""
         flight = custody.flight
-        if flight.targets or custody.recording or custody.is_at_risk:
+        if flight.targets or custody.recording:
             return
         id, attribute = flight.key
         self._dissemination.end(flight)
@@ -477,7 +482,7 @@ class Rendezvous:
         if self._outbox.now - custody.began_us > 2 * self._settings.renew_us:
             self._dissemination.abandon(flight)
             custody.recording.clear()
-            custody.is_at_risk = custody.wants_all = False
+            custody.wants_all = False
             self._conclude(custody)
             return
         for peer in custody.recording:
@@ -494,6 +499,7 @@ class Rendezvous:
             was_recording = custody.recording.pop(peer, 0) is None
             if custody.recorded.pop(peer, 0) is None or was_recording:
                 self._record(custody)
+                self.probe_around(custody.flight.attribute)
                 self._acknowledge_if_recorded(custody)
         self.on_heard(peer)
 
@@ -506,19 +512,8 @@ class Rendezvous:
     def tick(self) -> None:
         """Have the events in this node's custody recorded by its present replicas."""
         for custody in self._custodies():
-            if custody.is_at_risk:
-                # An isolated node may not be the rendezvous any more, or never was.
-                self._membership.verify_root(custody.flight.attribute)
-            else:
-                self._record(custody)
-                self._acknowledge_if_recorded(custody)
-
-    def on_root_confirmed(self, attribute: str) -> None:
-        """This node is still the rendezvous: record the events at risk, if possible."""
-        for custody in self._custodies(attribute):
-            if custody.is_at_risk:
-                self._record(custody)
-                self._acknowledge_if_recorded(custody)
+            self._record(custody)
+            self._acknowledge_if_recorded(custody)
 
     def send_in_flight_to(self, attribute: str, peer: Peer) -> None:
         """Send the events in flight to a child that has lost its parent, and them perhaps too."""
@@ -596,7 +591,6 @@ class Rendezvous:
             if not custody.is_acknowledged:
                 self._disowned.add(custody.flight.key, self._outbox.now)
             custody.is_acknowledged = True  # The other rendezvous acknowledges it.
-            custody.is_at_risk = False
             self._conclude(custody)
 
     def forget(self, attribute: str) -> None:
@@ -649,7 +643,7 @@ class Rendezvous:
         for key, custody in self._custody.items():
             assert custody.flight is flights[key]
             assert not any(peer in custody.recorded for peer in custody.recording)
-            assert custody.flight.targets or custody.recording or custody.is_at_risk
+            assert custody.flight.targets or custody.recording
         assert not self._passed
         places = {_place_of(part) for part in self._early.values()}
         assert all(place in places for place in self._waiting)

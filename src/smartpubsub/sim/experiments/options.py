@@ -84,6 +84,7 @@ class SimOptions:
     seed: int = 1
     faults: int | None = None
     crash: Literal["before", "mid"] = "before"
+    refuse: bool = False
     churn: Churning | None = None
     cut: Cutting | None = None
     ordered: bool = False
@@ -107,6 +108,7 @@ class SimOptions:
             jitter_us=round(self.jitter_ms * 1000),
             loss=self.loss,
             bandwidth_bytes_per_s=self.bandwidth_bytes,
+            refuses_after_crash=self.refuse,
             regions=self.regions,
         )
 

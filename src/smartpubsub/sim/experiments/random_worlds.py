@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
@@ -28,7 +28,7 @@ from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.population import peer_id
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.workloads import ScenarioOptions, scenario
-from smartpubsub.workloads.actions import Publish, Workload
+from smartpubsub.workloads.actions import Action, LeaveNode, Publish, RestartNode, Workload
 
 NODE_RANGES = ((5, 10), (11, 25), (26, 60))
 NODE_RANGE_WEIGHTS = (60, 30, 10)
@@ -54,6 +54,10 @@ HISTORIES_US = (0, MINUTE, REFRESH_US)
 """How long events are kept for later subscribers; that must change nothing else."""
 HEATS = (50, 5, 1)
 """How many copies of events a second make a rendezvous split its attribute."""
+REFUSING_SHARE = 0.3
+"""The share of worlds in which the machines of crashed nodes refuse connections."""
+LEAVING_SHARE = 0.25
+"""The share of worlds in which a node says goodbye, leaves and comes back."""
 ENCODED_SHARE = 0.25
 """The share of the small worlds in which messages are encoded and decoded, which takes time."""
 
@@ -118,6 +122,7 @@ def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> 
         workload = _with_events_after_healing(workload)
     variant = stream(seed, "fuzz", "variant").choice(spec.variants or ("",))
     backups = rng.randint(0, 4)
+    workload = _with_departures(seed, workload, failing_nodes(seed, nodes, backups))
     # From a stream of its own, so that further draws do not change the draws above.
     rng = stream(seed, "fuzz", "more")
     length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
@@ -141,7 +146,10 @@ def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> 
             ),
             nodes=nodes,
             seed=seed,
-            network=network,
+            network=replace(
+                network,
+                refuses_after_crash=stream(seed, "fuzz", "refusal").random() < REFUSING_SHARE,
+            ),
             started_before=_sometimes(rng, lambda: rng.randint(1, 5), 0),
             newcomers_us=tuple(rng.randint(0, length_us) for _ in range(newcomers)),
             is_encoded=nodes <= NODE_RANGES[0][1] and rng.random() < ENCODED_SHARE,
@@ -175,12 +183,34 @@ def _with_events_after_healing(workload: Workload) -> Workload:
     return replace(workload, phases=(*workload.phases, late))
 
 
+def failing_nodes(seed: int, nodes: int, backups: int) -> list[int]:
+    """The nodes that crash, pause or leave: protocols promise delivery for as many as backups."""
+    return stream(seed, "fuzz", "faults").sample(range(nodes), backups)
+
+
+def _with_departures(seed: int, workload: Workload, leaving: Sequence[int]) -> Workload:
+    """Have nodes leave and come back while events are published."""
+    rng = stream(seed, "fuzz", "departures")
+    if not leaving or rng.random() >= LEAVING_SHARE:
+        return workload
+    is_publishing = [any(isinstance(a, Publish) for a in phase) for phase in workload.phases]
+    place = is_publishing.index(True)
+    events = workload.phases[place]
+    actions: list[Action] = list(events)
+    for node in rng.sample(leaving, rng.randint(1, len(leaving))):
+        at_us = rng.randint(0, events[-1].at_us)
+        actions.append(LeaveNode(at_us, node))
+        actions.append(RestartNode(at_us + round(10_000 * 6_000 ** rng.random()), node))
+    actions.sort(key=lambda action: action.at_us)
+    before, after = workload.phases[:place], workload.phases[place + 1 :]
+    return replace(workload, phases=(*before, tuple(actions), *after))
+
+
 class _FaultDraw:
     def __init__(self, rng: Random, options: RunOptions, begin_us: int, end_us: int) -> None:
         self._rng = rng
         self._nodes = options.nodes
         self._protocol = options.protocol
-        # Protocols promise delivery while at most as many nodes fail as there are backups.
         self._failing = rng.sample(range(options.nodes), options.protocol_options.backups)
         self._begin_us = begin_us
         self._end_us = end_us

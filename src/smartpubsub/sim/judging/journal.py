@@ -58,6 +58,9 @@ class EventRecord:
     predicate: Predicate
     called_us: int
     acknowledged_us: int | None = None
+    holders: tuple[tuple[Peer, ...], ...] = ()
+    """The nodes that hold it by the acknowledgement, in one group for each attribute; none if the
+    protocol does not tell."""
     refused: str | None = None
     through: int | None = None
     """The only node that may publish it, where its author has to ask."""

@@ -18,6 +18,7 @@ from smartpubsub.protocols.pubsub import (
     Unsubscribed,
 )
 from smartpubsub.protocols.pulsarcast.results import TopicStored
+from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.topics import Topics
 from smartpubsub.sim.judging.journal import EventRecord, Journal, SubscriptionRecord
@@ -120,7 +121,8 @@ class Observer:
                 self._open_calls.pop((node, "group", group.predicate), None)
             case Published(id):
                 self._open_calls.pop((node, "publish", id), None)
-                self.journal.events[id].acknowledged_us = now
+                record = self.journal.events[id]
+                record.acknowledged_us, record.holders = now, _holders(item)
             case TopicStored(topic):
                 self._open_calls.pop((node, "create", topic), None)
             case Refused(id, reason):
@@ -164,3 +166,13 @@ class Observer:
             self.journal.failures.append((now, node))
         elif kind == "restart":
             self.journal.restarted(node, now)
+
+
+def _holders(published: Published) -> tuple[tuple[Peer, ...], ...]:
+    """The nodes that hold an event, in one group for each attribute."""
+    groups: dict[str, list[Peer]] = {}
+    for held in published.held:
+        groups.setdefault(held.attribute, []).append(held.peer)
+    if published.kept_by:
+        groups[""] = list(published.kept_by)
+    return tuple(map(tuple, groups.values()))

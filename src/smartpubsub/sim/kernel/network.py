@@ -33,6 +33,9 @@ class NetworkOptions:
     """The rate of each node's outgoing link."""
     overhead_bytes: int = 12
     """Bytes that framing adds to every message."""
+    refuses_after_crash: bool = False
+    """Whether the machine of a crashed node refuses connections, as when only the process has
+    ended; otherwise it is silent, as when it is switched off."""
     regions: int = 0
     """The number of regions that nodes are spread over; 0 for none."""
     near_us: int = 5_000

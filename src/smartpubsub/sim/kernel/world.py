@@ -69,8 +69,8 @@ class Host:
     storage: dict[bytes, bytes] = field(default_factory=dict)
     timers: dict[Timer, int] = field(default_factory=dict)
     is_up: bool = True
-    has_left: bool = False
-    """Whether its process has ended in order, so that its machine refuses connections."""
+    is_refusing: bool = False
+    """Whether its process has ended and its machine is up, and so refuses connections."""
     incarnation: int = 0
     """Grows with every crash; inputs for an earlier incarnation do not reach a later one."""
     paused_until: int = 0
@@ -187,11 +187,12 @@ class World:
         """Have a node say goodbye and stop, with its storage kept."""
         self.carry_out(host, goodbyes)
         self._stop(host, "leave")
-        host.has_left = True
+        host.is_refusing = True
 
     def crash(self, host: Host, *, with_storage: bool = False) -> None:
         """Stop a node at once; its memory is lost, and its storage too if `with_storage`."""
         self._stop(host, "crash")
+        host.is_refusing = self.network.options.refuses_after_crash
         if with_storage:
             host.storage.clear()
 
@@ -205,7 +206,7 @@ class World:
     def restart(self, host: Host) -> None:
         """Start a stopped node again, with its storage."""
         self.fault("restart", host.number)
-        host.is_up, host.has_left = True, False
+        host.is_up, host.is_refusing = True, False
         host.core = host.make_core(host.incarnation)
         self._tell(host, Started(host.incarnation))
 
@@ -303,7 +304,7 @@ class World:
         if isinstance(event, Received | Asked | Answered):
             sender = self._by_peer[event.peer]
             self._drop(host, sender.number, event.message, 0)
-            if host.has_left and sender.is_up:
+            if host.is_refusing and sender.is_up:
                 # The machine is there and refuses the connection, as no process listens.
                 at = self.now + self.network.options.latency_us
                 self._push(at, sender, sender.incarnation, Departed(host.peer))

@@ -95,11 +95,10 @@ class Facts:
 
     @cached_property
     def _lossy_times(self) -> list[tuple[int, int, str]]:
-        """The times in which events may get lost since too much failed at once, and the reason.
+        """From the first failure of too many at once, and until when events may get lost, and why.
 
-        From shortly before the failures, for events that were under way, until a refresh cycle
-        later, when all subscribers have renewed what was lost. A split counts as more than any
-        number of failures.
+        That is a refresh cycle later, when all subscribers have renewed what was lost. A split
+        counts as more than any number of failures.
         """
         if self.failures_max is None:
             return []
@@ -117,7 +116,7 @@ class Facts:
                 if len(failed) > self.failures_max:
                     times.append((start, at + self.refresh_us, "too_many_failures"))
                     break
-        return [(start - self.under_way_us, end, reason) for start, end, reason in times]
+        return times
 
     def loss_excuse(self, event: EventRecord) -> str | None:
         """Why the protocol does not promise that an event is not lost; None if it does."""
@@ -125,8 +124,29 @@ class Facts:
             return "interrupted"
         if not self.is_reliable:
             return "not_reliable"
-        at = event.called_us
-        return next((why for start, end, why in self._lossy_times if start <= at < end), None)
+        if self._is_held_by_none(event):
+            return "holders_lost"
+        for start, end, why in self._lossy_times:
+            if self._may_be_struck(event, start) and event.called_us < end:
+                return why
+        return None
+
+    def _is_held_by_none(self, event: EventRecord) -> bool:
+        """Whether all nodes are gone that hold an acknowledged event for one of its attributes."""
+        return any(
+            all(self.journal.is_gone(self.nodes_by_peer[peer]) for peer in group)
+            for group in event.holders
+        )
+
+    def _may_be_struck(self, event: EventRecord, failure_us: int) -> bool:
+        """Whether a failure may cost an event.
+
+        Not if the event was acknowledged before and its holders are known: one of them is left, and
+        has what it takes to deliver it. Other events may have been under way.
+        """
+        if event.holders and event.acknowledged_us is not None:
+            return event.acknowledged_us > failure_us
+        return event.called_us >= failure_us - self.under_way_us
 
     @cached_property
     def subscriptions_of(self) -> dict[int, list[SubscriptionRecord]]:
