@@ -122,6 +122,6 @@ def time_from_text(text: object) -> int:
         at_us = (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise BlockError("a time that is not ISO 8601 with a zone") from None
-    if not 0 <= at_us < TIME_END_US:
+    if not -TIME_END_US < at_us < TIME_END_US:
         raise BlockError("a time that no clock shows")
     return at_us
