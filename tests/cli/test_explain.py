@@ -74,7 +74,7 @@ def test_the_filter_can_be_a_condition(capsys: Captured) -> None:
             "  price[20,10]\n        ^\n",
         ),
         (
-            ["--where", "surf or bali", "surf", "--json"],
+            ["--where", "surf or bali", "surf"],
             "FILTER, column 6: a predicate has no alternatives; subscribe once for each side of"
             " OR\n  surf or bali\n       ^\n",
         ),
@@ -94,6 +94,13 @@ def test_what_cannot_be_read_ends_with_2_and_the_column(
 ) -> None:
     assert cli.main(["explain", *arguments]) == 2
     assert capsys.readouterr() == ("", f"smartpubsub: {problem}")
+
+
+def test_what_cannot_be_read_is_told_as_json_too(capsys: Captured) -> None:
+    assert cli.main(["explain", "surf//bali", "surf", "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["error"].startswith("FILTER, column 6")
+    assert told["exit_code"] == 2
 
 
 def test_the_event_is_never_read_as_a_condition(capsys: Captured) -> None:

@@ -17,6 +17,7 @@ from smartpubsub.errors import SmartPubSubError
 FAILURE = 1
 INTERRUPTED = 130
 
+HELP_NAMES = ["-h", "--help"]
 COMMANDS = {
     "demo": LazyCommand("smartpubsub.cli.demo:demo", "Show what SmartPubSub does."),
     "doctor": LazyCommand("smartpubsub.cli.doctor:doctor", "Show what works on this machine."),
@@ -61,7 +62,7 @@ COMMANDS = {
 @click.group(
     cls=LazyGroup,
     lazy_commands=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_NAMES},
 )
 @click.version_option(package_name="smartpubsub", message="%(prog)s %(version)s")
 def smartpubsub() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from smartpubsub.cli.commands import smartpubsub
+from smartpubsub.cli.commands import HELP_NAMES, smartpubsub
 
 LINE_WIDTH = 90
 
@@ -35,7 +35,9 @@ def commands_below(path: str, command: click.Command) -> Iterator[tuple[str, cli
 
 
 def help_of(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path, terminal_width=LINE_WIDTH)
+    context = click.Context(
+        command, info_name=path, terminal_width=LINE_WIDTH, help_option_names=HELP_NAMES
+    )
     return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 

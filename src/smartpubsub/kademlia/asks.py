@@ -81,6 +81,11 @@ class Asks:
         slow_at = ask.asked_at + self._patience_us(slow_us, 2)
         self._effects.append(SetTimer(("kad", number), slow_at))
 
+    @property
+    def are_slow(self) -> bool:
+        """Whether answers usually take so long that links are full: pings would add to the load."""
+        return 8 * self._usual_us > self._settings.verify_us
+
     def _patience_us(self, least_us: int, times: int) -> int:
         """A timeout: a multiple of the round-trip time, but at least a minimum."""
         return max(least_us, times * self._usual_us)

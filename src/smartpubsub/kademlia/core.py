@@ -317,7 +317,7 @@ class Kademlia:
         elif ask.has_failed:
             self._on_failure(ask, query, now)
         elif query is not None:
-            if not ask.is_brief:
+            if not ask.is_brief and not self._asks.are_slow:
                 self._asks.verify(ask.contact, now)
             query.lookup.on_slow(ask.contact.peer)
             self._advance(query, now)

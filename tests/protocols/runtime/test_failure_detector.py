@@ -28,6 +28,7 @@ class Watch:
         self.news: list[PeerNews] = []
         settings = DetectorSettings(
             recent_us=SECOND,
+            slow_us=60 * SECOND,
             probe_us=20 * SECOND,
             probes_max=3,
             suspect_us=60 * SECOND,

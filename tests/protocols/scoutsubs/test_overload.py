@@ -54,7 +54,7 @@ def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth
     assert run.again <= run.first
 
 
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", [2, 4])
 def test_events_that_take_many_minutes_arrive(seed: int) -> None:
     """A run is not over as long as anything comes that is owed."""
     run, found = with_hardly_any_bandwidth(500, seed)

@@ -195,6 +195,8 @@ class HistoryReader(Component):
         log = replica.log
         gathering = Gathering(wanted, self._settings.skew_us_max)
         gathering.heads |= log.heads
+        # An event whose parents are lost is shown with the gap below it.
+        gathering.heads |= {cid: log.events[cid].height for cid in log.parked}
         gathering.pruned |= log.pruned
         since = None if wanted.since is None else log.events.get(wanted.since)
         is_placed = wanted.since is None or since is not None

@@ -62,6 +62,8 @@ class DetectorSettings:
     """A watched peer is probed after so long a silence."""
     recent_us: int
     """A peer that was heard from less than so long ago is up."""
+    slow_us: int
+    """Where answers are waited for so long, links are full: probes would add to the load."""
     probes_max: int
     """A peer that answers none of so many probes is down."""
     suspect_us: int
@@ -155,8 +157,12 @@ class FailureDetector:
 
         If it is down, that shows as soon as possible.
         """
-        if not self.was_heard_within(peer, self._settings.recent_us):
+        if not self.is_slow(peer) and not self.was_heard_within(peer, self._settings.recent_us):
             self.probe(peer)
+
+    def is_slow(self, peer: Peer) -> bool:
+        """Whether a peer's answers take so long that its link is probably full."""
+        return self._timeout_us(peer) >= self._settings.slow_us
 
     def _send_probe(self, peer: Peer) -> None:
         number = self._rng.getrandbits(NUMBER_BITS)

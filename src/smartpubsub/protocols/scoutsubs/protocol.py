@@ -119,6 +119,7 @@ class ScoutSubs:
             DetectorSettings(
                 probe_us=settings.probe_us,
                 recent_us=settings.patience_us_min // 5,
+                slow_us=8 * settings.patience_us_min,
                 probes_max=settings.tries_max,
                 suspect_us=settings.suspect_us,
                 forget_us=2 * settings.renew_us,
@@ -465,8 +466,9 @@ class ScoutSubs:
             self._membership.join(attribute)
         if not news.was_down:  # Otherwise its events take other paths already.
             self._dissemination.on_peer_down(peer)
-            for effect in self._kademlia.suspect(peer, self._outbox.now):
-                self._outbox.emit(effect)
+            if not self._detector.is_slow(peer):
+                for effect in self._kademlia.suspect(peer, self._outbox.now):
+                    self._outbox.emit(effect)
         self._publisher.on_peer_down(peer)
 
     def _on_peer_restarted(self, news: PeerRestarted) -> None:

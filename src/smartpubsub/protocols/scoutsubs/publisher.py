@@ -256,7 +256,7 @@ class Publisher:
         """A peer is down, so it is no rendezvous any more."""
         for attribute in [name for name, root in self._roots.items() if root.peer == peer]:
             del self._roots[attribute]
-        if self._settings.is_reliable:
+        if self._settings.is_reliable and not self._detector.is_slow(peer):
             for copy in [copy for copy in self._copies.values() if copy.sent_to == peer]:
                 self._retransmit(copy)
                 self._rendezvous.probe_around(copy.attribute)
