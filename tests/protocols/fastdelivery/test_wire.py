@@ -34,6 +34,7 @@ SURF = Predicate.parse("surf")
 EVENT = Publication.of(EventId(b"peer", 2, 300), SURF, b"hi", b"sig")
 
 numbers = st.sampled_from([0, 1, 127, 128, (1 << 63) - 1]) | st.integers(0, (1 << 63) - 1)
+durations = st.sampled_from([0, 1, 128, 1 << 40]) | st.integers(0, 1 << 40)
 flags = st.booleans()
 hops = st.integers(0, 2)
 texts = st.text(max_size=40)
@@ -52,7 +53,7 @@ requests = st.builds(
     numbers,
     signatures,
 )
-watched = st.builds(messages.Watched, requests, numbers)
+watched = st.builds(messages.Watched, requests, durations)
 groups = st.builds(GroupId, peers, predicates)
 charges = st.builds(messages.Charge, contacts, some_predicates)
 
@@ -104,7 +105,7 @@ BY_KIND = {
     messages.CopyBoard: st.builds(
         messages.CopyBoard,
         names(),
-        some(st.builds(messages.Posted, notices, numbers)),
+        some(st.builds(messages.Posted, notices, durations)),
         some(watched),
     ),
     messages.PullBoard: st.builds(messages.PullBoard, names()),
