@@ -28,7 +28,10 @@ def make_fail(checkout: FakeCheckout, program: str) -> None:
     path.write_text(f"{path.read_text()}exit 9\n")
 
 
-LIVE = [f"tests/{name}" for name in ("cli", "interop", "node", "registry", "setup", "testbed")]
+LIVE = [
+    f"tests/{name}"
+    for name in ("cli", "gateway", "hostile", "interop", "node", "registry", "setup", "testbed")
+]
 """The folders of tests that run beside all others."""
 
 CHECKS = [
@@ -64,9 +67,10 @@ def test_check_names_what_failed_after_running_all(
 def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) -> None:
     assert checkout.run("bin/test").returncode == 0
 
-    *before, one, other, last = calls.read_text().splitlines()
+    *before, one, other, another, last = calls.read_text().splitlines()
     assert (before, last) == (CHECKS, "smartpubsub demo")
-    assert {one, other} == {
+    assert {one, other, another} == {
+        "python -m tests.fuzz --minutes 1",
         f"python -m pytest {' '.join(LIVE)}",
         f"python -m pytest --ignore=tests/tidy {' '.join(f'--ignore={name}' for name in LIVE)}",
     }

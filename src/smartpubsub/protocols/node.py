@@ -118,8 +118,9 @@ class NodeCore:
         After a restart the node also joins through the peers that it remembers.
         """
         if self._has_loaded:
+            known = bootstrap or list(self._remembered.values())
             self._remember(bootstrap)
-            self._below(self.kademlia.join(bootstrap, now), now)
+            self._below(self.kademlia.join(known, now), now)
         else:
             self._bootstrap = bootstrap
         return self._taken()
