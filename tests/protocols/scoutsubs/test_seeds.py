@@ -40,7 +40,7 @@ def test_the_seeds_are_worth_running() -> None:
 
 FAILING = pytest.mark.xfail(
     strict=True,
-    reason="random worlds have more kinds of faults now: in this one a fifth of all messages is lost"
+    reason="random worlds have more kinds of faults now: here a fifth of all messages is lost"
     " and nodes crash, and one node misses one event",
 )
 
