@@ -54,6 +54,8 @@ _log = logging.getLogger(__name__)
 
 JOIN_S_MAX = 30.0
 """How long a node waits to join the network."""
+PROBES_S_MAX = 2.0
+"""How much longer it looks for the reason why a bootstrap peer cannot be reached."""
 LEAVE_S_MAX = 5.0
 FREE_SHARE = 16
 """Subscriptions leave one part in this many of the storage free."""
@@ -252,7 +254,8 @@ class Engine:
                 probes.start_soon(self._tell_unreachable, host, address)
             with trio.move_on_after(JOIN_S_MAX):
                 await self._joined.wait()
-            probes.cancel_scope.cancel()
+            # A refusal may come before the reason why another peer cannot be reached.
+            probes.cancel_scope.deadline = trio.current_time() + PROBES_S_MAX
         if bootstrap and not len(self.core.kademlia.table):
             _log.warning("no peer to bootstrap by has answered; the node is alone for now")
 
