@@ -308,7 +308,12 @@ def test_a_node_does_not_wait_for_those_who_are_gone(tmp_path: Path) -> None:
             async with node_in(tmp_path / "b") as b:
                 assert await b.peers() == []
                 async with node_in(tmp_path / "c", b) as c:
-                    assert [peer.rpartition("/")[2] for peer in await c.peers()] == [b.peer_id]
+                    await eventually(
+                        lambda: holds(
+                            c.peers(),
+                            lambda peers: [p.rpartition("/")[2] for p in peers] == [b.peer_id],
+                        )
+                    )
 
     run(main)
 
