@@ -230,7 +230,7 @@ class LineTransport:
                 answer = await conversation.ask(do, fields)
                 is_whole = True
             finally:
-                # After an error the connection may have an answer that nobody reads.
+                # After an error the connection may have an answer that no call reads.
                 if is_whole and not self._is_closed:
                     self._idle.append(conversation)
                 else:

@@ -1,4 +1,4 @@
-"""Evidence: statements of a node that anybody can verify, many of them under one signature.
+"""Evidence: statements of a node that any node can verify, many of them under one signature.
 
 The node signs the root of a hash tree whose leaves are the statements. The evidence for one
 statement is the signature and the path from the leaf to the root: for each level the node beside

@@ -50,7 +50,7 @@ class FastSenders:
     def may_notify(self, contact: Contact, part: fast.GroupNotify) -> bool:
         """Whether a peer may bring an event of a group.
 
-        A node that does not want the group's events says so to everybody.
+        A node that does not want the group's events says so to all peers that send them.
         """
         peer, id = contact.peer, GroupId(part.event.id.publisher, part.group)
         if peer == id.owner or not self._subscriber.wants(id, part.event.predicate):

@@ -5,8 +5,8 @@ events it links to, so every node that has the same events has them in the same 
 can read forks as one sequence.
 
 The height of an event follows from its parents. While a parent is unknown the event is parked: it
-is in the log, but it is no head, and no event becomes a successor of its parents by it. So nobody
-links to a height that comes from nowhere.
+is in the log, but it is no head, and no event becomes a successor of its parents by it. So no
+publisher links to a height that comes from nowhere.
 """
 
 from __future__ import annotations

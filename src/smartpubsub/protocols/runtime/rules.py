@@ -14,7 +14,7 @@ Message = TypeVar("Message")
 class Rule(NamedTuple, Generic[View, Message]):
     """Who may send a message, in words and as a check on what the receiver knows.
 
-    Where a message has to prove by itself that it is genuine, everybody may send it. A check that
+    Where a message has to prove by itself that it is genuine, any peer may send it. A check that
     cannot decide yet returns None, and the view holds the message until it can.
     """
 

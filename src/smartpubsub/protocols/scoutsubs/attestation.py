@@ -1,4 +1,4 @@
-"""Evidence that nodes keep an event, which the publisher collects and can show to anybody.
+"""Evidence that nodes keep an event, which the publisher collects and can show to any node.
 
 The connection authenticates the sender of every message, so only what leaves it is signed: the
 statement of a rendezvous or a replica that it keeps an event. The statements that a node sends at

@@ -247,7 +247,7 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         lambda s, contact, part: s.detector.awaits(contact.peer, part.number),
     ),
     messages.Piece: Rule(
-        "whoever may send the message that it is a fragment of",
+        "a peer that may send the message that it is a fragment of",
         lambda s, contact, piece: SCOUT_RULES[type(piece.part)].allows(s, contact, piece.part),
     ),
 }
