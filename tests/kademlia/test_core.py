@@ -180,6 +180,19 @@ def test_a_lookup_goes_on_when_a_peer_is_slow_and_gives_it_up_at_the_timeout() -
     assert [c.peer for c in core.table.suspects()] == [first.peer]
 
 
+def test_a_request_is_repeated_at_once_if_the_peer_answers_a_ping_instead() -> None:
+    core = core_that_knows(1, settings=Settings(k=2, alpha=1))
+    _, effects = core.find_closest(b"name", 0)
+    (ask,) = items(effects, Ask)
+    again, ping = items(silence(core, ask, SECOND), Ask)
+
+    effects = answer(core, ping, now=SECOND + 5_000)
+
+    assert again in effects
+    assert SetTimer(("kad", ask.number), SECOND + 5_000 + SETTINGS.slow_us) in effects
+    assert items(answer(core, ask), Found)
+
+
 def test_a_late_answer_after_the_timeout_says_only_that_the_peer_is_there() -> None:
     core = core_that_knows(1)
     _, effects = core.find_closest(b"name", 0)

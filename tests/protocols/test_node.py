@@ -185,6 +185,23 @@ def test_a_node_alone_after_a_restart_has_its_place_as_soon_as_somebody_comes() 
     assert sorted(nodes.joined) == [3, 4]
 
 
+def test_a_node_alone_also_looks_for_its_bootstrap_peer_when_another_peer_comes() -> None:
+    nodes = joined(flooding(), count=5)
+    for number in (3, 4):
+        nodes.world.crash(nodes.host(number), with_storage=True)
+    cut = Partition(group=(3, 4), at_us=nodes.world.now, until_us=nodes.world.now + 11 * SECOND)
+    cut.plan(nodes.world)
+    nodes.world.restart(nodes.host(3))
+    nodes.join(3, [contact(0)])
+    nodes.run(12 * SECOND)  # The bootstrap peer has not answered, and it is not time to try again.
+
+    nodes.world.restart(nodes.host(4))
+    nodes.join(4, [contact(3)])
+    nodes.run(SECOND)
+
+    assert nodes.core(3).kademlia.knows(contact(0))
+
+
 def test_whom_a_node_remembers_is_not_forgotten_for_those_that_it_is_told_of() -> None:
     nodes = joined(flooding(), count=5)
     stored = nodes.host(3).storage

@@ -23,6 +23,8 @@ class OpenAsk:
     fails_at: int = 0
     again_us: int = 0
     """The time from the second transmission to the third, and so on."""
+    is_overdue: bool = False
+    """Whether the request has been repeated for want of an answer."""
     is_verification: bool = False
     is_brief: bool = False
     """Whether the peer has not failed if it is slow: it is not waited for."""
@@ -124,7 +126,19 @@ class Asks:
         else:
             self._effects.append(CancelTimer(("kad", number)))
             self._close(number, ask)
+        if ask.is_verification:
+            self._repeat_overdue(peer, now)
         return ask
+
+    def _repeat_overdue(self, peer: Peer, now: int) -> None:
+        """Repeat the requests that a peer has not answered in time, though it answers pings.
+
+        They or their answers were lost, and waiting for them longer would be in vain.
+        """
+        for number, ask in self._open.items():
+            if ask.contact.peer == peer and ask.is_overdue:
+                ask.again_us = min(ask.again_us, self._settings.slow_us)
+                self._repeat(number, ask, now)
 
     def on_silence(self, number: int, now: int) -> OpenAsk | None:
         """Repeat a request that was not answered in time, until it has failed."""
@@ -134,11 +148,15 @@ class Asks:
         if now >= ask.fails_at:
             self._fail(number, ask)
         else:
-            contact = ask.contact
-            self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
-            again_at = min(ask.fails_at, now + self._patience_us(ask.again_us, 3))
-            self._effects.append(SetTimer(("kad", number), again_at))
+            ask.is_overdue = True
+            self._repeat(number, ask, now)
         return ask
+
+    def _repeat(self, number: int, ask: OpenAsk, now: int) -> None:
+        contact = ask.contact
+        self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
+        again_at = min(ask.fails_at, now + self._patience_us(ask.again_us, 3))
+        self._effects.append(SetTimer(("kad", number), again_at))
 
     def close_all(self, peer: Peer) -> list[OpenAsk]:
         """End all asks to a peer that is gone; they have failed."""

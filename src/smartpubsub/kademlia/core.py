@@ -268,7 +268,8 @@ class Kademlia:
             is_left_out = False
             for contact in query.lookup.next():
                 gone_us = self._gone_us(contact.peer, now)
-                if gone_us < self.settings.timeout_us:
+                # A node that joins has no better peers to ask.
+                if gone_us < self.settings.timeout_us and query.goal is not Goal.JOIN:
                     is_left_out = True
                     query.lookup.on_failure(contact.peer)
                 else:

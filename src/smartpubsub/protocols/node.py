@@ -252,10 +252,12 @@ class NodeCore:
         if len(self._remembered) < PEERS_WANTED and len(self.kademlia.table):
             self._remember(self.kademlia.closest_local(self.kademlia.own.peer, PEERS_WANTED))
         if self._is_lonely and len(self.kademlia.table):
-            # A peer has come by itself; joining need not wait for the remembered peers.
+            # A peer has come by itself; joining need not wait for the remembered peers. They may
+            # know a larger network than this peer.
             self._is_lonely = False
             self._effects.append(CancelTimer(("node", "join")))
             effects += self.kademlia.join([], now)
+            self._meet(now)
         if self._effects or any(type(effect) is Deliver for effect in effects):
             self._below(effects, now)
             return self._taken()

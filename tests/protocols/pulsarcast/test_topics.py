@@ -5,7 +5,7 @@ import pytest
 from smartpubsub.protocols.pulsarcast.messages import Parcel, Spread
 from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
-from smartpubsub.seam import Received
+from smartpubsub.seam import Received, Store
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.pulsarcast.makers import Person
 from tests.protocols.pulsarcast.village import Village
@@ -22,6 +22,20 @@ def test_every_node_can_find_a_topic_and_its_meta_topic() -> None:
             h for h in village.world.hosts if village.node(h.number).kademlia.values.get(cid, 0)
         ]
         assert len(held) == 12
+
+
+def test_an_author_that_restarts_stores_the_descriptors_that_others_lack() -> None:
+    village = Village(12)
+    _, effects = village.core(0).create("news", village.world.now)
+    stored = [effect for effect in effects if isinstance(effect, Store)]
+    village.world.carry_out(village.host(0), stored)  # It crashes before it sends anything.
+    village.crash(0)
+    village.restart(0)
+    village.run(20)
+
+    (topic,) = {replica.topic.cid for replica in village.core(0).directory.replicas.values()}
+    values = [village.node(node).kademlia.values for node in range(12)]
+    assert sum(held.get(topic, village.world.now) is not None for held in values) == 12
 
 
 def test_subscribers_follow_to_a_new_version_and_its_rules_hold_everywhere() -> None:

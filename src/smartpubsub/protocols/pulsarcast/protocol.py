@@ -94,6 +94,8 @@ class Pulsarcast:
         self._deferred = Deferred(DEFERRED_COUNT_MAX)
         self._has_loaded = False
         self._stored_requests: list[Any] = []
+        self._loaded: list[TopicReplica] = []
+        """The topics from before a restart, until the node has joined."""
         outbox: Outbox[Part] = Outbox(NAME, lambda queued: (Parcel(tuple(queued)),))
         self._outbox = outbox
         self._overlay = Overlay(outbox, kademlia)
@@ -357,6 +359,7 @@ class Pulsarcast:
         self._set_beat_timer()
         if not self._overlay.is_ready:
             return
+        self._publisher.beat()
         for replica in list(self.directory.replicas.values()):
             if self.settings.retention.age_us_max is not None:
                 self.store.prune(replica)
@@ -375,6 +378,7 @@ class Pulsarcast:
             self.fetcher.restore(replica)
             replica.log.audit()
         self._stored_requests = stored.requests
+        self._loaded = list(self.directory.replicas.values())
         for number in self.subscriptions.restore(stored.kept, stored.waiting):
             self._deferred.run(partial(self.subscriptions.begin, number))
         self._has_loaded = True
@@ -400,6 +404,8 @@ class Pulsarcast:
         # Requests from before a restart come before what was published since.
         requests, self._stored_requests = self._stored_requests, []
         self._requests.restore(requests)
+        loaded, self._loaded = self._loaded, []
+        self._publisher.restore(loaded)
         self._deferred.open()
         for replica in list(self.directory.replicas.values()):
             self.membership.attach(replica)

@@ -7,6 +7,7 @@ publishes them in the author's order, once each, whatever messages are lost.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,6 +54,8 @@ RESENT_AT_ONCE_MAX = 50
 TRIES_PER_PUBLISHER = 3
 """How often one publisher is asked before the next."""
 AUTHORS_MAX = 10_000
+PUTS_AT_ONCE_MAX = 16
+"""How many descriptors a node that has restarted stores again at each heartbeat."""
 
 
 @dataclass(slots=True, eq=False)
@@ -183,10 +186,33 @@ class TopicPublisher(Component):
     _announced: int = field(init=False, default=0)
     _unstored: dict[Cid, int] = field(init=False, default_factory=dict)
     """New versions, and how many of the stores that each needs have not ended."""
+    _restored: deque[Topic] = field(init=False, default_factory=deque)
+    """Descriptors of this node's topics that it has not stored again since it started."""
 
     def start(self, incarnation: int) -> None:
         """Number announcements within this incarnation."""
         self._incarnation = incarnation
+
+    def restore(self, replicas: Iterable[TopicReplica]) -> None:
+        """Store the descriptors of this node's topics in the overlay again, a few at a time.
+
+        The node may have stopped before the overlay had them.
+        """
+        for replica in replicas:
+            if replica.is_own:
+                self._restored.extend(replica.versions.values())
+        self.beat()
+
+    def beat(self) -> None:
+        """Store the next of the restored descriptors."""
+        for _ in range(min(PUTS_AT_ONCE_MAX, len(self._restored))):
+            descriptor = self._restored.popleft()
+            self._overlay.put(descriptor.cid, descriptor.block, self._on_put_again)
+
+    def _on_put_again(self, put: Put) -> None:
+        replica = self._directory.of_version(put.name)
+        if not put.copies and replica is not None:
+            self._restored.append(replica.versions[put.name])
 
     # --- topics ---
 
