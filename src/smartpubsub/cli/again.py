@@ -16,10 +16,11 @@ def same_again(context: click.Context, command: str, leave_out: Collection[str])
         name = parameter.name or ""
         if name in leave_out or not is_given(context, name):
             continue
-        words.append(parameter.opts[0])
         value = context.params[name]
-        if value is not True:
-            words.append(shlex.quote(str(value)))
+        for one in value if type(value) is tuple else (value,):
+            words.append(parameter.opts[0])
+            if one is not True:
+                words.append(shlex.quote(str(one)))
     return " ".join(words)
 
 

@@ -62,7 +62,9 @@ class PlannedRun:
         for field in fields(self.options):
             value = getattr(self.options, field.name)
             if value != field.default:
-                words[field.name] = str(value)
+                words[field.name] = (
+                    " ".join(map(str, value)) if type(value) is tuple else str(value)
+                )
         if self.options.workload is not None:
             # The content of a file matters, not its path.
             words["workload"] = hashlib.sha256(self.options.workload.read_bytes()).hexdigest()

@@ -10,6 +10,7 @@ from typing import Any
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.words import shown
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
+from smartpubsub.sim.adversaries.kinds import Adversary, AdversaryError
 from smartpubsub.sim.experiments.options import Churning, Cutting
 from smartpubsub.workloads import SCENARIOS
 
@@ -120,6 +121,15 @@ def _cut(value: Any) -> Cutting:
     return Cutting(*parts, share(value.get("share", 0.5)))
 
 
+def _adversaries(value: Any) -> tuple[Adversary, ...]:
+    if not isinstance(value, str) or not value.split():
+        raise PlanError(f"one adversary or several, as drop:0.1 flap:0.05, found {shown(value)}")
+    try:
+        return tuple(map(Adversary.parse, value.split()))
+    except AdversaryError as error:
+        raise PlanError(str(error)) from None
+
+
 _COUNT = _whole(1, 10_000_000)
 _MS = _number(0, 86_400_000)
 
@@ -145,6 +155,7 @@ KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "loss": _number(0, 1),
         "bandwidth_bytes": _whole(1, 1 << 50),
         "regions": _whole(0, 1_000),
+        "adversary": _adversaries,
     }
 )
 """The parser of each key, which raises PlanError; the keys are the options of `sim run`."""

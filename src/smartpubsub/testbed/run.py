@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -120,6 +120,11 @@ class RealRun:
     def sent_count(self) -> int:
         """The number of messages that they have sent."""
         return self._ledger.sent_count
+
+    @property
+    def adversary_counts(self) -> Mapping[str, int]:
+        """None: adversaries are in the simulator only."""
+        return {}
 
     @property
     def state_check_count(self) -> int:

@@ -1,5 +1,6 @@
 """The numbers of a run."""
 
+from dataclasses import replace
 from itertools import combinations
 
 from hypothesis import given
@@ -52,16 +53,29 @@ HONEST = Verdict(
     order_violations=0,
     coverage_injected=1.0,
     coverage_published=1.0,
+    delivered_within_ms={},
 )
 
 
 def differing(protocol: Protocol) -> dict[str, object]:
     honest = HONEST.document()
-    return {name: v for name, v in verdict(protocol).document().items() if v != honest[name]}
+    found = replace(verdict(protocol), delivered_within_ms={}).document()
+    return {name: v for name, v in found.items() if v != honest[name]}
 
 
 def test_numbers_of_an_honest_run() -> None:
-    assert verdict(Floodsub) == HONEST
+    found = verdict(Floodsub)
+
+    assert replace(found, delivered_within_ms={}) == HONEST
+    assert list(found.delivered_within_ms) == ["p50", "p95", "p99", "p99.9", "p100"]
+    assert all(found.delivered_within_ms.values())
+
+
+def test_a_share_that_never_came_has_no_time() -> None:
+    found = verdict(Forgetful).delivered_within_ms
+
+    assert found["p50"] is not None
+    assert found["p99"] is None
 
 
 def test_each_broken_promise_shows_in_its_number() -> None:

@@ -7,9 +7,11 @@ import click
 from smartpubsub.cli.commands import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
+from smartpubsub.cli.sim.options import adversary_option
 from smartpubsub.cli.sim.text import count_lines, violation_lines
 from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
 from smartpubsub.protocols.registry import protocol_names
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.fuzz import Failure, Report
 
@@ -52,6 +54,7 @@ TELL_EVERY_RUNS = 50
     show_default=True,
     help="Check the state of each node after every so many inputs that it handles; 0 for never.",
 )
+@adversary_option
 @json_option
 @click.pass_context
 def fuzz(
@@ -63,6 +66,7 @@ def fuzz(
     seed: int,
     protocols: tuple[str, ...],
     check_stride: int,
+    adversary: tuple[Adversary, ...],
     as_json: bool,
 ) -> None:
     """Search for violations in random worlds.
@@ -92,6 +96,7 @@ def fuzz(
         seed,
         runs,
         protocols or protocol_names(),
+        adversaries=adversary,
         time_s_max=time_s_max,
         check_stride=check_stride,
         on_progress=tell,

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from smartpubsub.cli.sim.values import ChurnType, CutType, FiniteRange
+from smartpubsub.cli.sim.values import AdversaryType, ChurnType, CutType, FiniteRange
+from smartpubsub.sim.adversaries.kinds import KINDS
 from smartpubsub.sim.experiments.options import NODES, SCENARIO, OptionsError, SimOptions
 from smartpubsub.workloads import SCENARIOS
 
@@ -25,6 +26,16 @@ check_option = click.option(
     "checks_invariants",
     is_flag=True,
     help="Check the state of each node after every input that it handles, which takes time.",
+)
+
+adversary_option = click.option(
+    "--adversary",
+    type=AdversaryType(),
+    multiple=True,
+    help="A SHARE of the nodes lies; may be given again. Publishers stay honest, unless all nodes"
+    " publish. The result counts honest nodes only. KIND is one of: "
+    + "; ".join(f"{kind}, which {text}" for kind, text in KINDS.items())
+    + ". The number after sybil is a count for each attribute.",
 )
 
 _SIM_OPTIONS = (
@@ -131,6 +142,7 @@ _SIM_OPTIONS = (
         help="Spread the nodes over R regions, with a latency of 5 ms inside and 80 ms across,"
         " instead of --latency-ms.",
     ),
+    adversary_option,
 )
 
 

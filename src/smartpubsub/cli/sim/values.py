@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from smartpubsub.sim.adversaries.kinds import Adversary, AdversaryError
 from smartpubsub.sim.experiments.options import Churning, Cutting
 
 SECONDS_MAX = 1_000_000.0
@@ -51,6 +52,22 @@ class CutType(click.ParamType[Cutting]):
             return value
         at_s, for_s, share = _numbers(self, value, 0, param, ctx)
         return Cutting(at_s, for_s) if share is None else Cutting(at_s, for_s, share)
+
+
+class AdversaryType(click.ParamType[Adversary]):
+    """A kind of adversary, the share of nodes, and an option of the kind, separated by colons."""
+
+    name = "KIND:SHARE[:OPTION]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Adversary:
+        if isinstance(value, Adversary):
+            return value
+        try:
+            return Adversary.parse(str(value))
+        except AdversaryError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _numbers(

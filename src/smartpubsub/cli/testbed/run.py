@@ -79,6 +79,8 @@ def run(
       smartpubsub testbed run --protocol scoutsubs --scenario fault --crash mid --json
       smartpubsub testbed run --protocol gossipsub --workload my.jsonl --isolate --trace traces
     """
+    if options.adversary:
+        raise click.BadParameter("adversaries are in the simulator only", param_hint="--adversary")
     note_what_is_ignored(context, protocol)
     note_what_is_instead(protocol, options)
     layout = Layout(workers=workers or os.cpu_count() or 1, isolate=isolate)

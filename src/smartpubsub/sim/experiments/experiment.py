@@ -7,7 +7,7 @@ when no more of the missing events come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,9 +15,12 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.protocols.codecs import Codec, WireLimits, common_codecs
 from smartpubsub.protocols.node import NodeCore
-from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Inspection, Refused
 from smartpubsub.protocols.registry import spec_of
-from smartpubsub.seam import Effect, Peer
+from smartpubsub.seam import Effect, Event, Peer
+from smartpubsub.sim.adversaries.crowd import Crowd
+from smartpubsub.sim.adversaries.node import CredulousSigning
 from smartpubsub.sim.experiments.calls import call
 from smartpubsub.sim.experiments.invariants import InvariantChecks
 from smartpubsub.sim.experiments.preparation import prepared
@@ -107,16 +110,25 @@ class Experiment:
         self.world.on_fault = self._on_fault
         self.checks = InvariantChecks(self.world, options.check_stride)
         if options.checks_invariants:
-            self.world.on_handled = self.checks.on_handled
+            self.world.on_handled = self._check
         self._population = Population(self.world, options.seed, options.peers)
-        for _ in range(options.nodes):
+        honest = [self._population.contact(number) for number in range(options.nodes)]
+        self.crowd = Crowd(options.adversaries, self.workload, honest, options.seed)
+        if self.crowd.sybils:
+            peers = (*(contact.peer for contact in honest), *self.crowd.sybils)
+            self._population = Population(self.world, options.seed, peers)
+        for _ in range(options.nodes + len(self.crowd.sybils)):
             self._population.add(self._make_core, options.started_before)
 
     def _region(self, node: int) -> int:
         return self.world.network.region(node)
 
     def _make_core(self, own: Contact, incarnation: int) -> NodeCore:
-        return make_core(self.options, own, StandInSigning(own.peer), incarnation)
+        adversary = self.crowd.of_peer(own.peer)
+        if adversary is None:
+            return make_core(self.options, own, StandInSigning(own.peer), incarnation)
+        make = partial(self.crowd.make, adversary)
+        return make_core(self.options, own, CredulousSigning(own.peer), incarnation, make)
 
     def core(self, number: int) -> NodeCore:
         """A node's core."""
@@ -124,13 +136,19 @@ class Experiment:
         assert isinstance(core, NodeCore)
         return core
 
+    def _check(self, host: Host, event: Event | None, effects: Sequence[Effect]) -> None:
+        if host.number not in self.crowd:
+            self.checks.on_handled(host, event, effects)
+
     # --- phases of a run ---
 
     def run(self) -> None:
         """Run to the end; Ctrl-C ends the run early."""
         try:
             self._assemble()
-            faults = list(self._fault_plan(self.began_us))
+            faults = [*self._fault_plan(self.began_us), *self.crowd.faults(self.began_us)]
+            for action in self.crowd.calls():
+                self.world.at(self.began_us + action.at_us, partial(self._act, action))
             for fault in faults:
                 self._plan(fault)
             self._watch_paths(faults)
@@ -149,14 +167,17 @@ class Experiment:
 
     def inspect(self) -> None:
         """Inspect all nodes that are up."""
-        for host in self.world.hosts:
+        for host in self._honest_hosts():
             if host.is_up:
                 inspection = self.core(host.number).pubsub.inspect()
                 self.inspections.append((self.world.now, host.number, inspection))
 
+    def _honest_hosts(self) -> list[Host]:
+        return [host for host in self.world.hosts if host.number not in self.crowd]
+
     def _watch_bounds(self) -> None:
         """Record the limits that nodes exceed at this moment."""
-        for host in self.world.hosts:
+        for host in self._honest_hosts():
             bounds = self.core(host.number).pubsub.tally().bounds if host.is_up else ()
             beyond = tuple(bound for bound in bounds if bound.held > bound.held_max)
             if beyond:
@@ -172,6 +193,11 @@ class Experiment:
         self._run(self.world.now + SETTLE_US)
         self.began_us = self.world.now
         self.traffic_before = [_traffic_of(host) for host in self.world.hosts]
+
+    @property
+    def adversary_counts(self) -> Mapping[str, int]:
+        """The number of nodes of each kind of adversary."""
+        return self.crowd.counts()
 
     @property
     def state_check_count(self) -> int:
@@ -316,7 +342,13 @@ class Experiment:
             return  # The node that should have created its topic was down.
         asked, effects = call(self.core(host.number), self.spec, on_node, host.clock(now))
         if asked is not None:
-            self.observer.called(now, host.number, asked, wanted_us)
+            if host.number not in self.crowd:
+                self.observer.called(now, host.number, asked, wanted_us)
+            elif isinstance(asked.key, EventId):
+                # Honest nodes may deliver an adversary's event, and need not.
+                self.observer.called(now, host.number, asked)
+                refused = Refused(asked.key, "published by an adversary")
+                self.observer.told(now, host.number, host.incarnation, refused)
             self.world.carry_out(host, effects)
 
     # --- what nodes deliver to applications ---
@@ -327,6 +359,8 @@ class Experiment:
             self._population.joined[host.number] = None
 
     def _on_receive(self, host: Host, peer: Peer, message: object) -> None:
+        if host.number in self.crowd:
+            return
         event_ids = self._event_ids.get(type(message))
         if event_ids is not None and (ids := event_ids(message)):
             sender = self.world.number_of(peer)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.invariants import place_of
 from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
@@ -30,11 +31,13 @@ class Failure:
     seed: int
     protocol: str
     violations: list[Violation]
+    adversaries: tuple[Adversary, ...] = ()
 
     @property
     def command(self) -> str:
         """The command that repeats the run."""
-        return f"smartpubsub sim fuzz --seed {self.seed} --runs 1 --protocol {self.protocol}"
+        command = f"smartpubsub sim fuzz --seed {self.seed} --runs 1 --protocol {self.protocol}"
+        return " ".join([command, *(f"--adversary {one}" for one in self.adversaries)])
 
     def document(self) -> dict[str, object]:
         """The failure as JSON has it."""
@@ -73,6 +76,7 @@ def fuzz(
     runs: int,
     protocols: Sequence[str],
     *,
+    adversaries: tuple[Adversary, ...] = (),
     time_s_max: float | None = None,
     check_stride: int = 1,
     on_progress: Callable[[Report], None] = lambda _: None,
@@ -87,6 +91,7 @@ def fuzz(
             # From a stream of its own: the world is the same whichever protocols there are.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
             world = random_world(number, protocol, has_long_faults=True)
+            world = replace(world, options=replace(world.options, adversaries=adversaries))
             findings = findings_of(world, check_stride=check_stride)
             if findings is None:
                 report.was_interrupted = True
@@ -95,7 +100,12 @@ def fuzz(
             report.wall_s = time.monotonic() - began
             report.counts.add_counts(findings)
             if findings.violations:
-                found = Failure(seed=number, protocol=protocol, violations=findings.violations)
+                found = Failure(
+                    seed=number,
+                    protocol=protocol,
+                    violations=findings.violations,
+                    adversaries=adversaries,
+                )
                 report.failures.append(found)
             on_progress(report)
             if time_s_max is not None and report.wall_s >= time_s_max:

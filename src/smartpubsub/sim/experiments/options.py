@@ -14,6 +14,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.seam import Peer
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
 from smartpubsub.sim.experiments.pace import LARGE_NETWORK_NODES, pace_us
 from smartpubsub.sim.experiments.running import Progress, RunOptions
@@ -94,6 +95,7 @@ class SimOptions:
     loss: float = 0.0
     bandwidth_bytes: int = 1 << 20
     regions: int = 0
+    adversary: tuple[Adversary, ...] = ()
 
     @property
     def scenario_name(self) -> str:
@@ -147,9 +149,10 @@ class SimOptions:
             value = getattr(self, field.name)
             if value == field.default:
                 continue
-            words.append("--" + field.name.replace("_", "-"))
-            if value is not True:
-                words.append(str(value))
+            for one in value if type(value) is tuple else (value,):
+                words.append("--" + field.name.replace("_", "-"))
+                if one is not True:
+                    words.append(str(one))
         return shlex.join(words)
 
     def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
@@ -211,6 +214,7 @@ class SimOptions:
             nodes=len(workload.names) if self.nodes is None else self.nodes,
             seed=self.seed,
             network=self.network,
+            adversaries=self.adversary,
         )
 
     def _load_file(self, path: Path, peer_of: PeerOf) -> Workload:

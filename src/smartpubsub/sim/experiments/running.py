@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -12,10 +12,11 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import Signing
-from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.protocols.pubsub import Inspection, PubSub
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions, ProtocolSpec
 from smartpubsub.seam import Peer
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.kernel.network import NetworkOptions
@@ -58,6 +59,8 @@ class RunOptions:
     """Whether a simulated node's `check()` is called after the inputs that the node handles."""
     check_stride: int = 1
     """If invariants are checked: after every so many inputs of a node."""
+    adversaries: tuple[Adversary, ...] = ()
+    """The nodes that lie; in the simulator only."""
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:
@@ -69,7 +72,13 @@ def check_size(options: RunOptions, workload: Workload) -> None:
         )
 
 
-def make_core(options: RunOptions, own: Contact, signing: Signing, start: int) -> NodeCore:
+def make_core(
+    options: RunOptions,
+    own: Contact,
+    signing: Signing,
+    start: int,
+    make_node: Callable[[Kademlia, PubSub, Signing], NodeCore] = NodeCore,
+) -> NodeCore:
     """The core of a node, for one of its incarnations."""
     peer = own.peer.hex()
     rng = stream(options.seed, "kademlia", peer, start)
@@ -81,7 +90,7 @@ def make_core(options: RunOptions, own: Contact, signing: Signing, start: int) -
         capacity=capacity_of(own.peer),
     )
     pubsub = spec_of(options.protocol).core(chosen, kademlia, signing, rng)
-    return NodeCore(kademlia, pubsub, signing)
+    return make_node(kademlia, pubsub, signing)
 
 
 class Traffic(NamedTuple):
@@ -136,6 +145,11 @@ class Run(Protocol):
     began_us: int
     """When the overlay was there and the workload began."""
     was_interrupted: bool
+
+    @property
+    def adversary_counts(self) -> Mapping[str, int]:
+        """The number of nodes of each kind of adversary."""
+        ...
 
     @property
     def state_check_count(self) -> int:

@@ -70,6 +70,10 @@ class Result:
             "coverage_injected": verdict.coverage_injected,
             "coverage_published": verdict.coverage_published,
             "order_violations": verdict.order_violations,
+            "delivered_within_ms": verdict.delivered_within_ms,
+            "adversaries": dict(self.experiment.adversary_counts),
+            "convicted": {},
+            "convicted_honest": 0,
             "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
             "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
             "publish_ms": spread(self._publish_ms(), *_PUBLISH),
@@ -205,4 +209,5 @@ def facts_of(run: Run) -> Facts:
         nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
         state_check_count=run.state_check_count,
         state_violations=run.state_violations,
+        has_adversaries=bool(run.adversary_counts),
     )

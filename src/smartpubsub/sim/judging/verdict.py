@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from math import ceil, inf
 
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.judging.checkers.facts import Facts
@@ -11,6 +12,8 @@ from smartpubsub.sim.judging.checkers.once import repetitions
 from smartpubsub.sim.judging.checkers.order import inversions
 from smartpubsub.sim.judging.journal import DeliveryRecord, SubscriptionRecord
 from smartpubsub.sim.judging.oracle import wants
+
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, "p100": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,8 @@ class Verdict:
     """Pairs of a publisher's events that came to a subscription in reverse order."""
     coverage_injected: float
     coverage_published: float
+    delivered_within_ms: dict[str, float | None]
+    """In what time such a share of the expected pairs was delivered; None if it never was."""
 
     def document(self) -> dict[str, object]:
         """The numbers as JSON has them."""
@@ -56,7 +61,27 @@ def verdict_on(facts: Facts) -> Verdict:
         order_violations=_order_violations(facts) if facts.promises_order else None,
         coverage_injected=_share(expected - missing, expected),
         coverage_published=_coverage(facts, published),
+        delivered_within_ms=_delivered_within_ms(facts),
     )
+
+
+def _delivered_within_ms(facts: Facts) -> dict[str, float | None]:
+    waits_us = sorted(expected_waits_us(facts))
+    if not waits_us:
+        return dict.fromkeys(_SHARES)
+    places = {name: ceil(len(waits_us) * share) - 1 for name, share in _SHARES.items()}
+    return {
+        name: None if waits_us[place] == inf else round(waits_us[place] / 1000, 3)
+        for name, place in places.items()
+    }
+
+
+def expected_waits_us(facts: Facts) -> Iterator[float]:
+    """How long after the publish call each expected pair was delivered; infinite if never."""
+    for id, nodes in facts.expected.items():
+        called_us, got = facts.journal.events[id].called_us, facts.first_deliveries.get(id, {})
+        for node in nodes:
+            yield got[node].at_us - called_us if node in got else inf
 
 
 def _count(pairs: dict[EventId, dict[int, None]]) -> int:

@@ -55,6 +55,8 @@ class Facts:
     """How many times the state of a node was checked during the run."""
     state_violations: Sequence[Violation] = ()
     """What these checks found."""
+    has_adversaries: bool = False
+    """Whether some nodes lie, so that events may come late."""
 
     @property
     def expected(self) -> dict[EventId, dict[int, None]]:

@@ -10,7 +10,8 @@ overtake it, happened in that time or follows from an earlier fault. So a case i
 - a crash, departure, restart, pause or clog is in that time, or less than a repair time before;
 - a split lies in that time, or ended less than a refresh cycle before;
 - a message was lost in that time: the copy that is sent again may come after its successors;
-- the links of the network do not keep the order of messages, as TCP connections do.
+- the links of the network do not keep the order of messages, as TCP connections do;
+- some nodes are adversaries: an event that one of them has withheld comes after its successors.
 
 A fault off the way excuses nothing: the node handled no event of the publisher in the whole run,
 and an event of the publisher had come to the subscription before the fault, so that there was a way
@@ -98,6 +99,8 @@ class OrderExcuses:
         self._general = None if facts.promises_order else "not_promised"
         if facts.network_reorders and not facts.chained:
             self._general = self._general or "network_reorders"
+        if facts.has_adversaries and not facts.chained:
+            self._general = self._general or "adversaries"
         self._is_chained = facts.chained
         splits = [(s.start_us, s.end_us + facts.refresh_us, "split") for s in facts.journal.splits]
         self._splits = _Faults(splits)

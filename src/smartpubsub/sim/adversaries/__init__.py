@@ -1,0 +1,1 @@
+"""Nodes that lie: adversaries as values that an experiment combines."""

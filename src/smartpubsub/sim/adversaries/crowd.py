@@ -1,0 +1,141 @@
+"""The adversaries of one run: which nodes they are, how their cores are made, what they call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.predicates import Interval, Predicate
+from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.pubsub import PubSub
+from smartpubsub.seam import Peer
+from smartpubsub.sim.adversaries.kinds import SYBIL, Adversary, chosen_nodes
+from smartpubsub.sim.adversaries.minting import minted
+from smartpubsub.sim.adversaries.node import HostileNode
+from smartpubsub.sim.kernel.faults import Churn, Fault
+from smartpubsub.sim.kernel.population import address
+from smartpubsub.sim.kernel.streams import stream
+from smartpubsub.workloads.actions import Action, CreateTopic, Publish, Subscribe, Workload
+
+FLAP_UP_S = 20.0
+FLOOD_TIMES = 100
+"""A flooding node publishes so many times as often as a publisher of the workload."""
+FLOOD_EVENTS_MAX = 20_000
+"""Of all flooding nodes together."""
+
+
+class Crowd:
+    """The adversaries of a run."""
+
+    def __init__(
+        self,
+        adversaries: Sequence[Adversary],
+        workload: Workload,
+        honest: Sequence[Contact],
+        seed: int,
+    ) -> None:
+        self._workload = workload
+        self._seed = seed
+        nodes = len(honest)
+        self.by_node = chosen_nodes(adversaries, _candidates(workload, nodes), nodes, seed)
+        self.sybils = self._sybils(adversaries, [contact.peer for contact in honest])
+        """The peer ids of nodes that join beside those of the workload."""
+        contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
+        for adversary in adversaries:
+            if adversary.kind == SYBIL:
+                self.by_node |= dict.fromkeys(range(nodes, len(contacts)), adversary)
+        self._by_peer = {contacts[node].peer: one for node, one in self.by_node.items()}
+        self._accomplices = [contacts[node] for node in self.by_node]
+
+    def _sybils(self, adversaries: Sequence[Adversary], honest: Sequence[Peer]) -> tuple[Peer, ...]:
+        each = sum(int(one.amount) for one in adversaries if one.kind == SYBIL)
+        names = _attributes(self._workload) if each else []
+        return minted(names, each, honest, self._seed)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.by_node
+
+    def counts(self) -> dict[str, int]:
+        """The number of nodes of each kind."""
+        return dict(Counter(adversary.kind for adversary in self.by_node.values()))
+
+    def of_peer(self, peer: Peer) -> Adversary | None:
+        """What kind of adversary a peer is; None if it is honest."""
+        return self._by_peer.get(peer)
+
+    def make(
+        self, adversary: Adversary, kademlia: Kademlia, pubsub: PubSub, signing: Signing
+    ) -> HostileNode:
+        """The core of an adversary."""
+        return HostileNode(kademlia, pubsub, signing, adversary, self._accomplices)
+
+    # --- faults and calls of their own ---
+
+    def faults(self, began_us: int) -> Iterator[Fault]:
+        """The adversaries that come and go."""
+        for node, adversary in self.by_node.items():
+            if adversary.kind == "flap":
+                yield Churn(
+                    nodes=(node,),
+                    at_us=began_us,
+                    until_us=began_us + self._length_us,
+                    up_us_mean=round(FLAP_UP_S * SECOND),
+                    down_us_mean=round(adversary.value * SECOND),
+                    seed=self._seed,
+                )
+
+    def calls(self) -> Iterator[Action]:
+        """The calls of adversaries beside the workload, from when the workload begins."""
+        for node, adversary in self.by_node.items():
+            rng = stream(self._seed, "adversary", node)
+            if adversary.kind == "broad":
+                names = _attributes(self._workload)
+                for name in names:
+                    yield Subscribe(rng.randrange(SECOND), node, Predicate.of({name: True}))
+                for number in range(round(adversary.value)):
+                    narrow = Interval(float(number), float(number))
+                    predicate = Predicate.of({rng.choice(names): narrow})
+                    yield Subscribe(rng.randrange(SECOND), node, predicate)
+            elif adversary.kind == "flood":
+                yield from self._flood(node, adversary)
+
+    def _flood(self, node: int, adversary: Adversary) -> Iterator[Action]:
+        events = [a for a in self._workload.actions() if isinstance(a, Publish)]
+        flooding = sum(one.kind == "flood" for one in self.by_node.values())
+        publishers = len({event.node: None for event in events})
+        usual_per_s = len(events) / max(1, publishers) / (self._length_us / SECOND)
+        every_us = round(SECOND / (adversary.value or FLOOD_TIMES * usual_per_s))
+        count = min(self._length_us // every_us, FLOOD_EVENTS_MAX // flooding)
+        rng = stream(self._seed, "adversary", node)
+        for number in range(count):
+            event = rng.choice(events)
+            yield Publish(number * every_us, node, event.predicate, event.payload)
+
+    @property
+    def _length_us(self) -> int:
+        """How long the workload lasts at least."""
+        return SECOND + sum(phase[-1].at_us for phase in self._workload.phases if phase)
+
+
+def _contact(number: int, peer: Peer) -> Contact:
+    return Contact.of(peer, (address(number),))
+
+
+def _candidates(workload: Workload, nodes: int) -> list[int]:
+    """The nodes that may be adversaries: those that publish nothing, if there are any.
+
+    Publishers stay honest, so that every event counts.
+    """
+    kinds = (Publish, CreateTopic)
+    publishing = {a.node: None for a in workload.actions() if isinstance(a, kinds)}
+    others = [node for node in range(nodes) if node not in publishing]
+    return others or list(range(nodes))
+
+
+def _attributes(workload: Workload) -> list[str]:
+    """The attributes of all subscriptions and events, in the order of their first use."""
+    using = (a for a in workload.actions() if isinstance(a, Publish | Subscribe))
+    return list(dict.fromkeys(name for action in using for name in action.predicate.attributes))

@@ -1,0 +1,97 @@
+"""The kinds of adversaries, as options name them, and which nodes of a run they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import NamedTuple
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.sim.kernel.streams import stream
+
+KINDS: Mapping[str, str] = {
+    "drop": "forwards no events and withholds history, and confirms and acknowledges all the same",
+    "drop-half": "does so for a random half of the events",
+    "delay": "sends events on after so many seconds (default: 5)",
+    "forge-ack": "acknowledges and confirms events at once, and forgets them",
+    "sybil": "drops, and has an id minted closer to an attribute than all honest nodes",
+    "eclipse": "drops, and answers lookups with other adversaries only",
+    "flap": "is up for 20 seconds and down for so many (default: 5), again and again",
+    "flood": "publishes so many events a second (default: 100 times the rate of a publisher)",
+    "broad": "subscribes to every attribute, with so many filters (default: 200), and never"
+    " confirms an event",
+}
+DEFAULT_OPTIONS: Mapping[str, float] = {"delay": 5.0, "flap": 5.0, "flood": 0.0, "broad": 200.0}
+"""The options of the kinds that have one."""
+SYBIL = "sybil"
+OPTION_MAX = 1_000_000.0
+SYBILS_MAX = 1_000
+
+
+class AdversaryError(SmartPubSubError, ValueError):
+    """An adversary that cannot be read."""
+
+
+class Adversary(NamedTuple):
+    """A kind of adversary, and how many there are."""
+
+    kind: str
+    amount: float
+    """The share of the nodes; of sybils the number for each attribute."""
+    option: float | None = None
+
+    def __str__(self) -> str:
+        words = [self.kind, f"{self.amount:g}"]
+        return ":".join([*words, f"{self.option:g}"] if self.option is not None else words)
+
+    @property
+    def value(self) -> float:
+        """The option, or its usual value."""
+        return DEFAULT_OPTIONS[self.kind] if self.option is None else self.option
+
+    @classmethod
+    def parse(cls, text: str) -> Adversary:
+        """Read an adversary.
+
+        >>> Adversary.parse("delay:0.1:2.5")
+        Adversary(kind='delay', amount=0.1, option=2.5)
+        """
+        kind, *words = text.split(":")
+        if kind not in KINDS:
+            raise AdversaryError(f"no adversary {kind!r}; there are {', '.join(KINDS)}")
+        if not words or len(words) > 1 + (kind in DEFAULT_OPTIONS):
+            form = f"{kind}:COUNT" if kind == SYBIL else f"{kind}:SHARE"
+            more = f" or {form}:OPTION" if kind in DEFAULT_OPTIONS else ""
+            raise AdversaryError(f"{text!r} is not of the form {form}{more}")
+        amount, *rest = map(_number, words)
+        if kind == SYBIL:
+            if amount != int(amount) or not 1 <= amount <= SYBILS_MAX:
+                raise AdversaryError(f"{text}: a whole number from 1 to {SYBILS_MAX} of sybils")
+        elif not 0 < amount <= 1:
+            raise AdversaryError(f"{text}: a share above 0 and up to 1")
+        if rest and not 0 < rest[0] <= OPTION_MAX:
+            raise AdversaryError(f"{text}: an option above 0 and up to {OPTION_MAX:g}")
+        return cls(kind, amount, *rest)
+
+
+def _number(word: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise AdversaryError(f"{word!r} is not a number")
+    return number
+
+
+def chosen_nodes(
+    adversaries: Sequence[Adversary], candidates: Sequence[int], nodes: int, seed: int
+) -> dict[int, Adversary]:
+    """The nodes that are adversaries; each node is one kind at most."""
+    order = stream(seed, "adversaries").sample(candidates, len(candidates))
+    chosen: dict[int, Adversary] = {}
+    for adversary in adversaries:
+        if adversary.kind != SYBIL:
+            for _ in range(min(len(order), max(1, round(adversary.amount * nodes)))):
+                chosen[order.pop()] = adversary
+    return chosen

@@ -1,0 +1,155 @@
+"""A node that follows the protocol except where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.messages import Message
+from smartpubsub.kademlia.queries import Joined
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.pubsub import PubSub
+from smartpubsub.seam import (
+    Answer,
+    Deliver,
+    Effect,
+    Event,
+    Peer,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+)
+from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.adversaries.lies import (
+    Lie,
+    forged_answers,
+    without_confirmations,
+    without_events,
+)
+from smartpubsub.sim.kernel.signing import StandInSigning
+
+_TIMER = "adversary"
+ACCOMPLICES_NAMED = 20
+"""How many other adversaries an answer to a lookup names."""
+
+
+class CredulousSigning(StandInSigning):
+    """Signs as its own peer and believes everything: also the answers that an adversary invents."""
+
+    def is_signed(self, publication: Publication) -> bool:  # noqa: ARG002
+        return True
+
+    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:  # noqa: ARG002
+        return True
+
+    def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:  # noqa: ARG002
+        return True
+
+
+class HostileNode(NodeCore):
+    """The core of an adversary: an honest core, whose inputs and effects pass through lies.
+
+    Its application is the adversary's own, so that nothing is delivered to it.
+    """
+
+    def __init__(
+        self,
+        kademlia: Kademlia,
+        pubsub: PubSub,
+        signing: Signing,
+        adversary: Adversary,
+        accomplices: Sequence[Contact],
+    ) -> None:
+        super().__init__(kademlia, pubsub, signing)
+        self._own = kademlia.own.peer
+        self._forging = signing
+        self._kind = adversary.kind
+        self._delay_us = round(adversary.value * SECOND) if self._kind == "delay" else 0
+        self._accomplices = accomplices
+        self._delayed: dict[int, Send] = {}
+        self._delayed_count = 0
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Handle an input as an honest node does, and lie."""
+        if isinstance(event, TimerFired) and isinstance(event.timer, tuple):
+            name, *about = event.timer
+            if name == _TIMER:
+                return [self._delayed.pop(about[0])]
+        answers: list[Effect] = []
+        if self._kind == "forge-ack" and isinstance(event, Received):
+            forgery = forged_answers(event.peer, self._own, event.message, self._forging)
+            answers += [Send(peer, message) for peer, message in forgery.answers]
+            if forgery.heard is None:
+                return answers
+            event = event._replace(message=forgery.heard)
+        return answers + self._told(super().handle(event, now), now)
+
+    def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
+        """Subscribe, and lie."""
+        number, effects = super().subscribe(predicate, now)
+        return number, self._told(effects, now)
+
+    def publish(
+        self, predicate: Predicate, payload: bytes, now: int, *, wants_all: bool = False
+    ) -> tuple[EventId, list[Effect]]:
+        """Publish an event, and lie about those of others."""
+        id, effects = super().publish(predicate, payload, now, wants_all=wants_all)
+        return id, self._told(effects, now)
+
+    def _told(self, effects: list[Effect], now: int) -> list[Effect]:
+        """What the adversary does in place of what an honest node would do."""
+        told: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Deliver(item):
+                    if isinstance(item, Joined):
+                        told.append(effect)
+                case Answer(_, Message() as message) if self._kind == "eclipse":
+                    told.append(effect._replace(message=self._misleading(message)))
+                case Send(peer, message):
+                    told += self._lied(peer, message, now)
+                case _:
+                    told.append(effect)
+        return told
+
+    def _lied(self, peer: Peer, message: object, now: int) -> list[Effect]:
+        lie = self._lie(message)
+        told: list[Effect] = [] if lie.told is None else [Send(peer, lie.told)]
+        if self._delay_us:
+            if lie.withheld is not None:
+                self._delayed_count += 1
+                self._delayed[self._delayed_count] = Send(peer, lie.withheld)
+                told.append(SetTimer((_TIMER, self._delayed_count), now + self._delay_us))
+            return told
+        for invented in lie.invented:
+            told += self._told(super().handle(Received(peer, invented), now), now)
+        return told
+
+    def _lie(self, message: object) -> Lie:
+        match self._kind:
+            case "drop" | "drop-half" | "delay" | "forge-ack" | "sybil" | "eclipse":
+                return without_events(message, self._withholds)
+            case "broad":
+                return without_confirmations(message)
+        return Lie(message)
+
+    def _withholds(self, name: bytes) -> bool:
+        if name.startswith(self._own):
+            return False  # Its own event.
+        if self._kind != "drop-half":
+            return True
+        return bool(blake2b(name, key=self._own[-32:], digest_size=1).digest()[0] & 1)
+
+    def _misleading(self, message: Message) -> Message:
+        if not message.closer:
+            return message
+        key = key_of(message.key)
+        nearest: Sequence[Any] = sorted(self._accomplices, key=lambda one: one.key ^ key)
+        return message._replace(closer=tuple(nearest[:ACCOMPLICES_NAMED]))
