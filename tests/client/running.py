@@ -1,4 +1,4 @@
-"""A node that runs in a thread of the test, with its control socket, as `node run` has it."""
+"""A node in a thread of the test, with its control socket and its gateway, as `node run` has it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from pathlib import Path
 import trio
 
 from smartpubsub import Node
+from smartpubsub.gateway.server import Gateway
+from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.control.server import Control
 from tests.node.hosts import LOOPBACK
 
 
 @contextmanager
-def running_node(folder: Path, *bootstrap: str) -> Iterator[Node]:
-    """Run a node; what is inside of it must not be touched from the test's thread."""
+def running_node(folder: Path, *bootstrap: str, http: int = 0) -> Iterator[str]:
+    """Run a node; return the URL of its gateway."""
     node = Node(data=folder, listen=[LOOPBACK], bootstrap=bootstrap)
+    gateway = Gateway(node, Endpoint("127.0.0.1", http))
     is_ready = threading.Event()
     stop: list[tuple[trio.lowlevel.TrioToken, trio.CancelScope]] = []
     errors: list[BaseException] = []
@@ -25,6 +28,7 @@ def running_node(folder: Path, *bootstrap: str) -> Iterator[Node]:
     async def live() -> None:
         async with node, trio.open_nursery() as clients:
             await clients.start(Control(node).serve)
+            await clients.start(gateway.run)
             stop.append((trio.lowlevel.current_trio_token(), clients.cancel_scope))
             is_ready.set()
 
@@ -40,7 +44,7 @@ def running_node(folder: Path, *bootstrap: str) -> Iterator[Node]:
     assert is_ready.wait(30)
     try:
         if not errors:
-            yield node
+            yield f"http://{gateway.at}"
     finally:
         if stop:
             stop[0][0].run_sync_soon(stop[0][1].cancel)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import anyio
 import pytest
@@ -15,9 +15,11 @@ import trio
 
 import smartpubsub
 from smartpubsub import (
+    AsyncioNode,
     Client,
     ControlError,
     Event,
+    EventRefusedError,
     EventState,
     KeyConflictError,
     LimitError,
@@ -25,20 +27,29 @@ from smartpubsub import (
     NoNodeError,
     NoSubscriptionError,
     NotInTimeError,
-    NotPromisedError,
     Overflow,
     OverflowedError,
     PayloadError,
+    SyncNode,
     connect,
 )
+from smartpubsub.node.api.listing import JoinRequest
 from tests.client.running import running_node
+from tests.node.hosts import LOOPBACK
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+class At(TypedDict, total=False):
+    """Where a node is."""
+
+    data: Path
+    url: str
+
+
+@pytest.fixture(scope="module", params=["socket", "gateway"])
+def at(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[At]:
     path = tmp_path_factory.mktemp("node")
-    with running_node(path):
-        yield path
+    with running_node(path) as url:
+        yield At(data=path) if request.param == "socket" else At(url=url)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -55,9 +66,9 @@ def on_loop(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[
     return run
 
 
-def test_a_program_publishes_and_subscribes(folder: Path, on_loop: Any) -> None:
+def test_a_program_publishes_and_subscribes(at: At, on_loop: Any) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
             async with node.subscribe("surf/price[10,20]") as events:
                 await node.publish("surf/price=30", b"too dear", wait="all")
                 receipt = await node.publish("surf/price=15", b"hello", wait="all")
@@ -82,9 +93,9 @@ def test_a_program_publishes_and_subscribes(folder: Path, on_loop: Any) -> None:
     on_loop(main)
 
 
-def test_history_comes_first(folder: Path, on_loop: Any) -> None:
+def test_history_comes_first(at: At, on_loop: Any) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
             for number in range(3):
                 await node.publish("past/n=1", b"%d" % number)
             for since in (timedelta(hours=1), "1h"):
@@ -99,9 +110,9 @@ def test_history_comes_first(folder: Path, on_loop: Any) -> None:
     on_loop(main)
 
 
-def test_a_kept_subscription_goes_on_without_its_reader(folder: Path, on_loop: Any) -> None:
+def test_a_kept_subscription_goes_on_without_its_reader(at: At, on_loop: Any) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
             async with node.subscribe("kept", keep=True) as events:
                 number = events.number
             for payload in (b"1", b"2", b"3"):
@@ -127,9 +138,9 @@ def test_a_kept_subscription_goes_on_without_its_reader(folder: Path, on_loop: A
     on_loop(main)
 
 
-def test_topics_and_groups(folder: Path, on_loop: Any, tmp_path: Path) -> None:
+def test_topics_and_groups(at: At, on_loop: Any, tmp_path: Path) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
             topic = await node.create_topic("news", ordered=True)
             async with topic.subscribe() as events:
                 receipt = await topic.publish(json={"rain": True})
@@ -146,17 +157,47 @@ def test_topics_and_groups(folder: Path, on_loop: Any, tmp_path: Path) -> None:
             ]
             assert (await topic.export(tmp_path / "news.car")).block_count > 3
 
-            group = await node.group("apple/price[0,1]").create(private=True)
-            with pytest.raises(NotPromisedError, match="embed a Node"):
-                await group.create(accept=lambda _: True)
+            await node.group("apple/price[0,1]").create(private=True)
             assert "apple/price[0,1]" in [str(known.predicate) for known in await node.groups()]
 
     on_loop(main)
 
 
-def test_errors_are_those_of_a_node(folder: Path, on_loop: Any) -> None:
+def accepts_cheap_wishes(request: JoinRequest) -> bool | str:
+    return str(request.predicates[0]) == "pear/price[0,1]" or "only what is cheap"
+
+
+def test_an_application_decides_who_joins_its_group(at: At, tmp_path: Path) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with (
+            connect(**at) as node,
+            AsyncioNode(data=tmp_path, listen=[LOOPBACK], bootstrap=node.addresses) as other,
+        ):
+            own = await node.group("pear").create(accept=accepts_cheap_wishes)
+            group = other.group("pear", node.addresses[0])
+            with pytest.raises(EventRefusedError, match="only what is cheap"):
+                await group.join("pear/price[0,5]").open()
+            async with group.join("pear/price[0,1]") as events:
+                await own.publish("pear/price=1", b"cheap")
+                assert (await anext(events)).payload == b"cheap"
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_script_decides_who_joins_its_group(at: At, tmp_path: Path) -> None:
+    with connect(**at) as node:
+        node.group("pear").create(accept=accepts_cheap_wishes)
+        with SyncNode(data=tmp_path, listen=[LOOPBACK], bootstrap=node.addresses) as other:
+            group = other.group("pear", node.addresses[0])
+            with pytest.raises(EventRefusedError, match="cheap"), group.join("pear/price[0,5]"):
+                pass
+            with group.join("pear/price[0,1]") as events:
+                assert events.number is not None
+
+
+def test_errors_are_those_of_a_node(at: At, on_loop: Any) -> None:
+    async def main() -> None:
+        async with connect(**at) as node:
             await node.publish("order", b"1", key="k")
             with pytest.raises(KeyConflictError, match="another content"):
                 await node.publish("order", b"2", key="k")
@@ -169,7 +210,7 @@ def test_errors_are_those_of_a_node(folder: Path, on_loop: Any) -> None:
             with pytest.raises(ValueError, match="allowed are 'drop-oldest'"):
                 node.subscribe("order", overflow="nope")  # type: ignore[arg-type]
             with pytest.raises(ZeroDivisionError):  # And not in a group of errors.
-                async with connect(data=folder):
+                async with connect(**at):
                     raise ZeroDivisionError
         with pytest.raises(NodeClosedError):
             await node.publish("late")
@@ -178,10 +219,10 @@ def test_errors_are_those_of_a_node(folder: Path, on_loop: Any) -> None:
 
 
 def test_a_reader_that_does_not_read_is_told_how_many_events_it_has_lost(
-    folder: Path, on_loop: Any
+    at: At, on_loop: Any
 ) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
             wish = node.subscribe("fast", buffer_count_max=2, overflow=Overflow.ERROR)
             async with wish as events:
                 for number in range(10):
@@ -199,9 +240,9 @@ def test_a_reader_that_does_not_read_is_told_how_many_events_it_has_lost(
     on_loop(main)
 
 
-def test_a_task_that_is_cancelled_leaves_its_subscription(folder: Path, on_loop: Any) -> None:
+def test_a_task_that_is_cancelled_leaves_its_subscription(at: At, on_loop: Any) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
             with anyio.move_on_after(0.05):
                 async with node.subscribe("cancelled") as events:
                     await anext(events)
@@ -210,9 +251,9 @@ def test_a_task_that_is_cancelled_leaves_its_subscription(folder: Path, on_loop:
     on_loop(main)
 
 
-def test_many_requests_are_made_at_once(folder: Path, on_loop: Any) -> None:
+def test_many_requests_are_made_at_once(at: At, on_loop: Any) -> None:
     async def main() -> None:
-        async with connect(data=folder) as node, node.subscribe("many") as events:
+        async with connect(**at) as node, node.subscribe("many") as events:
             async with anyio.create_task_group() as tasks:
                 for number in range(100):
                     tasks.start_soon(node.publish, "many", b"%d" % number)
@@ -223,7 +264,7 @@ def test_many_requests_are_made_at_once(folder: Path, on_loop: Any) -> None:
 
 
 def test_errors_of_handlers_are_told_and_end_nothing(
-    folder: Path, on_loop: Any, caplog: pytest.LogCaptureFixture
+    at: At, on_loop: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         told: list[tuple[str, bytes]] = []
@@ -235,7 +276,7 @@ def test_errors_of_handlers_are_told_and_end_nothing(
             told.append((repr(error), event.payload))
             raise RuntimeError("and this one ends nothing either")
 
-        async with connect(data=folder) as node:
+        async with connect(**at) as node:
 
             @node.on("handled", on_error=on_error)
             async def handle(event: Event) -> None:
@@ -267,8 +308,8 @@ class Backwards:
         return payload.decode()[::-1]
 
 
-def test_a_script_needs_no_event_loop(folder: Path) -> None:
-    with connect(data=folder, serializer=Backwards()) as node:
+def test_a_script_needs_no_event_loop(at: At) -> None:
+    with connect(**at, serializer=Backwards()) as node:
         with node.subscribe("script") as events:
             node.publish("script", text="héllo")
             node.publish("script", json=[1, None])
@@ -289,10 +330,10 @@ def test_a_script_needs_no_event_loop(folder: Path) -> None:
         assert wish.is_kept
 
 
-def test_handlers_of_a_script_run_in_threads(folder: Path) -> None:
+def test_handlers_of_a_script_run_in_threads(at: At) -> None:
     came = threading.Event()
     errors: list[Exception] = []
-    with connect(data=folder) as node:
+    with connect(**at) as node:
 
         @node.on("threads", on_error=lambda error, _: errors.append(error))
         def handle(event: Event) -> None:
@@ -306,7 +347,7 @@ def test_handlers_of_a_script_run_in_threads(folder: Path) -> None:
         node.publish("threads", b"good")
         assert came.wait(10)
         assert node.handler_error_count == len(errors) == 1
-    with connect(data=folder) as node:
+    with connect(**at) as node:
         assert node.subscriptions() == []
 
 
@@ -334,11 +375,16 @@ def test_a_folder_without_a_node_is_an_error_that_says_what_to_do(tmp_path: Path
     trio.run(main)
 
 
-def test_a_url_says_what_is_missing() -> None:
-    with pytest.raises(ControlError, match="HTTP gateway"):
-        connect(url="http://127.0.0.1:8080")
+def test_what_is_given_twice_or_wrong_is_an_error() -> None:
     with pytest.raises(ControlError, match="give one of them"):
         connect(data="a", url="http://127.0.0.1:8080")
+    with pytest.raises(ControlError, match="name that with url="):
+        connect(token="sps_1")
+    for url in ("127.0.0.1:8080", "ftp://127.0.0.1", "http://127.0.0.1:80000"):
+        with pytest.raises(ControlError, match="url="):
+            connect(url=url)
+    with pytest.raises(ControlError, match="never into a URL"):
+        connect(url="http://127.0.0.1:8080?token=sps_1")
 
 
 def test_a_client_that_is_not_connected_says_so() -> None:

@@ -357,16 +357,6 @@ def test_a_client_can_go_on_after_a_bad_request(tmp_path: Path) -> None:
 # --- limits ---
 
 
-def test_a_file_that_cannot_be_written_is_told_and_the_node_goes_on(tmp_path: Path) -> None:
-    async def test(_: Node, client: Client) -> None:
-        topic = (await client.ask({"do": "topic-create", "name": "surf"}))["ok"]["topic"]
-        told = await client.ask({"do": "topic-export", "topic": topic, "file": str(tmp_path)})
-        assert told["error"].startswith(f"{tmp_path}: Is a directory; name a file that the node")
-        assert "ok" in await client.ask({"do": "info"})
-
-    with_client(test, tmp_path / "node")
-
-
 def test_a_line_that_is_too_long_ends_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

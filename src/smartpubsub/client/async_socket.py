@@ -8,12 +8,11 @@ from socket import socket
 from typing import Protocol
 
 import anyio
-from anyio.abc import SocketAttribute, UNIXSocketStream
+from anyio.abc import ByteStream, SocketAttribute, UNIXSocketStream
 
 from smartpubsub.client.blocking_socket import FINISH_S_MAX, is_readable, node_name, unreachable
 from smartpubsub.client.client import Client
 from smartpubsub.client.transport import Transport
-from smartpubsub.node.api.handlers import Handlers, Handling
 from smartpubsub.node.control.limits import socket_path
 
 REQUESTS_AT_ONCE = 16
@@ -25,7 +24,7 @@ _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 class AsyncStream:
     """A connection."""
 
-    def __init__(self, connected: UNIXSocketStream) -> None:
+    def __init__(self, connected: ByteStream) -> None:
         self._stream = connected
 
     async def send(self, data: bytes) -> None:
@@ -74,13 +73,24 @@ class Connects(Protocol):
         ...
 
 
-class AsyncNetwork:
+class Turns:
+    """Limits the requests of one client that are under way at once."""
+
+    def __init__(self) -> None:
+        self._turns = anyio.Semaphore(REQUESTS_AT_ONCE)
+
+    def turn(self) -> AbstractAsyncContextManager[object]:
+        """Wait until one more request may be under way."""
+        return self._turns
+
+
+class AsyncNetwork(Turns):
     """Connects to a node, on the event loop that runs."""
 
     def __init__(self, name: str, connects: Connects) -> None:
+        super().__init__()
         self.name = name
         self._connects = connects
-        self._turns = anyio.Semaphore(REQUESTS_AT_ONCE)
 
     @classmethod
     def of_folder(cls, folder: str) -> AsyncNetwork:
@@ -98,21 +108,13 @@ class AsyncNetwork:
         """Open a connection."""
         return AsyncStream(await self._connects())
 
-    def turn(self) -> AbstractAsyncContextManager[object]:
-        """Limit the requests that are under way at once."""
-        return self._turns
-
 
 @asynccontextmanager
 async def attached(client: Client, transport: Transport) -> AsyncIterator[None]:
     """Use a node until the block is left; handlers run as tasks."""
     tasks = await anyio.create_task_group().__aenter__()
-
-    def start(handlers: Handlers, handling: Handling) -> None:
-        tasks.start_soon(handlers.run, handling)
-
     try:
-        await client.attach(transport, start)
+        await client.attach(transport, tasks.start_soon)
         yield
     finally:
         # Handlers raise no errors, and an error of the block is not to come as a group.

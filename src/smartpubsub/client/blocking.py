@@ -17,7 +17,7 @@ from smartpubsub.client.client import Client
 from smartpubsub.client.transport import Transport
 from smartpubsub.node.api.events import Entry, Event
 from smartpubsub.node.api.group import Group
-from smartpubsub.node.api.handlers import AnyHandler, Handlers, Handling, OnError
+from smartpubsub.node.api.handlers import AnyHandler, OnError
 from smartpubsub.node.api.interface import NodeInterface
 from smartpubsub.node.api.listing import Gaps
 from smartpubsub.node.api.payloads import Serializer
@@ -158,6 +158,7 @@ class BlockingTopic(Blocking[Topic]):
     stock = _blocking(Topic.stock)
     publish = _blocking(Topic.publish)
     history = _blocking(Topic.history)
+    blocks = _blocking(Topic.blocks)
     export = _blocking(Topic.export)
     subscribe = _wrapped(Topic.subscribe, BlockingTopicSubscription)
     keep = _wrapped(Topic.keep, BlockingTopicSubscription)
@@ -208,16 +209,16 @@ class BlockingNode(Blocking[NodeInterface]):
         return self._inner.on(predicate, on_error=on_error)
 
 
-class HandlerThreads:
+class Threads:
     """The threads in which the handlers of a blocking client run."""
 
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
 
-    def start(self, handlers: Handlers, handling: Handling) -> None:
-        """Run a handler."""
+    def start(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a function that calls handlers."""
         thread = threading.Thread(
-            target=lambda: run(handlers.run(handling)), name="smartpubsub handler", daemon=True
+            target=lambda: run(function()), name="smartpubsub handler", daemon=True
         )
         self._threads.append(thread)
         thread.start()
@@ -236,7 +237,7 @@ class BlockingClient(BlockingNode):
         self._client = Client(serializer)
         super().__init__(self._client)
         self._transport = transport
-        self._handlers = HandlerThreads()
+        self._handlers = Threads()
 
     def attach(self) -> None:
         """Begin to use the node."""

@@ -84,7 +84,9 @@ def is_readable(file: int) -> bool:
     return bool(poll.poll(0))
 
 
-class _NoLimit:
+class NoLimit:
+    """Lets all requests be made at once."""
+
     async def __aenter__(self) -> None:
         return None
 
@@ -110,9 +112,9 @@ class BlockingNetwork:
             raise unreachable(self._folder, error) from None
         return BlockingStream(made)
 
-    def turn(self) -> _NoLimit:
+    def turn(self) -> NoLimit:
         """Threads are their own limit."""
-        return _NoLimit()
+        return NoLimit()
 
 
 def node_name(folder: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from smartpubsub.client.documents import ATTRIBUTES_MAX, event_info_in, subscription_in
 from smartpubsub.client.groups import ClientGroups
 from smartpubsub.client.subscriptions import ClientSubscription, reading_fields
 from smartpubsub.client.topics import ClientTopics
-from smartpubsub.client.transport import Transport
+from smartpubsub.client.transport import Start, Transport
 from smartpubsub.node.api.choices import Wait
-from smartpubsub.node.api.handlers import Handlers, Handling
+from smartpubsub.node.api.handlers import Handling
 from smartpubsub.node.api.interface import NodeInterface
 from smartpubsub.node.api.listing import EventInfo, SubscriptionInfo
 from smartpubsub.node.api.payloads import Serializer
@@ -22,8 +22,6 @@ from smartpubsub.node.errors import NodeClosedError
 from smartpubsub.predicates import Predicate, as_predicate
 from smartpubsub.protocols.tracking import EventFacts, Why
 
-StartHandler = Callable[[Handlers, Handling], None]
-
 
 class Client(NodeInterface):
     """A node in another process or thread, as an application uses it; `connect` makes one."""
@@ -32,18 +30,18 @@ class Client(NodeInterface):
         super().__init__(serializer)
         self._told: dict[str, Any] | None = None
         self._transport: Transport
-        self._start_handler: StartHandler
+        self._start_task: Start
 
-    async def attach(self, transport: Transport, start_handler: StartHandler) -> None:
+    async def attach(self, transport: Transport, start: Start) -> None:
         """Begin to use a node."""
         self._transport = transport
         self._topics = ClientTopics(transport, self.serializer)
-        self._groups = ClientGroups(transport, self.serializer)
-        self._start_handler = start_handler
+        self._groups = ClientGroups(transport, self.serializer, start)
+        self._start_task = start
         self._told = await transport.ask("info", {})
         self._handlers.is_closing = False
         for handling in self._handlers.all:
-            start_handler(self._handlers, handling)
+            self._start(handling)
 
     async def detach(self) -> None:
         """Close all connections, which ends subscriptions that are not kept."""
@@ -147,4 +145,4 @@ class Client(NodeInterface):
 
     def _start(self, handling: Handling) -> None:
         if self._told is not None:
-            self._start_handler(self._handlers, handling)
+            self._start_task(partial(self._handlers.run, handling))

@@ -16,6 +16,7 @@ from smartpubsub.node.api.listing import (
     EventState,
     FoundGroup,
     Gaps,
+    JoinRequest,
     KnownGroup,
     KnownTopic,
     Stock,
@@ -152,6 +153,17 @@ def known_group_in(document: Mapping[str, Any]) -> KnownGroup:
         bool(document["is_private"]),
         bool(document["is_advertised"]),
         document["members"] or 0,
+    )
+
+
+def join_request_in(document: Mapping[str, Any]) -> JoinRequest:
+    """Read a request to join a group."""
+    return JoinRequest(
+        document["peer_id"],
+        tuple(map(read_predicate, document["predicates"])),
+        document["region"],
+        document["capacity"],
+        base64.b64decode(document["signature"]),
     )
 
 

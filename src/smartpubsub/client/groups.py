@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import base64
+import logging
+from functools import partial
 
-from smartpubsub.client.documents import found_group_in, known_group_in
+from smartpubsub.client.documents import found_group_in, join_request_in, known_group_in
 from smartpubsub.client.subscriptions import ClientSubscription, reading_fields
-from smartpubsub.client.transport import Transport
+from smartpubsub.client.transport import EventLines, Start, Transport
 from smartpubsub.node.api.choices import Wait
-from smartpubsub.node.api.listing import Accept, FoundGroup, KnownGroup
+from smartpubsub.node.api.listing import Accept, FoundGroup, KnownGroup, decided
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscription import ReadOptions
-from smartpubsub.node.errors import NotPromisedError
+from smartpubsub.node.errors import ControlError
 from smartpubsub.predicates import Predicate
+
+_log = logging.getLogger(__name__)
 
 
 class ClientGroups:
     """Implements `GroupsPort` by requests."""
 
-    def __init__(self, transport: Transport, serializer: Serializer) -> None:
+    def __init__(self, transport: Transport, serializer: Serializer, start: Start) -> None:
         self._transport = transport
         self._serializer = serializer
+        self._start = start
 
     async def create(
         self, predicate: Predicate, *, advertised: bool, private: bool, accept: Accept | None
     ) -> None:
         """Create a group, and wait until it is open."""
-        if accept is not None:
-            raise NotPromisedError(
-                "a node in another thread or process cannot call accept; use private=True and"
-                " invitations, or embed a Node"
-            )
         fields = {"group": str(predicate), "advertised": advertised, "private": private}
-        await self._transport.ask("group-create", fields)
+        if accept is None:
+            await self._transport.ask("group-create", fields)
+        else:
+            lines = await self._transport.open("group-create", {**fields, "asks": True})
+            self._start(partial(_decide, lines, accept))
 
     async def advertise(self, predicate: Predicate) -> None:
         """Advertise a group of the node."""
@@ -105,3 +109,14 @@ class ClientGroups:
         """Find the advertised groups that have every attribute of a predicate."""
         found = await self._transport.ask("group-search", {"predicate": str(predicate)})
         return [found_group_in(group) for group in found]
+
+
+async def _decide(lines: EventLines, accept: Accept) -> None:
+    """Decide about each request to join a group, until the client is left."""
+    try:
+        while (line := await lines.next()) is not None:
+            asked = line["asked"]
+            reply = decided(accept, join_request_in(asked))
+            await lines.tell_of("answer", {"number": asked["number"], "reply": reply})
+    except ControlError as error:
+        _log.warning("the node refuses new members from now on", exc_info=error)

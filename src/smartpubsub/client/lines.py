@@ -189,9 +189,9 @@ class LineStream:
         line = await self._conversation.line(self._id, timeout_s)
         return None if "end" in line else line
 
-    async def more(self, count: int) -> None:
-        """Let the node send so many more events."""
-        await self.tell("more", {"of": self._id, "count": count})
+    async def tell_of(self, do: str, fields: Mapping[str, object]) -> None:
+        """Send a request about this stream, which has no answer."""
+        await self.tell(do, {"of": self._id, **fields})
 
     async def tell(self, do: str, fields: Mapping[str, object]) -> None:
         """Send a request without waiting for its answer."""

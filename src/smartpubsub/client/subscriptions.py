@@ -118,7 +118,7 @@ class ClientSubscription(EventStream):
             raise NodeClosedError("the subscription is not open; use it inside its 'with' block")
         await self._take_last(self._lines)
         if self._read_count * 2 >= self._window:
-            await self._lines.more(self._read_count)
+            await self._lines.tell_of("more", {"count": self._read_count})
             self._read_count = 0
         line = await self._lines.next(timeout_s)
         if line is None:

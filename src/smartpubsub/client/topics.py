@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from typing import Any
 
 from smartpubsub.client.documents import (
     descriptor_in,
@@ -18,7 +18,7 @@ from smartpubsub.client.documents import (
 from smartpubsub.client.subscriptions import ClientTopicSubscription, past_fields, reading_fields
 from smartpubsub.client.transport import Transport
 from smartpubsub.node.api.choices import Wait
-from smartpubsub.node.api.listing import Exported, History, KnownTopic, Stock
+from smartpubsub.node.api.listing import History, KnownTopic, Stock, TopicBlocks
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.receipts import TopicReceipt
 from smartpubsub.node.api.subscription import ReadOptions
@@ -110,20 +110,28 @@ class ClientTopics:
     async def history(self, topic: Cid, since: str | datetime | None, last: int | None) -> History:
         """Read events of a topic, in its order."""
         fields = {"topic": cid_text(topic), "proof": True, **past_fields(since, last)}
-        lines = await self._transport.open("topic-history", fields)
+        begun, lines = await self._all_lines("topic-history", fields)
+        entries = [entry_in(line["event"], self._serializer) for line in lines]
+        return History(entries, gaps_in(begun["gaps"]))
+
+    async def blocks(self, topic: Cid) -> TopicBlocks:
+        """All blocks of a topic."""
+        begun, lines = await self._all_lines("topic-export", {"topic": cid_text(topic)})
+        roots = [cid_from_text(root) for root in begun["roots"]]
+        blocks = [base64.b64decode(line["block"]) for line in lines]
+        return TopicBlocks(roots, blocks, gaps_in(begun["gaps"]))
+
+    async def _all_lines(
+        self, do: str, fields: Mapping[str, object]
+    ) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+        lines = await self._transport.open(do, fields)
         try:
-            entries = []
+            found: list[Mapping[str, Any]] = []
             while (line := await lines.next()) is not None:
-                entries.append(entry_in(line["event"], self._serializer))
+                found.append(line)
         finally:
             await lines.close()
-        return History(entries, gaps_in(lines.begun["gaps"]))
-
-    async def export(self, topic: Cid, path: Path) -> Exported:
-        """Have the node write all blocks of a topic to a file."""
-        fields = {"topic": cid_text(topic), "file": str(path.absolute())}
-        done = await self._transport.ask("topic-export", fields)
-        return Exported(done["blocks"], gaps_in(done["gaps"]))
+        return lines.begun, found
 
     async def known(self) -> list[KnownTopic]:
         """List the topics that the node knows, by name."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
 
 
 class EventLines(Protocol):
@@ -23,8 +23,8 @@ class EventLines(Protocol):
         """Read the next document; None at the end. TimeoutError if none comes in time."""
         ...
 
-    async def more(self, count: int) -> None:
-        """Let the node send so many more events than the window of the request allows."""
+    async def tell_of(self, do: str, fields: Mapping[str, object]) -> None:
+        """Send a request about this stream, which has no answer."""
         ...
 
     async def tell(self, do: str, fields: Mapping[str, object]) -> None:
@@ -34,6 +34,10 @@ class EventLines(Protocol):
     async def close(self) -> None:
         """End the stream, and wait until the node has ended or left the subscription."""
         ...
+
+
+Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+"""Runs a function beside the application until the client is left."""
 
 
 class Transport(Protocol):

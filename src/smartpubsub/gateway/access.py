@@ -59,7 +59,7 @@ class Access:
         """Raise `ProblemError` unless a request is allowed."""
         self.check_place(connection)
         if scope is not None and self.needs_token:
-            self.check_token(_bearer(connection), scope)
+            self.check_token(bearer(connection), scope)
 
     def check_place(self, connection: HTTPConnection) -> None:
         """Check where a request comes from, but not its token."""
@@ -67,11 +67,12 @@ class Access:
         is_socket = connection.scope["type"] == "websocket"
         if is_socket or connection.scope["method"] not in SAFE_METHODS:
             self._check_origin(connection)
-        self._check_rate(connection)
+        self.check_rate(connection)
 
-    def check_token(self, text: str | None, scope: Scope) -> None:
-        """Check a token."""
-        challenge = {"WWW-Authenticate": f'Bearer scope="{scope.value}"'}
+    def check_token(self, text: str | None, scope: Scope | None) -> None:
+        """Check a token; without a scope, any that is known will do."""
+        wanted = "" if scope is None else f' scope="{scope.value}"'
+        challenge = {"WWW-Authenticate": f"Bearer{wanted}"}
         if text is None:
             raise ProblemError(401, "send a token: Authorization: Bearer ...", headers=challenge)
         token = self._tokens.find(text)
@@ -82,7 +83,7 @@ class Access:
                 "the token is not known, or has expired; make one with: smartpubsub token create",
                 headers=challenge,
             )
-        if not token.allows(scope, now):
+        if scope is not None and not token.allows(scope, now):
             raise ProblemError(403, f"the token {token.name!r} has not the scope {scope.value}")
 
     def _check_host(self, connection: HTTPConnection) -> None:
@@ -106,7 +107,8 @@ class Access:
         if origin.partition("://")[2].lower() != host.lower():
             raise ProblemError(403, "pages of other origins may not use this gateway")
 
-    def _check_rate(self, connection: HTTPConnection) -> None:
+    def check_rate(self, connection: HTTPConnection) -> None:
+        """Check how many requests a client sends."""
         client = connection.client.host if connection.client else ""
         now = trio.current_time()
         allowance, at = self._allowances.get(client, (float(self._rate), now))
@@ -126,6 +128,7 @@ def _host_name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _bearer(connection: HTTPConnection) -> str | None:
+def bearer(connection: HTTPConnection) -> str | None:
+    """The token that a client sends."""
     kind, _, text = connection.headers.get("authorization", "").partition(" ")
     return text.strip() if kind.lower() == "bearer" and text.strip() else None

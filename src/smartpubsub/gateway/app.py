@@ -12,9 +12,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from smartpubsub.client.web_socket import PATH
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.gateway import documents
 from smartpubsub.gateway.access import Access
+from smartpubsub.gateway.control import ControlSessions
 from smartpubsub.gateway.events import EventOperations
 from smartpubsub.gateway.groups import GroupOperations
 from smartpubsub.gateway.network import NetworkOperations
@@ -67,7 +69,9 @@ def all_operations(node: Node, streams: Streams) -> list[Operation]:
     return operations
 
 
-def application(node: Node, streams: Streams, access: Access) -> Starlette:
+def application(
+    node: Node, streams: Streams, access: Access, sessions: ControlSessions
+) -> Starlette:
     """Make the application."""
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in all_operations(node, streams):
@@ -87,6 +91,7 @@ def application(node: Node, streams: Streams, access: Access) -> Starlette:
         await SocketSession(socket, node, streams, access).serve()
 
     routes.append(WebSocketRoute(SOCKET_PATH, serve_socket))
+    routes.append(WebSocketRoute(PATH, sessions.serve))
     return Starlette(
         routes=routes,
         exception_handlers={HTTPException: _on_http_error, Exception: _on_failure},

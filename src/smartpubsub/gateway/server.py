@@ -16,6 +16,7 @@ from trio_typing import TaskStatus
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.gateway.access import REQUESTS_PER_S_MAX, Access, is_loopback
 from smartpubsub.gateway.app import BODY_BYTES_MAX, application
+from smartpubsub.gateway.control import ControlSessions
 from smartpubsub.gateway.streams import StreamLimits, Streams
 from smartpubsub.gateway.tokens import TokenFile
 from smartpubsub.node.api.node import Node
@@ -25,6 +26,7 @@ RESTART_S_MIN = 1.0
 RESTART_S_MAX = 60.0
 HEADER_BYTES_MAX = 32 << 10
 BACKLOG = 1_024
+WEBSOCKET_PING_S = 15
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +93,7 @@ class Gateway:
         config.include_server_header = False
         config.h11_max_incomplete_size = HEADER_BYTES_MAX
         config.websocket_max_message_size = BODY_BYTES_MAX
+        config.websocket_ping_interval = WEBSOCKET_PING_S
         config.keep_alive_timeout = 30
         config.graceful_timeout = 1
         streams = Streams(self._limits)
@@ -100,9 +103,11 @@ class Gateway:
             hosts=self._hosts,
             requests_per_s_max=self._requests_per_s_max,
         )
+        sessions = ControlSessions(self._node, access)
         async with trio.open_nursery() as nursery:
             await nursery.start(streams.run)
-            app = _without_lifespan(application(self._node, streams, access))
+            await nursery.start(sessions.run)
+            app = _without_lifespan(application(self._node, streams, access, sessions))
             await anycorn.serve(cast(Any, app), config, mode="asgi")  # Each types ASGI its own way.
             nursery.cancel_scope.cancel()
 

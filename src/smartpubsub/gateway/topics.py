@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+from io import BytesIO
 from typing import Annotated, Any
 
 import msgspec
@@ -25,6 +25,7 @@ from smartpubsub.node.api.choices import LinkingName, WaitName
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.identity import peer_text
 from smartpubsub.protocols.blocks import cid_text, time_text
+from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 CAR = "application/vnd.ipld.car"
@@ -225,11 +226,11 @@ class TopicOperations:
 
     async def _export(self, call: Call) -> Response:
         topic = self._node.topic(call.path["id"])
-        with tempfile.NamedTemporaryFile(suffix=".car") as file:
-            done = await topic.export(file.name)
-            content = file.read()
-        headers = {"X-Missing-Blocks": str(len(done.gaps.missing))}
-        return Response(content, media_type=CAR, headers=headers)
+        found = await topic.blocks()
+        file = BytesIO()
+        write_car(file, found.roots, found.blocks)
+        headers = {"X-Missing-Blocks": str(len(found.gaps.missing))}
+        return Response(file.getvalue(), media_type=CAR, headers=headers)
 
 
 def _document(topic: descriptors.Topic) -> TopicDocument:

@@ -13,6 +13,7 @@ import click
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
 from smartpubsub.cli.publishing import complain
+from smartpubsub.cli.topic.files import export_topic
 from smartpubsub.cli.topic.gaps import tell_gaps
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import check_new_file
@@ -131,7 +132,7 @@ def _exported(topics: tuple[str, ...], data: str | None) -> Iterator[list[Path]]
             with running_node(data) as node:
                 for topic in topics:
                     files.append(Path(folder) / f"{topic}.car")
-                    done = node.ask("topic-export", topic=topic, file=str(files[-1]))
+                    done = export_topic(node, topic, files[-1])
                     tell_gaps(done["gaps"], topic)
         yield files
 

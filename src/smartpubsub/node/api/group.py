@@ -110,9 +110,9 @@ class Group:
     ) -> Group:
         """Create it, and wait until it is open.
 
-        A private group is joined by invitation only. `accept` decides about each request to join;
-        only an embedded `Node` can call a function of the application. If the group exists, its
-        options have to be the same.
+        A private group is joined by invitation only. `accept` decides about each request to join,
+        as long as the node or the client runs; then new members are refused. If the group exists,
+        its options have to be the same.
         """
         self._must_be_own("create")
         await self._groups.create(

@@ -11,7 +11,7 @@ from smartpubsub.node.api.calls import Call
 from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX, Wait
 from smartpubsub.node.api.event_records import Content, Destination
 from smartpubsub.node.api.events import Event
-from smartpubsub.node.api.listing import Accept, FoundGroup, JoinRequest, KnownGroup
+from smartpubsub.node.api.listing import Accept, FoundGroup, JoinRequest, KnownGroup, decided
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.publishing import Publishing
@@ -449,14 +449,4 @@ def _join_request(request: Request) -> JoinRequest:
 
 
 def _contract(accept: Accept) -> Contract:
-    def contract(request: Request) -> str:
-        try:
-            answer = accept(_join_request(request))
-        except Exception:  # An error of the application must not stop the node.
-            _log.exception("accepting a member failed")
-            return "the owner could not decide"
-        if isinstance(answer, str):
-            return answer
-        return "" if answer else "the owner has refused"
-
-    return contract
+    return lambda request: decided(accept, _join_request(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -10,8 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 from smartpubsub.node.api.events import Entry
 from smartpubsub.node.api.receipts import held_document
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Held, SubscriptionState
 from smartpubsub.protocols.pulsarcast import topics as descriptors
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,14 @@ class History(list[Entry]):
         self.gaps = gaps or Gaps()
 
 
+class TopicBlocks(NamedTuple):
+    """All blocks of a topic, in an order in which they can be verified, and what is missing."""
+
+    roots: list[Cid]
+    blocks: list[bytes]
+    gaps: Gaps
+
+
 class Exported(NamedTuple):
     """What was written to a file."""
 
@@ -141,8 +153,23 @@ class JoinRequest:
     signature: bytes
 
 
-Accept: TypeAlias = Callable[[JoinRequest], bool | str]
-"""Decides whether a peer may join; a text is the reason for a refusal."""
+Accept: TypeAlias = Callable[[JoinRequest], bool | str | None]
+"""Decides whether a peer may join; a text is the reason for a refusal.
+
+None postpones the decision: the peer asks again, for up to a minute.
+"""
+
+
+def decided(accept: Accept, request: JoinRequest) -> str | None:
+    """Why a peer may not join; "" if it may; None if that is not decided."""
+    try:
+        answer = accept(request)
+    except Exception:  # An error of the application must not stop the node.
+        _log.exception("accepting a member failed")
+        return "the owner could not decide"
+    if answer is None or isinstance(answer, str):
+        return answer
+    return "" if answer else "the owner has refused"
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Node(NodeInterface):
         parts = self._engine, self._subscribing, self._publishing, serializer
         self._groups: Groups = Groups(*parts)
         self._topics: Topics = Topics(*parts)
-        self._metrics = NodeMetrics(self._engine)
+        self._metrics = NodeMetrics(self._engine, lambda: self.handler_error_count)
         self.metrics_at: Endpoint | None = None
         """Where the running node serves metrics; None if it does not."""
         self._life: AbstractAsyncContextManager[None]

@@ -27,13 +27,14 @@ from smartpubsub.node.api.choices import (
     WaitName,
     choice,
 )
-from smartpubsub.node.api.listing import Exported, History, KnownTopic, Stock
+from smartpubsub.node.api.listing import Exported, History, KnownTopic, Stock, TopicBlocks
 from smartpubsub.node.api.past import Since
 from smartpubsub.node.api.payloads import NOT_GIVEN, Serializer, payload_of
 from smartpubsub.node.api.receipts import TopicReceipt
 from smartpubsub.node.api.subscription import ReadOptions, TopicStream, read_options
 from smartpubsub.node.api.topic_rules import RulesWanted
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
+from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 
@@ -84,8 +85,8 @@ class TopicsPort(Protocol):
         """Read events of a topic, in its order."""
         ...
 
-    async def export(self, topic: Cid, path: Path) -> Exported:
-        """Write all blocks of a topic to a file."""
+    async def blocks(self, topic: Cid) -> TopicBlocks:
+        """All blocks of a topic."""
         ...
 
     async def known(self) -> list[KnownTopic]:
@@ -212,6 +213,13 @@ class Topic:
         options = read_options(since=since, last=last)
         return await self._topics.history(self.cid, options.since, options.last)
 
+    async def blocks(self) -> TopicBlocks:
+        """All its blocks."""
+        return await self._topics.blocks(self.cid)
+
     async def export(self, path: Path | str) -> Exported:
         """Write all its blocks to a CAR file; return their number, and what is missing."""
-        return await self._topics.export(self.cid, Path(path))
+        found = await self.blocks()
+        with Path(path).open("wb") as file:
+            count = write_car(file, found.roots, found.blocks)
+        return Exported(count, found.gaps)

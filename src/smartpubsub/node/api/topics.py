@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 
 import trio
 
@@ -13,7 +12,7 @@ from smartpubsub.node.api.arrivals import must_be_open
 from smartpubsub.node.api.calls import Call
 from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX, Overflow, Wait
 from smartpubsub.node.api.event_records import Content, Destination
-from smartpubsub.node.api.listing import Exported, Gaps, History, KnownTopic, Stock
+from smartpubsub.node.api.listing import Gaps, History, KnownTopic, Stock, TopicBlocks
 from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.publishing import Publishing
@@ -29,7 +28,6 @@ from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPro
 from smartpubsub.node.identity import peer_text
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
-from smartpubsub.protocols.car import write_car
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
@@ -215,8 +213,8 @@ class Topics:
         events = [event for event in read.events if not event.draft.is_announcement]
         return History([entry_of(e, serializer=self._serializer) for e in events], _gaps(read))
 
-    async def export(self, topic: Cid, path: Path) -> Exported:
-        """Write all blocks of a topic to a file."""
+    async def blocks(self, topic: Cid) -> TopicBlocks:
+        """All blocks of a topic."""
         read = await self._history(topic, WantedHistory())
         replica = self._engine.pulsar.directory.of_version(topic)
         if replica is None:
@@ -226,9 +224,7 @@ class Topics:
         linked = {cid for event in read.events for cid in event.parents}
         heads = [event.cid for event in read.events if event.cid not in linked]
         blocks += [event.block for event in read.events]
-        with path.open("wb") as file:
-            count = write_car(file, [replica.topic.cid, *heads], blocks)
-        return Exported(count, _gaps(read))
+        return TopicBlocks([replica.topic.cid, *heads], blocks, _gaps(read))
 
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""

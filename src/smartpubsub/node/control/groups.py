@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.control.deciding import Deciding
 from smartpubsub.node.control.documents import Say, SendEvents, event_document
-from smartpubsub.node.control.requests import Request
+from smartpubsub.node.control.requests import Request, RequestId
 
 
 class GroupRequests:
@@ -18,12 +19,14 @@ class GroupRequests:
         self._node = node
         self._say = say
         self._send_events = send_events
+        self._deciding: dict[RequestId, Deciding] = {}
 
     @property
     def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
         """The handler of each request."""
         return {
             "group-create": self._create,
+            "answer": self._answer,
             "group-list": self._list,
             "group-advertise": self._advertise,
             "group-invite": self._invite,
@@ -36,8 +39,26 @@ class GroupRequests:
     async def _create(self, request: Request) -> None:
         wanted = request.fields
         group = self._node.group(wanted["group"])
-        await group.create(advertised=wanted["advertised"], private=wanted["private"])
-        await self._say(request.id, ok=self._named(str(group.predicate)))
+        if not wanted["asks"]:
+            await group.create(advertised=wanted["advertised"], private=wanted["private"])
+            await self._say(request.id, ok=self._named(str(group.predicate)))
+            return
+        deciding = self._deciding[request.id] = Deciding()
+        try:
+            await group.create(
+                advertised=wanted["advertised"], private=wanted["private"], accept=deciding.accept
+            )
+            await self._say(request.id, ok=self._named(str(group.predicate)))
+            while True:
+                await self._say(request.id, asked=await deciding.next_asked())
+        finally:
+            deciding.is_over = True
+            del self._deciding[request.id]
+
+    async def _answer(self, request: Request) -> None:
+        wanted = request.fields
+        if wanted["of"] in self._deciding:
+            self._deciding[wanted["of"]].decide(wanted["number"], wanted["reply"])
 
     async def _list(self, request: Request) -> None:
         groups = [

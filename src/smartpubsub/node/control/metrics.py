@@ -8,7 +8,7 @@ requested.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -28,8 +28,9 @@ from smartpubsub.protocols.registry import codecs_of
 class NodeMetrics(Collector):
     """The metrics of one node, in its own registry, because a process may have several nodes."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, handler_error_count: Callable[[], int]) -> None:
         self._engine = engine
+        self._handler_error_count = handler_error_count
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -233,6 +234,11 @@ class NodeMetrics(Collector):
             "smartpubsub_events_dropped",
             "Events that subscriptions of this node have dropped because they were not read.",
             self._engine.dropped_in_memory + self._engine.queues.totals.dropped,
+        )
+        yield CounterMetricFamily(
+            "smartpubsub_handler_errors",
+            "Errors that handlers of the application have raised.",
+            self._handler_error_count(),
         )
         states = Counter(state.value for state in self._states())
         yield _labelled(

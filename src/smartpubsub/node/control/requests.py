@@ -184,6 +184,11 @@ def _request_id(value: object) -> object:
     return value
 
 
+def _reply(value: object) -> str | None:
+    """A reason for a refusal, "" for none, or null if nothing is decided."""
+    return None if value is None else "" if value == "" else _text(value)
+
+
 def _switch(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("a switch is true or false")
@@ -260,6 +265,12 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "group": _Field(_predicate),
         "private": _Field(_switch, False),
         "advertised": _Field(_switch, True),
+        "asks": _Field(_switch, False),
+    },
+    "answer": {
+        "of": _Field(_request_id),
+        "number": _Field(_count),
+        "reply": _Field(_reply),
     },
     "group-list": {},
     "group-advertise": {"group": _Field(_predicate)},
@@ -303,7 +314,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         **_READING,
     },
     "topic-history": {"topic": _Field(_text), "proof": _Field(_switch, False), **_PAST},
-    "topic-export": {"topic": _Field(_text), "file": _Field(_text)},
+    "topic-export": {"topic": _Field(_text)},
     "topic-import": {"blocks": _Field(_blocks)},
     "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},
 }

@@ -18,16 +18,21 @@ are in node/control/requests.py. "payload" is in base 64. Fields with a default 
 
 The answer has "ok" or "error". The error of a publish has "event" with the event's "id" and
 "state"; the id is null if there is no event. After the answer to "subscribe", "group-join",
-"topic-subscribe" and "topic-history" come lines with "event", and one with "end" when no more will
-come. A subscribe with "since" (an event's id, or a time) or "last" (a number) begins with history:
-"history" in the answer tells how many events that is, since when any are kept, and whether none is
-known to be missing. "gaps" in the answer to a topic request lists the history that could not be
-had; null if nothing is missing.
+"topic-subscribe" and "topic-history" come lines with "event", and after that to "topic-export"
+lines with "block"; then one with "end" when no more will come. A subscribe with "since" (an event's
+id, or a time) or "last" (a number) begins with history: "history" in the answer tells how many
+events that is, since when any are kept, and whether none is known to be missing. "gaps" in the
+answer to a topic request lists the history that could not be had; null if nothing is missing.
 
 A subscription ends with its connection, unless it has "keep". The events of a kept subscription
 wait on disk for the next subscribe with the same predicate or topic. The client acknowledges them
 with "take", which also acknowledges all events before; events that it has not acknowledged come
 again. "is_kept" in the answer says whether that is needed.
+
+A "group-create" with "asks" stays open: lines with "asked" are requests to join, each with a
+"number", and {"do": "answer", "of": the id of the request, "number": 3, "reply": ""} decides; a
+text that is not empty is the reason for a refusal. When the connection ends, the node refuses new
+members.
 
 With "window", events come only as far as the client asks for them: after so many, one more for each
 that {"do": "more", "of": the id of the request, "count": 10} adds; this has no answer.
@@ -95,8 +100,8 @@ class Control:
             listener.close()
             control_socket.remove(folder)
 
-    async def serve_one(self, stream: trio.SocketStream) -> None:
-        """Serve a client of the same process, which no limit of clients applies to."""
+    async def serve_one(self, stream: trio.abc.Stream) -> None:
+        """Serve a client that no limit of clients applies to."""
         await _Client(self._node, stream).serve()
 
     async def _welcome(self, stream: trio.SocketStream) -> None:
@@ -116,12 +121,31 @@ class _Client:
     """One connection."""
 
     node: Node
-    stream: trio.SocketStream
+    stream: trio.abc.Stream
     _one_at_a_time: trio.Lock = field(default_factory=trio.Lock)
     _request_count: int = 0
     _windows: dict[RequestId, _Window] = field(default_factory=dict)
     """What clients are ready to receive, by request."""
     _scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    _actions: dict[str, Callable[[Request], Awaitable[None]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._actions = {
+            "info": self._info,
+            "metrics": self._metrics,
+            "peers": self._peers,
+            "subscriptions": self._subscriptions,
+            "publish": self._publish,
+            "subscribe": self._subscribe,
+            "more": self._more,
+            "take": self._take,
+            "unsubscribe": self._unsubscribe,
+            "event": self._event_state,
+            "event-facts": self._event_facts,
+            "why": self._why,
+            **GroupRequests(self.node, self._say, self._send_events).actions,
+            **TopicRequests(self.node, self._say, self._send_events).actions,
+        }
 
     async def serve(self) -> None:
         async with self.stream, trio.open_nursery() as nursery:
@@ -178,32 +202,13 @@ class _Client:
     # --- requests ---
 
     async def _do(self, request: Request) -> None:
-        actions: dict[str, Callable[[Request], Awaitable[None]]] = {
-            "info": self._info,
-            "metrics": self._metrics,
-            "peers": self._peers,
-            "subscriptions": self._subscriptions,
-            "publish": self._publish,
-            "subscribe": self._subscribe,
-            "more": self._more,
-            "take": self._take,
-            "unsubscribe": self._unsubscribe,
-            "event": self._event_state,
-            "event-facts": self._event_facts,
-            "why": self._why,
-            **GroupRequests(self.node, self._say, self._send_events).actions,
-            **TopicRequests(self.node, self._say, self._send_events).actions,
-        }
         try:
-            await actions[request.do](request)
+            await self._actions[request.do](request)
         except PublishError as error:
             about = {"id": error.id, "state": error.state}
             await self._say(request.id, event=about, **error_document(error))
         except SmartPubSubError as error:
             await self._say(request.id, **error_document(error))
-        except OSError as error:
-            problem = f"{error.filename}: {error.strerror}; name a file that the node can write"
-            await self._say(request.id, error=problem)
         except Exception as error:  # A client must not end the node for all others.
             _log.exception("a request failed", extra={"fields": {"do": request.do}})
             problem = f"the node failed to do this: {type(error).__name__}; its log says where"

@@ -170,9 +170,13 @@ class TopicRequests:
 
     async def _export(self, request: Request) -> None:
         topic = await self._topic(request)
-        done = await topic.export(request.fields["file"])
-        said = {"topic": topic.id, "blocks": done.block_count, "gaps": _gaps(done.gaps)}
+        found = await topic.blocks()
+        roots = [cid_text(root) for root in found.roots]
+        said = {"topic": topic.id, "roots": roots, "gaps": _gaps(found.gaps)}
         await self._say(request.id, ok=said)
+        for block in found.blocks:
+            await self._say(request.id, block=_base64(block))
+        await self._say(request.id, end=True)
 
     async def _import(self, request: Request) -> None:
         good = await self._node.import_blocks(request.fields["blocks"])

@@ -13,8 +13,8 @@ from smartpubsub.protocols.fastdelivery.messages import Request
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 
-Contract: TypeAlias = Callable[[Request], str]
-"""Returns why a node may not join; "" if it may."""
+Contract: TypeAlias = Callable[[Request], str | None]
+"""Returns why a node may not join; "" if it may; None if that is not decided, and it asks again."""
 
 
 def accept_all(_: Request) -> str:

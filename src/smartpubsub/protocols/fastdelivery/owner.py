@@ -252,7 +252,7 @@ class GroupOwner:
                 continue
             # A subscriber that may not join learns that from the answer to its join request.
             self._requests.ask(peer, Invite(notice), ignore_answer)
-            if self._refusal(group, request, b""):
+            if self._refusal(group, request, b"") != "":
                 continue
             version = known.version if known is not None else 0
             renewed_us = min(now - 2 * settings.renew_us + life_s * SECOND, now)
@@ -267,8 +267,8 @@ class GroupOwner:
             return
         if not self._signatures.is_request_signed(request):
             self._reject("requests")
-            refusal = "the node that sent the request has not signed it"
-            self._requests.answer(peer, number, Joined(refusal))
+            unsigned = "the node that sent the request has not signed it"
+            self._requests.answer(peer, number, Joined(unsigned))
             return
         known = group.requests.get(peer)
         if known is not None and request.version < known.version:
@@ -278,10 +278,11 @@ class GroupOwner:
             self._requests.answer(peer, number, Joined(""))
             return
         is_same = known is not None and _unversioned(known) == _unversioned(request)
+        refusal = self._refusal(group, request, question.invitation)
         if is_same and group.contract is accept_none_yet:
             refusal = ""  # An earlier incarnation has admitted it.
-        else:
-            refusal = self._refusal(group, request, question.invitation)
+        if refusal is None:
+            return  # The node sends its request again until it is answered.
         if refusal:
             self._remove(group, peer)
             self._reject("joins")
@@ -290,7 +291,7 @@ class GroupOwner:
         group.unanswered[peer] = number
         self._admit(group, request, self._outbox.now)
 
-    def _refusal(self, group: OwnedGroup, request: Request, invitation: bytes) -> str:
+    def _refusal(self, group: OwnedGroup, request: Request, invitation: bytes) -> str | None:
         peer = request.contact.peer
         is_full = len(group.requests) >= self._settings.member_count_max
         if is_full and peer not in group.requests:

@@ -1,0 +1,270 @@
+"""The node's control protocol over a WebSocket, for `smartpubsub.connect(url=...)`.
+
+A session has the requests of one connection of the client, as on the control socket. It outlives
+its WebSocket for a time, so a client whose connection breaks goes on where it was;
+`client/numbered.py` describes how. Each request needs the scope that its operation over HTTP needs.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+import trio
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from trio_typing import TaskStatus
+
+from smartpubsub.client.numbered import END, RECEIVED, NumberedLines
+from smartpubsub.gateway.access import Access, bearer
+from smartpubsub.gateway.operations import Scope
+from smartpubsub.gateway.problems import ProblemError
+from smartpubsub.node.api.node import Node
+from smartpubsub.node.control.server import Control
+from smartpubsub.node.errors import ControlError, LostNodeError, error_document
+
+SESSION_COUNT_MAX = 1_024
+LINGER_S = 120.0
+"""How long a session waits for its client to connect again."""
+WAITING_BYTES_MAX = 16 << 20
+"""Bytes that wait for one client; then its events wait in their subscription."""
+
+_PUBLISHING = frozenset({"publish", "group-publish", "topic-publish"})
+_READING = frozenset(
+    {
+        *("metrics", "peers", "subscriptions", "event", "event-facts", "why"),
+        *("subscribe", "more", "take", "group-list", "group-search", "group-join"),
+        *("topic-list", "topic-show", "topic-subscribe", "topic-history", "topic-export"),
+    }
+)
+_NORMAL = 1000
+
+Check: TypeAlias = Callable[[bytes], bytes | None]
+"""Returns the answer to a request that is not allowed."""
+
+
+class _Opening(msgspec.Struct, forbid_unknown_fields=True):
+    session: str | None
+    received: int
+
+
+class _Received(msgspec.Struct):
+    received: int
+
+
+class _Asked(msgspec.Struct):
+    """The fields of a request that its scope depends on; the node checks the others."""
+
+    id: Any = None
+    do: str = ""
+    keep: bool = False
+
+
+def scope_of(do: str, keep: bool) -> Scope | None:
+    """What a token needs for a request; None if any will do."""
+    if do == "info":
+        return None
+    if do in _PUBLISHING:
+        return Scope.PUBLISH
+    return Scope.READ if do in _READING and not keep else Scope.ADMIN
+
+
+class _Session(trio.abc.Stream):
+    """The lines of one client: a stream for the node's control, and a WebSocket now and then."""
+
+    def __init__(self) -> None:
+        self.lines = NumberedLines()
+        self.unused_since = trio.current_time()
+        self._came, self._coming = trio.open_memory_channel[bytes](64)
+        self._changed = trio.Event()
+        self._part = bytearray()
+        self._tell: bytes | None = None
+        """What the client is to be told of the lines that came."""
+        self._is_over = False
+        self._attached = trio.CancelScope()
+        self.is_attached = False
+
+    # --- for the control ---
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:  # noqa: ARG002
+        try:
+            return await self._coming.receive()
+        except trio.EndOfChannel:
+            return b""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._part += data
+        while (end := self._part.find(b"\n")) >= 0:
+            while self.lines.waiting_bytes > WAITING_BYTES_MAX and not self._is_over:
+                await self._changed.wait()
+            self.lines.send(bytes(self._part[:end]))
+            del self._part[: end + 1]
+        self._wake()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        self.end()
+
+    # --- for the WebSocket ---
+
+    def end(self) -> None:
+        """End the requests of the session."""
+        self._is_over = True
+        self._came.close()
+        self._wake()
+
+    async def attach(self, socket: WebSocket, received: int, check: Check) -> None:
+        """Exchange lines over a WebSocket until it ends."""
+        self._attached.cancel()  # The client has given that one up.
+        self._attached = scope = trio.CancelScope()
+        self.lines.acknowledged(received)
+        self.is_attached = True
+        try:
+            with scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._receive, socket, check, nursery.cancel_scope)
+                    await self._send(socket, received)
+                    nursery.cancel_scope.cancel()
+                if self._is_over:
+                    await socket.close(_NORMAL)
+        finally:
+            if self._attached is scope:
+                self.is_attached = False
+                self.unused_since = trio.current_time()
+
+    async def _send(self, socket: WebSocket, number: int) -> None:
+        while True:
+            changed = self._changed
+            if self._tell is not None:
+                told, self._tell = self._tell, None
+                await socket.send_text(told.decode())
+            for line in self.lines.after(number):
+                await socket.send_text(line.decode())
+                number += 1
+            if self._is_over and number == self.lines.sent:
+                return
+            await changed.wait()
+
+    async def _receive(self, socket: WebSocket, check: Check, scope: trio.CancelScope) -> None:
+        try:
+            while True:
+                await self._on((await socket.receive_text()).encode(), check)
+        except WebSocketDisconnect as gone:
+            if gone.code == _NORMAL:
+                self.end()
+        except msgspec.DecodeError:
+            self.end()
+        scope.cancel()
+
+    async def _on(self, message: bytes, check: Check) -> None:
+        if message == END:
+            self._came.close()  # The control ends the session when all is done.
+        elif message.startswith(RECEIVED):
+            told = msgspec.json.decode(message, type=_Received)
+            self.lines.acknowledged(told.received)
+            self._wake()
+        else:
+            if (refusal := check(message)) is not None:
+                await self.send_all(refusal)
+            elif not self._is_over:
+                await self._came.send(message + b"\n")
+            if (told_back := self.lines.came()) is not None:
+                self._tell = told_back
+                self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+class ControlSessions:
+    """All sessions of a gateway."""
+
+    def __init__(self, node: Node, access: Access) -> None:
+        self._control = Control(node)
+        self._access = access
+        self._sessions: dict[str, _Session] = {}
+        self._nursery: trio.Nursery
+
+    async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve requests, and end sessions that are not used, until this is cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            while True:
+                await trio.sleep(LINGER_S / 10)
+                oldest = trio.current_time() - LINGER_S
+                for session in self._sessions.values():
+                    if not session.is_attached and session.unused_since < oldest:
+                        session.end()
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Serve a WebSocket."""
+        token = bearer(socket)
+        try:
+            self._access.check_place(socket)
+            if self._access.needs_token:
+                self._access.check_token(token, None)
+        except ProblemError as problem:
+            await socket.send_denial_response(problem.response())
+            return
+        await socket.accept()
+        try:
+            opening = msgspec.json.decode(await socket.receive_text(), type=_Opening)
+            id, session = self._session(opening.session)
+        except WebSocketDisconnect:
+            return
+        except msgspec.DecodeError as error:
+            await self._refuse(socket, ControlError(f"not a session: {error}"))
+            return
+        except ControlError as error:
+            await self._refuse(socket, error)
+            return
+        begun = {"session": id, "received": session.lines.received}
+        await socket.send_text(msgspec.json.encode(begun).decode())
+
+        def check(request: bytes) -> bytes | None:
+            return self._refusal(socket, token, request)
+
+        await session.attach(socket, opening.received, check)
+
+    async def _refuse(self, socket: WebSocket, error: ControlError) -> None:
+        await socket.send_text(msgspec.json.encode(error_document(error)).decode())
+        await socket.close(_NORMAL)
+
+    def _session(self, id: str | None) -> tuple[str, _Session]:
+        if id is not None:
+            if id not in self._sessions:
+                raise LostNodeError(
+                    "the gateway has been started again, or has waited too long for this client,"
+                    " and has ended its requests; subscribe again, with since= the last event"
+                )
+            return id, self._sessions[id]
+        if len(self._sessions) >= SESSION_COUNT_MAX:
+            raise ControlError(f"at most {SESSION_COUNT_MAX} requests and subscriptions at once")
+        id = secrets.token_hex(16)
+        session = self._sessions[id] = _Session()
+        self._nursery.start_soon(self._serve_requests, id, session)
+        return id, session
+
+    async def _serve_requests(self, id: str, session: _Session) -> None:
+        try:
+            await self._control.serve_one(session)
+        finally:
+            del self._sessions[id]
+
+    def _refusal(self, socket: WebSocket, token: str | None, request: bytes) -> bytes | None:
+        try:
+            asked = msgspec.json.decode(request, type=_Asked)
+        except (msgspec.DecodeError, RecursionError):
+            asked = _Asked()  # The node says what is wrong with it.
+        try:
+            self._access.check_rate(socket)
+            if self._access.needs_token:
+                self._access.check_token(token, scope_of(asked.do, asked.keep))
+        except ProblemError as problem:
+            document = error_document(ControlError(str(problem)))
+            return msgspec.json.encode({"id": asked.id, **document}) + b"\n"
+        return None
