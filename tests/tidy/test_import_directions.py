@@ -27,6 +27,7 @@ ROOMS_FROM_BELOW = (
     "bench",
     "reports",
     "cli",
+    "__main__",
 )
 APART = frozenset({("node", "sim"), ("sim", "node")})
 """A live node runs without the simulator, and the simulator without libp2p."""
@@ -85,7 +86,7 @@ def imported_room(found: Import) -> str | None:
 def may_import_room(room: str, imported: str | None) -> bool:
     """None stands for the package itself, whose top gathers names from the rooms."""
     if imported is None:
-        return room == ROOMS_FROM_BELOW[-1]
+        return room == "cli"
     if imported in OPEN_TO_ALL:
         return True
     if room in OPEN_TO_ALL:
