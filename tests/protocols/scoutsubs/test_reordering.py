@@ -49,3 +49,18 @@ def test_no_event_waits_for_one_that_does_not_come_before_it(later: int) -> None
     forest.receive(3, 0, part._replace(event=event, previous=event.id.number + later))
     assert forest.held(0, "events that wait on their way up") == 0
     assert forest.holders(event.id) != [] or forest.receivers(event.id) == [4]
+
+
+def test_a_replica_that_becomes_rendezvous_does_not_wait_for_a_completed_predecessor() -> None:
+    forest = Forest(5)
+    forest.subscribed(4, "surf")
+    first = forest.published(1, "surf")
+    forest.run(5 * SECOND)
+    forest.crash(0)
+    forest.run_until(lambda: forest.roots() == [1])
+
+    second = forest.publish(1, "surf")
+    forest.run(200 * MS)
+
+    assert forest.is_published(second)
+    assert forest.received(4) == [first, second]

@@ -300,6 +300,8 @@ class Rendezvous:
         id = part.event.id
         before = (id._replace(number=part.previous), part.attribute)
         is_known = before in self._admitted or before in self._overdue
+        # An earlier rendezvous may have admitted it, and this node have kept it.
+        is_known = is_known or self._replicas.was_completed(before)
         # An event that names itself or a later one as its predecessor would wait for ever.
         return 0 < part.previous < id.number and not is_known
 

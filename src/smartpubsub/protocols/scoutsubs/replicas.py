@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, key_of
-from smartpubsub.protocols.publication import Signing
+from smartpubsub.protocols.publication import EventId, Signing
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
@@ -26,6 +27,7 @@ from smartpubsub.protocols.scoutsubs.shard_names import NO_EPOCH, is_split
 from smartpubsub.protocols.scoutsubs.timeouts import MS
 from smartpubsub.seam import Peer
 
+COMPLETED_COUNT_MAX = 10_000
 NO_COPY = 0
 """The version of a copy that is missing."""
 
@@ -182,6 +184,8 @@ class EventReplicas:
         self._persistence = persistence
         self._history = history
         self.kept: dict[EventKey, EventReplica] = {}
+        self._completed: BoundedDict[tuple[Peer, str], EventId] = BoundedDict(COMPLETED_COUNT_MAX)
+        """By publisher and attribute, the newest event that was completed."""
 
     def on_record(self, contact: Contact, part: Record) -> None:
         """A rendezvous wants an event kept.
@@ -259,6 +263,15 @@ class EventReplicas:
         """An event is completed, or in this node's own custody."""
         if self.kept.pop(key, None) is not None:
             self._history.on_done(key)
+            id, attribute = key
+            newest = self._completed.get((id.publisher, attribute), id)
+            self._completed[id.publisher, attribute] = max(id, newest)
+
+    def was_completed(self, key: EventKey) -> bool:
+        """Whether an event was kept and completed, or a later one of its publisher was."""
+        id, attribute = key
+        newest = self._completed.get((id.publisher, attribute))
+        return newest is not None and newest.incarnation == id.incarnation and newest >= id
 
     def records_of(self, attribute: str) -> list[Record]:
         """The kept events of an attribute."""
