@@ -124,6 +124,26 @@ def test_events_from_before_the_start_are_not_missing() -> None:
     assert log.heads == {third.cid: 3}
 
 
+@given(graphs, st.randoms(use_true_random=False))
+def test_heads_that_a_peer_named_stay_heads_in_whatever_order_events_arrive(
+    events: list[TopicEvent], random: st.DataObject
+) -> None:
+    linked = {cid for event in events for cid in event.parents}
+    heads = {event.cid: event.height for event in events if event.cid not in linked}
+    log = Log()
+    log.start_at(heads.items(), floor_us=0)
+    shuffled = [*events]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    for event in shuffled:
+        log.must_fit(event)
+        log.add(event)
+        log.check()
+
+        assert heads.keys() <= log.heads.keys()
+    assert log.heads == heads
+    assert not log.parked
+
+
 def test_an_older_event_that_arrives_late_is_no_head_if_a_known_event_links_to_it() -> None:
     first = ANN.event(TOPIC)
     second = ANN.event(TOPIC, first)

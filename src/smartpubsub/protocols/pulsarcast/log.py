@@ -242,6 +242,8 @@ class Log:
             if not is_known and self._should_have_below(event):
                 self.missing[parent] = None
         self.parked[cid] = None
+        if cid in self.heads or cid in self._links:
+            self._link_expected(event)
         self._unpark([event])
         self._ids.setdefault(event.id, cid)
         if self._order and event.place < self._order[-1]:
@@ -279,6 +281,41 @@ class Log:
                 self._link(event)
                 waiting += self._parked_above.pop(event.cid, ())
 
+    def _link_expected(self, event: TopicEvent) -> None:
+        """Link an event that is a head or linked to already, and all parked events below it.
+
+        Its content id was known before it arrived, and covers the events below. A peer that named
+        it as a head also named its height. If any height is wrong, it stays parked.
+        """
+        below = [event]
+        for found in below:
+            parked = [self.events[cid] for cid in found.parents if cid in self.parked]
+            below += [parent for parent in parked if parent not in below]
+        if self.heads.pop(event.cid, event.height) != event.height or not all(
+            map(self._fits, below)
+        ):
+            return
+        for found in below:
+            del self.parked[found.cid]
+            self._stop_waiting(found)
+            self._link(found)
+        for found in below:
+            self._unpark(self._parked_above.pop(found.cid, ()))
+
+    def _stop_waiting(self, event: TopicEvent) -> None:
+        """Forget that a parked event waits for its parents."""
+        for parent in event.parents:
+            above = [e for e in self._parked_above.pop(parent, ()) if e is not event]
+            if above:
+                self._parked_above[parent] = above
+
+    def _fits(self, event: TopicEvent) -> bool:
+        """Whether an event's height contradicts no known height of its parents."""
+        heights = [self.events[cid].height for cid in event.parents if cid in self.events]
+        highest = max(heights, default=0)
+        is_known = len(heights) == len(event.parents)
+        return event.height == highest + 1 if is_known else event.height > highest
+
     def _follows(self, event: TopicEvent) -> bool:
         """Whether an event's height follows from its parents, as far as their heights are known."""
         heights = [
@@ -306,10 +343,7 @@ class Log:
         """Undo the links of an event that is pruned."""
         if event.cid in self.parked:
             del self.parked[event.cid]
-            for parent in event.parents:
-                above = [e for e in self._parked_above.pop(parent, ()) if e is not event]
-                if above:
-                    self._parked_above[parent] = above
+            self._stop_waiting(event)
             self._unpark(self._parked_above.pop(event.cid, ()))
             return
         for parent in event.parents:
