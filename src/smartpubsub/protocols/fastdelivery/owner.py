@@ -401,6 +401,10 @@ class GroupOwner:
                     self._requests.ask(member.peer, served_by, ignore_answer)
                 self._delegate(group, helper, term, charges=charges)
             case TakeBack(helper, term, peer):
+                # An event that the helper gets after this order does not go to the member.
+                for event in group.in_flight.values():
+                    if event.sent.get(peer) == helper:
+                        self._unsend(event, [peer])
                 self._delegate(group, helper, term, gone=(peer,))
             case Dismiss(helper, term):
                 self._requests.ask(helper, Release(group.predicate, term), ignore_answer)
@@ -630,7 +634,8 @@ class GroupOwner:
     ) -> None:
         if isinstance(answer, messages.RelayConfirmed):
             missed = dict.fromkeys(answer.unreached)
-            self._confirm(event, [peer for peer in peers if peer not in missed])
+            reached = [p for p in peers if p not in missed and event.sent.get(p) == helper]
+            self._confirm(event, reached)
             self._unsend(event, answer.unreached)
             for peer in missed:
                 if peer in event.waiting:
