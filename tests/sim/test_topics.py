@@ -85,7 +85,6 @@ def with_crashes(workload: Workload, count: int) -> Workload:
     [
         9,  # The only node that may publish is gone for good.
         11,  # A keeper that was also a subscriber fetched what it was owed as if it were old.
-        8_824_759_017,  # A head that a parent had named arrived before the events below it.
         57_812_699,  # The author of a topic crashed before the overlay had its descriptor.
     ],
 )

@@ -204,7 +204,11 @@ class GroupOwner:
                 self._disseminate(event)
 
     def restore(self, stored: Iterable[Stored]) -> None:
-        """Restore the groups and members of an earlier incarnation."""
+        """Restore the groups and members of an earlier incarnation.
+
+        The clock may have jumped meanwhile, so each member has the time to renew its request.
+        """
+        now, renew_us = self._outbox.now, self._settings.renew_us
         for entry in stored:
             if isinstance(entry, StoredGroup):
                 self.create(
@@ -214,7 +218,8 @@ class GroupOwner:
                     contract=accept_none_yet if entry.has_contract else accept_all,
                 )
             elif entry.group in self.groups:
-                self._admit(self.groups[entry.group], entry.request, entry.renewed_us)
+                renewed_us = min(max(entry.renewed_us, now - renew_us // 2), now)
+                self._admit(self.groups[entry.group], entry.request, renewed_us)
 
     def _store_group(self, group: OwnedGroup) -> None:
         has_contract = group.contract is not accept_all

@@ -1,0 +1,21 @@
+"""Random worlds with long faults in which a promise was once broken."""
+
+import pytest
+
+from smartpubsub.sim.experiments.fuzz import violations_of
+from smartpubsub.sim.experiments.random_worlds import random_world
+
+
+@pytest.mark.parametrize(
+    ("protocol", "seed"),
+    [
+        # A helper got an event after the owner had taken a member back from it.
+        ("fastdelivery", 8_825_297_037),
+        # An owner's clock jumped while it was down, and all its members had lapsed.
+        ("fastdelivery", 8_825_297_124),
+        # A head that a parent had named arrived before the events below it.
+        ("pulsarcast", 8_824_759_010),
+    ],
+)
+def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
+    assert violations_of(random_world(seed, protocol, has_long_faults=True)) == []
