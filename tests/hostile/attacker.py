@@ -49,7 +49,7 @@ T = TypeVar("T")
 Script = Callable[[Event, int], list[Effect]]
 """What an attacker does when something arrives."""
 
-WORKS_S_MAX = 20.0
+WORKS_S_MAX = 60.0
 """How long a node may take to deliver an event after an attack."""
 
 

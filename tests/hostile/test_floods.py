@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,14 +18,18 @@ from tests.node.hosts import eventually, run
 
 BEGUN = b"\x80\x80\x80\x01" + bytes(200_000)
 """The beginning of a message of 2 MiB."""
-SOON_S = 5.0
-"""Far longer than an event takes on a busy machine, and far shorter than the attacks took."""
+SOON_CPU_S = 4.0
+"""Processor time of this process, in which all nodes and the attacker run, until a few events have
+arrived: far more than they need, and far less than the attacks took. Seconds would depend on what
+else the machine does."""
 
 
 async def works_soon(publisher: Node, subscriber: Node) -> bool:
-    with trio.move_on_after(SOON_S):
-        return await works(publisher, subscriber)
-    return False
+    began_s = time.process_time()
+    for _ in range(3):
+        if not await works(publisher, subscriber):
+            return False
+    return time.process_time() - began_s < SOON_CPU_S
 
 
 def announcement(attribute: str, *texts: str) -> Announce:

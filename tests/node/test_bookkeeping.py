@@ -1,15 +1,21 @@
 """Timers, addresses, backoffs and idle connections: what a host keeps, and how much of it."""
 
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import pytest
+import trio
 from multiaddr import Multiaddr
 
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.transport.addresses import AddressBook, transport_address
 from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.inbox import Inbox
 from smartpubsub.node.transport.timers import Clock, Timers
+from smartpubsub.node.transport.turns import Turns
 from smartpubsub.node.transport.usage import Usage
+from smartpubsub.seam import TimerFired
 
 PEER, OTHER = Identity.of(bytes(32)), Identity.of(b"\1" * 32)
 
@@ -39,7 +45,8 @@ def test_timers_are_due_in_order() -> None:
         timers.set(name, at)
 
     assert timers.next_at == 1
-    assert [timers.take_due(2) for _ in range(4)] == ["a", "b", "b2", None]
+    due = [timers.take_due(2) for _ in range(4)]
+    assert due == [TimerFired("a"), TimerFired("b"), TimerFired("b2"), None]
     assert (timers.next_at, len(timers)) == (3, 1)
 
 
@@ -50,7 +57,7 @@ def test_a_timer_that_is_set_again_is_moved() -> None:
     assert timers.take_due(4) is None
 
     timers.set("a", 2)
-    assert timers.take_due(4) == "a"
+    assert timers.take_due(4) == TimerFired("a")
     assert timers.take_due(10) is None
 
 
@@ -71,6 +78,28 @@ def test_timers_that_are_moved_often_take_no_room() -> None:
 
     assert len(timers._heap) < 100
     assert timers.next_at == 9_999
+
+
+@dataclass
+class _Message:
+    peer: bytes
+
+
+def test_a_timer_of_a_peer_waits_for_its_turn() -> None:
+    async def main() -> None:
+        inbox, timers = Inbox[Any](10), Timers()
+        turns = Turns(inbox, timers)
+        timers.set("expensive", 1, peer=b"busy")
+        inbox.put(_Message(b"busy"))
+        inbox.charge(b"busy", 1.0)
+        assert turns.next(2) == _Message(b"busy")
+
+        inbox.put(_Message(b"other"))
+        assert turns.next(2) == _Message(b"other")
+        assert turns.next(2) == TimerFired("expensive", b"busy")
+        assert turns.next(2) is None
+
+    trio.run(main)
 
 
 # --- addresses ---

@@ -49,6 +49,9 @@ class SetTimer(NamedTuple):
     at: int
     may_be_early: bool = False
     """Whether it may fire earlier, when the node has handled all that has come."""
+    peer: Peer = b""
+    """The peer whose work the timer is: it fires in that peer's turn, and counts for that peer.
+    It may fire after it was cancelled."""
 
 
 class CancelTimer(NamedTuple):

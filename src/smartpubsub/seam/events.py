@@ -45,6 +45,8 @@ class TimerFired(NamedTuple):
     """The time of a timer has come."""
 
     timer: Timer
+    peer: Peer = b""
+    """The peer whose work it is; empty if it is the node's own."""
 
 
 class Loaded(NamedTuple):

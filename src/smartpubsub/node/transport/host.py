@@ -466,7 +466,8 @@ class Host:
         # Timers are set at once, because the next event may cancel them.
         if kind is SetTimer:
             wanted = cast(SetTimer, effect)
-            self._timers.set(wanted.timer, wanted.at, may_be_early=wanted.may_be_early)
+            timer, at, may_be_early, peer = wanted
+            self._timers.set(timer, at, may_be_early=may_be_early, peer=peer)
         elif kind is CancelTimer:
             self._timers.cancel(effect.timer)  # type: ignore[union-attr]
         elif kind is Store:

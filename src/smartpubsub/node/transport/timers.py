@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from smartpubsub.seam import Timer
+from smartpubsub.seam import Peer, Timer, TimerFired
 
 MICROSECONDS = 1_000_000
 
@@ -39,14 +39,18 @@ class Timers:
         self._numbers = count()
         self._hasty: dict[Timer, None] = {}
         """Timers that may be early."""
+        self._peers: dict[Timer, Peer] = {}
+        """The peers whose work timers are."""
 
     def __len__(self) -> int:
         return len(self._due_at)
 
-    def set(self, timer: Timer, at: int, *, may_be_early: bool = False) -> None:
+    def set(self, timer: Timer, at: int, *, may_be_early: bool = False, peer: Peer = b"") -> None:
         """Set a timer, also if it was set to another time."""
         if may_be_early:
             self._hasty[timer] = None
+        if peer:
+            self._peers[timer] = peer
         entry = (at, next(self._numbers))
         self._due_at[timer] = entry
         heapq.heappush(self._heap, (*entry, timer))
@@ -58,12 +62,14 @@ class Timers:
         """Forget a timer, if it is set."""
         self._due_at.pop(timer, None)
         self._hasty.pop(timer, None)
+        self._peers.pop(timer, None)
 
     def clear(self) -> None:
         """Forget all timers."""
         self._due_at.clear()
         self._heap.clear()
         self._hasty.clear()
+        self._peers.clear()
 
     def take_early(self) -> list[Timer]:
         """Remove the timers that may be early."""
@@ -83,13 +89,14 @@ class Timers:
         next_at = self.next_at
         return next_at is not None and next_at <= now
 
-    def take_due(self, now: int) -> Timer | None:
+    def take_due(self, now: int) -> TimerFired | None:
         """Remove the first timer that is due."""
         if not self.is_due(now):
             return None
         _, _, timer = heapq.heappop(self._heap)
+        fired = TimerFired(timer, self._peers.get(timer, b""))
         self.cancel(timer)
-        return timer
+        return fired
 
     def _forget_moved(self) -> None:
         while self._heap and self._due_at.get(self._heap[0][2]) != self._heap[0][:2]:

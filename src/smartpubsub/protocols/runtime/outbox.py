@@ -73,9 +73,12 @@ class Outbox(Generic[Part]):
         """Hand something to the application."""
         self._effects.append(Deliver(item))
 
-    def set_timer(self, name: tuple[object, ...], after_us: int) -> None:
-        """Have a timer fire after some time; a timer of that name that is set is moved."""
-        self._effects.append(SetTimer((self.name, *name), self.now + after_us))
+    def set_timer(self, name: tuple[object, ...], after_us: int, peer: Peer = b"") -> None:
+        """Have a timer fire after some time; a timer of that name that is set is moved.
+
+        If it is a peer's work, it fires in that peer's turn.
+        """
+        self._effects.append(SetTimer((self.name, *name), self.now + after_us, peer=peer))
 
     def cancel_timer(self, name: tuple[object, ...]) -> None:
         """Forget a timer, if it is set."""

@@ -25,6 +25,7 @@ from typing import NamedTuple, TypeAlias
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.announcement_turns import AT_ONCE_MAX, AnnouncementTurns
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.filter_table import (
     AwaitedVersion,
@@ -149,6 +150,7 @@ class Filters:
         self._report = report
         self.tables: dict[str, FilterTable] = {}
         self.quotas = PeerQuotas()
+        self.turns = AnnouncementTurns(outbox)
         self._version_floor = 0
         self._copy_version_floor = 0
         """The highest versions of tables that were removed."""
@@ -433,6 +435,7 @@ class Filters:
 
     def tick(self) -> None:
         """Retransmit withdrawals that may have been lost."""
+        self.turns.tick()
         for attribute in list(dict.fromkeys(attribute for attribute, _ in self._leaving)):
             table = self.tables.get(attribute)
             if table is not None and table.in_force >= table.version:
@@ -442,10 +445,31 @@ class Filters:
 
     def on_announce(self, contact: Contact, part: Announce) -> None:
         """A child has announced its filters."""
+        if self.turns.admit(contact, part):
+            self._handle_announcement(contact, part)
+
+    def on_turn(self, peer: Peer) -> None:
+        """Handle announcements of a child that have waited for others of its to be in force."""
+        for _ in range(AT_ONCE_MAX):
+            waiting = self.turns.take(peer)
+            if waiting is None:
+                return
+            self._handle_announcement(*waiting)
+
+    def _handle_announcement(self, contact: Contact, part: Announce) -> None:
+        self._take_announcement(contact, part)
+        table = self.tables.get(part.attribute)
+        if table is not None and contact.peer in table.waiting:
+            self.turns.begin(contact.peer, part.attribute)
+
+    def _take_announcement(self, contact: Contact, part: Announce) -> None:
         attribute = part.attribute
         if attribute not in self.tables:
             if part.base == WHOLE and not part.added:
                 self._answer(contact.peer, part, version=part.version, in_force=part.version)
+                return
+            if not self._has_room(None, contact.peer, part):
+                self._refuse(contact.peer, part)
                 return
             if self._membership.join(attribute) is None:
                 return
@@ -473,9 +497,9 @@ class Filters:
     def _apply(self, table: FilterTable, contact: Contact, part: Announce) -> None:
         attribute, peer = table.attribute, contact.peer
         child = table.children.get(peer)
-        if not self._has_room(table, child, peer, part):
-            self._outbox.reject("filters")
-            self._answer(peer, part, version=NO_ROOM, in_force=0)
+        is_full = child is None and len(table.children) >= self._settings.child_count_max
+        if is_full or not self._has_room(child, peer, part):
+            self._refuse(peer, part)
             return
         if child is None:
             # A child that has missed events gets them here, and from no other node.
@@ -520,13 +544,13 @@ class Filters:
             return None
         return direct
 
-    def _has_room(
-        self, table: FilterTable, child: ScoutChild | None, peer: Peer, part: Announce
-    ) -> bool:
-        """Whether a child's filters are within the limits."""
+    def _refuse(self, peer: Peer, part: Announce) -> None:
+        self._outbox.reject("filters")
+        self._answer(peer, part, version=NO_ROOM, in_force=0)
+
+    def _has_room(self, child: ScoutChild | None, peer: Peer, part: Announce) -> bool:
+        """Whether a child's filters are within the limits of the peer."""
         settings = self._settings
-        if child is None and len(table.children) >= settings.child_count_max:
-            return False
         before = len(child.filters) if child is not None else 0
         after = len(part.added)
         if child is not None and part.base != WHOLE:
@@ -535,8 +559,11 @@ class Filters:
         is_more = after > before  # What makes room is never rejected.
         if is_more and self.quotas.filters_of(peer) - before + after > settings.filter_count_max:
             return False
-        is_new = not before and after > 0
-        return not is_new or self.quotas.tables_of(peer) < settings.attribute_count_per_peer_max
+        if before or not after:
+            return True
+        # Whoever has most leaves as much room as it has taken, so others always find some.
+        room = settings.tree_count_max - len(self.tables)
+        return self.quotas.tables_of(peer) <= min(room, settings.attribute_count_per_peer_max - 1)
 
     def _other_parent(self, table: FilterTable, newcomer: Contact) -> Contact | None:
         """A child that a newcomer is sent to, if there are enough children already.
@@ -639,6 +666,7 @@ class Filters:
                 self._report(OwnFilterInForce(owner, attribute))
             else:
                 self._acknowledge(table, owner, wait.told_version, in_force=wait.told_version)
+                self.turns.end(owner, attribute)
         for owner in notified:
             del table.waiting[owner]
 
@@ -805,6 +833,7 @@ class Filters:
     def check(self) -> None:
         """Assert the invariants of all tables, and that quotas and trees agree with them."""
         assert list(self.tables) == list(self._membership.trees)
+        self.turns.check()
         filters: dict[Peer, int] = {}
         for table in self.tables.values():
             table.check()

@@ -49,6 +49,10 @@ ROLE_TRANSITIONS: dict[tuple[Role, str], Role] = {
 }
 
 
+VERIFIED_AT_ONCE_MAX = 16
+"""A root is not verified while so many lookups are under way."""
+
+
 @dataclass(slots=True)
 class TreePlace:
     """This node's place in one tree."""
@@ -135,6 +139,8 @@ class TreeMembership:
         self._report = report
         self.trees: dict[str, TreePlace] = {}
         self._lookups: dict[int, str] = {}
+        self._unverified: dict[str, None] = {}
+        """Trees of which this node is to find out whether it still is the root."""
         self._syncs: dict[str, _Sync] = {}
 
     def role(self, attribute: str) -> Role | None:
@@ -257,9 +263,17 @@ class TreeMembership:
     # --- lookups ---
 
     def verify_root(self, attribute: str) -> None:
-        """Have a lookup tell whether this root is still the closest."""
-        if self.is_root(attribute) and attribute not in self._lookups.values():
-            self._look_up(self.trees[attribute])
+        """Have a lookup tell whether this root is still the closest, in its turn."""
+        if self.is_root(attribute):
+            self._unverified[attribute] = None
+            self._verify_next()
+
+    def _verify_next(self) -> None:
+        while self._unverified and len(self._lookups) < VERIFIED_AT_ONCE_MAX:
+            attribute = next(iter(self._unverified))
+            del self._unverified[attribute]
+            if self.is_root(attribute) and attribute not in self._lookups.values():
+                self._look_up(self.trees[attribute])
 
     def _look_up(self, tree: TreePlace) -> None:
         name = tree.attribute.encode()
@@ -276,6 +290,7 @@ class TreeMembership:
         if not isinstance(found, Found):
             return
         attribute = self._lookups.pop(found.number, None)
+        self._verify_next()
         tree = self.trees.get(attribute) if attribute is not None else None
         if tree is None or tree.role not in (Role.SEEKING, Role.ROOT):
             return

@@ -38,7 +38,7 @@ from smartpubsub.protocols.runtime.failure_detector import (
     PeerUp,
 )
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER
-from smartpubsub.protocols.scoutsubs import messages
+from smartpubsub.protocols.scoutsubs import announcement_turns, messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import (
     ChildGivenUp,
@@ -83,6 +83,7 @@ from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import (
     Departed,
+    Disconnected,
     Effect,
     Event,
     Loaded,
@@ -97,6 +98,8 @@ TICKS_PER_ROOT_LOOKUP = 9
 """A lookup verifies every so many ticks, which is three minutes, that a rendezvous still is one."""
 RAISED_BEFORE_JOINING_MAX = 1_000
 """How many events of others wait until the node has joined; their publishers retransmit more."""
+TREES_AT_ONCE = 64
+"""A node looks after so many trees at a time, and handles other inputs in between."""
 PROBE_US_MAX = 10 * MINUTE
 """A probe that was answered later than this says nothing about the next ones."""
 
@@ -194,6 +197,9 @@ class ScoutSubs:
         self._is_placed = False
         self._is_loaded = False
         self._ticks = 0
+        self._upkeep: list[list[str]] = []
+        """The trees that are still to be looked after in this tick."""
+        self._upkeep_us = 0
         self._on_part = self._part_handlers()
         self._on_timer = self._timer_handlers()
         self._on_news_of = self._news_handlers()
@@ -235,6 +241,7 @@ class ScoutSubs:
         return {
             BATCH_TIMER: self._outbox.flush,
             "announce": self._filters.on_timer,
+            announcement_turns.TIMER: self._filters.on_turn,
             "overlaps": self._filters.tell_overlaps,
             "sync": self._membership.on_timer,
             "replicate": self._replication.on_timer,
@@ -247,6 +254,7 @@ class ScoutSubs:
             "recover": self._recovery.on_timer,
             "probe": self._detector.on_timer,
             "tick": self._tick,
+            "upkeep": self._go_on_with_upkeep,
         }
 
     def _news_handlers(self) -> dict[type, Callable[[Any], None]]:
@@ -326,6 +334,9 @@ class ScoutSubs:
                 self._roots.on_found(found)
             case Departed(peer):
                 self._detector.on_departed(peer)
+                self._filters.turns.forget(peer)
+            case Disconnected(peer):
+                self._filters.turns.forget(peer)
             case Told(Joined()):
                 self._is_placed = True
                 self._begin()
@@ -447,14 +458,19 @@ class ScoutSubs:
     def _on_news(self, news: object) -> None:
         self._on_news_of[type(news)](news)
 
-    def _on_peer_trusted(self, _: PeerTrusted) -> None:
-        for attribute in list(self._membership.trees):
-            self._membership.check_root(attribute)
+    def _on_peer_trusted(self, news: PeerTrusted) -> None:
+        contact = Contact.of(news.peer)
+        for attribute, tree in list(self._membership.trees.items()):
+            if contact.key ^ tree.key < self._own.key ^ tree.key:
+                self._membership.check_root(attribute)
 
     def _on_peer_down(self, news: PeerDown) -> None:
         peer = news.peer
         for attribute, tree in list(self._membership.trees.items()):
-            if tree.parent is not None and tree.parent.peer == peer and tree.role is Role.CHILD:
+            is_below = tree.parent is not None and tree.parent.peer == peer
+            if not is_below and not self._replication.is_replica(attribute, peer):
+                continue
+            if is_below and tree.role is Role.CHILD:
                 self._membership.lose_parent(attribute)
             self._replication.refresh(attribute)
             self._filters.update(attribute)
@@ -600,25 +616,19 @@ class ScoutSubs:
         )
 
     def _tick(self) -> None:
-        settings = self._settings
         self._set_tick()
         self._ticks += 1
-        for attribute in list(self._membership.trees):
-            self._filters.expire_children(attribute)
-            self._membership.check_root(attribute)
-            if self._ticks % TICKS_PER_ROOT_LOOKUP == 0:
-                self._membership.verify_root(attribute)
-            if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
-                self._filters.renew(attribute)
-                self._replication.renew(attribute)
+        attributes = self._begin_upkeep()
+        for attribute in attributes:
+            self._keep_up(attribute)
         self._detector.forget()
         self._times.forget(self._detector.has_heard)
         self._outbox.forget_idle_peers()
-        self._leave_unused_trees()
+        self._leave_unused(attributes)
         self._subscriptions.tick()
         self._shards.tick()
         self._filters.tick()
-        self._replication.tick()
+        self._replication.tick(attributes)
         self._tables_kept.tick()
         self._publisher.tick()
         self._rendezvous.tick()
@@ -630,9 +640,41 @@ class ScoutSubs:
         self._anti_entropy.tick()
         self._watch_peers()
 
-    def _leave_unused_trees(self) -> None:
+    def _begin_upkeep(self) -> list[str]:
+        """The trees to look after now; the others follow, a few at a time, until the next tick."""
+        trees = list(self._membership.trees)
+        slices = [trees[n : n + TREES_AT_ONCE] for n in range(0, len(trees), TREES_AT_ONCE)]
+        self._upkeep = slices[1:]
+        self._upkeep_us = self._settings.probe_us // 2 // max(1, len(slices))
+        if self._upkeep:
+            self._outbox.set_timer(("upkeep",), self._upkeep_us)
+        return slices[0] if slices else []
+
+    def _go_on_with_upkeep(self) -> None:
+        if not self._upkeep:
+            return
+        attributes = [name for name in self._upkeep.pop(0) if name in self._membership.trees]
+        for attribute in attributes:
+            self._keep_up(attribute)
+        self._leave_unused(attributes)
+        self._replication.tick(attributes)
+        if self._upkeep:
+            self._outbox.set_timer(("upkeep",), self._upkeep_us)
+
+    def _keep_up(self, attribute: str) -> None:
+        settings = self._settings
+        self._filters.expire_children(attribute)
+        self._membership.check_root(attribute)
+        if self._ticks % TICKS_PER_ROOT_LOOKUP == 0:
+            self._membership.verify_root(attribute)
+        if self._ticks % max(1, settings.renew_us // settings.probe_us) == 0:
+            self._filters.renew(attribute)
+            self._replication.renew(attribute)
+
+    def _leave_unused(self, attributes: list[str]) -> None:
         horizon_us = self._outbox.now - 2 * self._settings.renew_us
-        for attribute, tree in list(self._membership.trees.items()):
+        for attribute in attributes:
+            tree = self._membership.trees[attribute]
             is_unused = tree.used_us < horizon_us and self._filters.is_idle(attribute)
             if is_unused and not self._rendezvous.needs_tree(attribute):
                 self._membership.leave(attribute)

@@ -7,6 +7,7 @@ at a time. A replica that does not answer is replaced, and the new one gets the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
@@ -204,11 +205,12 @@ class Replication:
         self._tell_filters(attribute)
         self._send(attribute, stream)
 
-    def tick(self) -> None:
-        """Replace replicas that are down, and announce the new ones."""
-        for attribute in list(self._filters.tables):
-            self.refresh(attribute)
-            self._filters.update(attribute)
+    def tick(self, attributes: Iterable[str]) -> None:
+        """Replace replicas of some tables that are down, and announce the new ones."""
+        for attribute in attributes:
+            if attribute in self._filters.tables:
+                self.refresh(attribute)
+                self._filters.update(attribute)
 
     def renew(self, attribute: str) -> None:
         """Have the replicas keep their copies."""

@@ -389,7 +389,7 @@ class World:
             self._push(at, receiver, receiver.incarnation, event)
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
-        timer, clock, _ = effect
+        timer, clock, *_ = effect
         at = max(self.now, host.when(clock))
         nap = at >> _NAP_BITS
         if nap == self.now >> _NAP_BITS:
