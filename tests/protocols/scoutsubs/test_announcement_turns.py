@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs import protocol
 from smartpubsub.protocols.scoutsubs.announcement_turns import AT_ONCE_MAX
@@ -67,7 +67,7 @@ def test_nodes_that_do_not_answer_delay_a_peer_and_do_not_stop_it() -> None:
     forest.receive(5, 0, *map(announcement, names))
     forest.run(SECOND // 2)
     assert trees(forest) == AT_ONCE_MAX
-    forest.run(10 * SECOND)
+    forest.run(MINUTE)
     assert trees(forest) == MANY
 
 

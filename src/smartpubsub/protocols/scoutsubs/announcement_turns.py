@@ -19,7 +19,7 @@ from smartpubsub.seam import Peer
 TIMER = "announcements"
 AT_ONCE_MAX = 32
 """Announcements of one peer that are being put in force."""
-UNDER_WAY_US_MAX = SECOND
+UNDER_WAY_US_MAX = 10 * SECOND
 """After this time another one may begin: nodes that do not answer must not stop the peer."""
 HELD_FILTERS_MAX = 20_000
 """Filters in the announcements of one peer that wait, each with one more for its attribute."""
