@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -17,9 +18,9 @@ from tests.node.hosts import LOOPBACK
 
 
 @contextmanager
-def running_node(folder: Path, *bootstrap: str, http: int = 0) -> Iterator[str]:
+def running_node(folder: Path, *bootstrap: str, http: int = 0, **settings: Any) -> Iterator[str]:
     """Run a node; return the URL of its gateway."""
-    node = Node(data=folder, listen=[LOOPBACK], bootstrap=bootstrap)
+    node = Node(data=folder, listen=[LOOPBACK], bootstrap=bootstrap, **settings)
     gateway = Gateway(node, Endpoint("127.0.0.1", http))
     is_ready = threading.Event()
     stop: list[tuple[trio.lowlevel.TrioToken, trio.CancelScope]] = []

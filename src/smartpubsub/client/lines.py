@@ -62,6 +62,9 @@ NOTICE_S = 3.0
 
 _WAITS = {
     "publish": "the network to acknowledge the event, up to 60 seconds",
+    "publish-all": "the network to acknowledge the events, up to 60 seconds",
+    "journal-open": "the subscription to come into force, up to 60 seconds",
+    "past-events": "the nodes that keep history to answer, up to 60 seconds",
     "subscribe": "the subscription to come into force, up to 60 seconds",
     "group-create": "the group to be opened, up to 60 seconds",
     "group-join": "the owner of the group to answer, up to 60 seconds",
@@ -72,6 +75,8 @@ _WAITS = {
     "topic-publish": "the keepers to store the event, up to 60 seconds",
     "topic-subscribe": "the subscription to come into force, up to 60 seconds",
     "topic-history": "the keepers of the topic to answer, up to 120 seconds",
+    "topic-heads": "the keepers of the topic to answer, up to 120 seconds",
+    "topic-range": "the keepers of the topic to answer, up to 120 seconds",
     "topic-show": "the keepers of the topic to answer, up to 120 seconds",
     "topic-pin": "the keepers of the topic to answer, up to 120 seconds",
     "topic-export": "the keepers of the topic to answer, up to 120 seconds",

@@ -30,12 +30,13 @@ LINGER_S = 120.0
 WAITING_BYTES_MAX = 16 << 20
 """Bytes that wait for one client; then its events wait in their subscription."""
 
-_PUBLISHING = frozenset({"publish", "group-publish", "topic-publish"})
+_PUBLISHING = frozenset({"publish", "publish-all", "group-publish", "topic-publish"})
 _READING = frozenset(
     {
         *("metrics", "peers", "subscriptions", "event", "event-facts", "why"),
         *("subscribe", "more", "take", "group-list", "group-search", "group-join"),
         *("topic-list", "topic-show", "topic-subscribe", "topic-history", "topic-export"),
+        *("topic-heads", "topic-range", "past-events", "journal-state", "journal-read"),
     }
 )
 _NORMAL = 1000

@@ -173,6 +173,30 @@ MATCHES = Table(
         Column("subscription_id", LongType(), "the subscription"),
     ),
 )
+EVENT_ROWS = Table(
+    name="event_rows",
+    about='events of a running node, as `format("smartpubsub")` reads them',
+    columns=(
+        Column("event_id", StringType(), "the id that its publisher gave it"),
+        Column("cid", StringType(), "its content id", is_nullable=True),
+        Column("publisher", StringType(), "the peer that published it"),
+        Column("published_at", TimestampType(), "when, by that peer's clock", is_nullable=True),
+        Column("topics", ArrayType(StringType()), "its attributes without numbers"),
+        Column("ranges", _RANGES, "its attributes with numbers; null for an open bound"),
+        Column("payload", BinaryType(), "what it carries"),
+        Column("predicate", StringType(), "its predicate; in a topic, the topic's content id"),
+    ),
+)
 
-TABLES = (RECORDS, BAD_LINES, PUBLISHERS, EVENTS, SUBSCRIPTIONS, NODES, ACTIONS, MATCHES)
+TABLES = (
+    RECORDS,
+    BAD_LINES,
+    PUBLISHERS,
+    EVENTS,
+    SUBSCRIPTIONS,
+    NODES,
+    ACTIONS,
+    MATCHES,
+    EVENT_ROWS,
+)
 """All tables, in the order in which data passes through them."""

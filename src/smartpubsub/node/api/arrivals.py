@@ -61,8 +61,11 @@ class Subscription(EventStream):
         keep: bool = False,
         acknowledges: bool = True,
         serializer: Serializer = JSON,
+        epoch: bytes = b"",
     ) -> None:
         self.predicate = predicate
+        self.epoch = epoch
+        """Of the journal that the subscription is to get, if any."""
         self.past = past
         """The history that the subscription begins with, if any."""
         self.recalled = 0

@@ -182,7 +182,8 @@ class EventRecords:
 
     def _forget_old(self, now: int) -> list[Change]:
         changes: list[Change] = []
-        for id, record in list(self._stored.items()):
+        while self._stored:
+            id, record = next(iter(self._stored.items()))
             is_old = record.created_us < now - self._stored_age_us_max
             if len(self._stored) <= self._stored_count_max and not is_old:
                 break

@@ -22,11 +22,14 @@ import trio
 from smartpubsub.kademlia.ledger import AccountState
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.node.api.arrivals import Subscription, must_be_open
+from smartpubsub.node.api.batches import Batches
 from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.groups import Groups
 from smartpubsub.node.api.handlers import Handling
 from smartpubsub.node.api.interface import NodeInterface
+from smartpubsub.node.api.journals import Journals
 from smartpubsub.node.api.listing import EventInfo, SubscriptionInfo
+from smartpubsub.node.api.past_events import PastEvents
 from smartpubsub.node.api.payloads import JSON, Serializer
 from smartpubsub.node.api.publishing import Publishing
 from smartpubsub.node.api.receipts import Receipt
@@ -83,6 +86,13 @@ class Node(NodeInterface):
         parts = self._engine, self._subscribing, self._publishing, serializer
         self._groups: Groups = Groups(*parts)
         self._topics: Topics = Topics(*parts)
+        self.batches = Batches(
+            Journals(self._engine, self._subscribing),
+            PastEvents(lambda wanted, since: self.subscribe(wanted, since=since)),
+            self._topics.ranges,
+            self._publishing,
+            self._read,
+        )
         self._metrics = NodeMetrics(self._engine, lambda: self.handler_error_count)
         self.metrics_at: Endpoint | None = None
         """Where the running node serves metrics; None if it does not."""

@@ -202,6 +202,53 @@ class Publishing:
             for each in ids:
                 engine.calls.forget(wait.value, each, call)
 
+    async def send_all(
+        self, events: Sequence[tuple[Content, str]], deadline_s: float
+    ) -> list[EventId]:
+        """Have events with keys sent in this order, and wait until all are acknowledged."""
+        call = Call()
+        calls: dict[EventId, Call] = {}
+        for content, key in events:
+            must_fit(content.payload, self._engine.config.message_bytes_max)
+            checked_key(key)
+
+        def publish(now: int) -> tuple[None, list[Effect]]:
+            return None, [] if call.is_over else self._all_sent(events, calls, now)
+
+        try:
+            with call.limited(f"a batch of {len(events)} events", deadline_s):
+                await self._engine.host.call(publish, commits_first=True)
+                for each in calls.values():
+                    await each.done.wait()
+        except NotInTimeError as error:
+            raise PublishNotInTimeError(
+                f"{error}; the node goes on trying; publish it again by the same keys"
+            ) from None
+        finally:
+            for id, each in calls.items():
+                self._engine.calls.forget(Wait.RENDEZVOUS.value, id, each)
+        for id, each in calls.items():
+            if each.refusal is not None:
+                raise PublishRefusedError(each.refusal, str(id), EventState.REFUSED.value)
+        return [*calls]
+
+    def _all_sent(
+        self, events: Sequence[tuple[Content, str]], calls: dict[EventId, Call], now: int
+    ) -> list[Effect]:
+        for content, key in events:  # A key that is in use is an error before any event is sent.
+            self._records.with_key(key, content, now)
+        effects: list[Effect] = []
+        for content, key in events:
+            id, more = self._sent(content, now, key, wants_all=False)
+            effects += more
+            call = calls[id] = Call()
+            record = self._records.get(str(id))
+            if record is not None and record.is_acknowledged:
+                call.done.set()
+            else:
+                self._engine.calls.expect(Wait.RENDEZVOUS.value, id, call)
+        return effects
+
     def _sent(
         self, content: Content, now: int, key: str | None, *, wants_all: bool
     ) -> tuple[EventId, list[Effect]]:

@@ -50,7 +50,7 @@ class Subscribing:
             predicate,
             buffer_count_max=options.buffer_count_max,
             overflow=options.overflow,
-            past=_past(options),
+            past=past_of(options.since, options.last),
             keep=options.keep,
             acknowledges=options.acknowledges,
             serializer=serializer,
@@ -86,7 +86,7 @@ class Subscribing:
             if call.is_over:
                 return None, []
             core = self._engine.core
-            number = self._without_reader(subscription.predicate)
+            number = None if subscription.epoch else self._without_reader(subscription.predicate)
             subscription.was_there = number is not None
             effects: list[Effect] = []
             if number is None:
@@ -118,7 +118,9 @@ class Subscribing:
         queues, unclaimed = self._engine.queues, self._unclaimed.pop(number, deque())
         queue, changes = queues.get(number), list[Change]()
         if queue is not None or subscription.waits_on_disk:
-            queue, changes = queues.create(number, is_kept=subscription.is_kept)
+            queue, changes = queues.create(
+                number, is_kept=subscription.is_kept, epoch=subscription.epoch
+            )
             for event in unclaimed:
                 changes += queues.append(queue, event.delivery, now)
             changes += queue.expire(now, queues.limits)
@@ -143,7 +145,9 @@ class Subscribing:
 
     def _without_reader(self, predicate: Predicate) -> int | None:
         for number, known in self._engine.core.subscriptions.items():
-            if number not in self._open and known.predicate == predicate:
+            queue = self._engine.queues.get(number)
+            is_journal = queue is not None and bool(queue.epoch)
+            if number not in self._open and known.predicate == predicate and not is_journal:
                 return number
         return None
 
@@ -282,13 +286,13 @@ class Subscribing:
                 self._unclaimed.setdefault(number, deque(maxlen=BUFFER_COUNT_MAX)).append(event)
 
 
-def _past(options: ReadOptions) -> Past | None:
+def past_of(since: str | datetime | None, last: int | None) -> Past | None:
     """The history that a subscription begins with, if any."""
-    if options.last is not None:
-        return Past(last=options.last)
-    if isinstance(options.since, datetime):
-        return Past(since_us=time_us(options.since))
-    return None if options.since is None else Past(since=event_id_from_text(options.since))
+    if last is not None:
+        return Past(last=last)
+    if isinstance(since, datetime):
+        return Past(since_us=time_us(since))
+    return None if since is None else Past(since=event_id_from_text(since))
 
 
 def stores(changes: Iterable[Change]) -> list[Effect]:

@@ -20,6 +20,7 @@ from smartpubsub.node.api.receipts import TopicReceipt
 from smartpubsub.node.api.subscribing import Subscribing
 from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.api.topic_events import entry_of, must_be_topic
+from smartpubsub.node.api.topic_ranges import TopicRanges
 from smartpubsub.node.api.topic_rules import RulesWanted, subtopics_of
 from smartpubsub.node.api.topic_subscribing import TopicSubscribing
 from smartpubsub.node.api.topic_subscription import KeptSubscription, TopicSubscription
@@ -58,6 +59,7 @@ class Topics:
         publishing.self_signing[TOPIC] = None  # An event's block has the signature.
         self._serializer = serializer
         self.subscribing = TopicSubscribing(engine, subscribing, self._read_history)
+        self.ranges = TopicRanges(engine, self._history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
         """The answers of the core, by number; None until they come."""
         engine.on_deliver.append(self._on_deliver)
@@ -146,9 +148,7 @@ class Topics:
         began_us = self._engine.host.clock.now()
         name = cid_text(topic)
         linked = None if parents is None else tuple(map(cid_text, parents))
-        content = Content(
-            Predicate.of({name: True}), payload, Destination(TOPIC, name, parents=linked)
-        )
+        content = content_in(topic, payload, linked)
         what = f"publishing in the topic {name}"
         receipt = await self._publishing.send(content, wait, deadline_s, key, what)
         id = receipt.event_id
@@ -323,6 +323,12 @@ class Topics:
                 if number in self._answers:
                     self._answers[number] = item
                 self._engine.calls.acknowledge("told", number)
+
+
+def content_in(topic: Cid, payload: bytes, parents: tuple[str, ...] | None = None) -> Content:
+    """What is published in a topic."""
+    name = cid_text(topic)
+    return Content(Predicate.of({name: True}), payload, Destination(TOPIC, name, parents=parents))
 
 
 def _wanted(since: str | datetime | None, last: int | None) -> WantedHistory:

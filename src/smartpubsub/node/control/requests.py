@@ -21,6 +21,7 @@ from smartpubsub.node.api.event_records import checked_key
 from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
 from smartpubsub.node.errors import LimitError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import Cid, cid_from_text
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, event_id_from_text, too_long
 from smartpubsub.protocols.tracking import EventFacts
 
@@ -30,6 +31,7 @@ _ID_CHARACTERS_MAX = 100
 _TEXT_CHARACTERS_MAX = 1_000
 _LIMIT_MAX = 1 << 53
 _S_MAX = 600.0
+EVENTS_AT_ONCE_MAX = 1_000
 
 
 class RequestError(Exception):
@@ -122,6 +124,21 @@ def _payload(value: object) -> bytes:
     return payload
 
 
+def _new_events(value: object) -> list[tuple[Predicate | None, bytes, str]]:
+    """Events to publish: predicates, payloads and keys; in a topic without predicates."""
+    if not isinstance(value, list) or not 1 <= len(value) <= EVENTS_AT_ONCE_MAX:
+        raise ValueError(f"a list of 1 to {EVENTS_AT_ONCE_MAX} events")
+    return [_new_event(each) for each in value]
+
+
+def _new_event(value: object) -> tuple[Predicate | None, bytes, str]:
+    if not isinstance(value, dict) or not value.keys() <= {"event", "payload", "key"}:
+        raise ValueError("an event is an object with an event, a payload and a key")
+    event = value.get("event")
+    predicate = None if event is None else _predicate(event)
+    return predicate, _payload(value.get("payload", "")), _key(value.get("key"))
+
+
 def _wait(value: object) -> Wait:
     return choice(Wait, str(value), "wait")
 
@@ -172,6 +189,13 @@ def _links(value: object) -> dict[str, str | None]:
     return {_text(name): None if id is None else _text(id) for name, id in value.items()}
 
 
+def _heads(value: object) -> dict[Cid, int]:
+    """Heights by content id."""
+    if not isinstance(value, dict):
+        raise ValueError("heads are an object, each a height by a content id")
+    return {cid_from_text(_text(cid)): _count(height) for cid, height in value.items()}
+
+
 def _blocks(value: object) -> list[bytes]:
     if not isinstance(value, list):
         raise ValueError("blocks are a list, each written in base 64")
@@ -201,6 +225,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _positive(value: object) -> int:
+    if _count(value) == 0:
+        raise ValueError("a number from 1 on")
+    return _count(value)
+
+
 def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _S_MAX:
         raise ValueError(f"a time is a number of seconds up to {_S_MAX:g}")
@@ -221,6 +251,8 @@ events, and one more for each that the client asks for by "more".
 """
 
 _PAST = {"since": _Field(_text, None), "last": _Field(_count, None)}
+
+_JOURNAL = {"subscription": _Field(_count), "epoch": _Field(_text)}
 
 _TOPIC_RULES = {
     "ordered": _Field(_switch, False),
@@ -244,6 +276,11 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "replicas_min": _Field(_count, 0),
         "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },
+    "publish-all": {
+        "events": _Field(_new_events),
+        "topic": _Field(_text, None),
+        "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
+    },
     "event": {"event": _Field(_event_id)},
     "event-facts": {"event": _Field(_event_id)},
     "why": {
@@ -259,6 +296,19 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         **_READING,
     },
     "more": {"of": _Field(_request_id), "count": _Field(_count)},
+    "past-events": {
+        "predicate": _Field(_predicate),
+        "since": _Field(_text),
+        "until_us": _Field(_count),
+        "part": _Field(_count, 0),
+        "parts": _Field(_positive, 1),
+        "first": _Field(_count, 0),
+        "limit": _Field(_count, None),
+    },
+    "journal-open": {"predicate": _Field(_predicate), "since": _Field(_text, None)},
+    "journal-state": _JOURNAL,
+    "journal-read": {**_JOURNAL, "first": _Field(_count), "end": _Field(_count)},
+    "journal-take": {**_JOURNAL, "end": _Field(_count)},
     "take": {"subscription": _Field(_count), "event": _Field(_text)},
     "unsubscribe": {"subscription": _Field(_count)},
     "group-create": {
@@ -314,6 +364,20 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         **_READING,
     },
     "topic-history": {"topic": _Field(_text), "proof": _Field(_switch, False), **_PAST},
+    "topic-heads": {
+        "topic": _Field(_text),
+        "after": _Field(_heads, {}),
+        "until": _Field(_heads, None),
+        "limit": _Field(_count, None),
+        "before_us": _Field(_count, None),
+    },
+    "topic-range": {
+        "topic": _Field(_text),
+        "after": _Field(_heads),
+        "until": _Field(_heads),
+        "first": _Field(_count, 0),
+        "limit": _Field(_count, None),
+    },
     "topic-export": {"topic": _Field(_text)},
     "topic-import": {"blocks": _Field(_blocks)},
     "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},

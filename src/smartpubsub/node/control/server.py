@@ -11,10 +11,12 @@ a "do":
     {"id": 6, "do": "event", "event": "9f86d081884c7d65-1767225600-3"}
     {"id": 7, "do": "group-join", "group": "surf/price[0,9]", "owner": "/ip4/…/p2p/…"}
 
-and "group-create", "group-list", "group-advertise", "group-invite", "group-search", "group-publish"
-and "group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
-"topic-publish", "topic-subscribe", "topic-history", "topic-export" and "topic-import". Their fields
-are in node/control/requests.py. "payload" is in base 64. Fields with a default may be left out.
+and "publish-all", "past-events", "journal-open", "journal-state", "journal-read", "journal-take";
+"group-create", "group-list", "group-advertise", "group-invite", "group-search", "group-publish",
+"group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
+"topic-publish", "topic-subscribe", "topic-history", "topic-heads", "topic-range", "topic-export"
+and "topic-import". Their fields are in node/control/requests.py. "payload" is in base 64. Fields
+with a default may be left out.
 
 The answer has "ok" or "error". The error of a publish has "event" with the event's "id" and
 "state"; the id is null if there is no event. After the answer to "subscribe", "group-join",
@@ -65,6 +67,7 @@ from smartpubsub.node.api.listing import SubscriptionInfo
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.control import socket as control_socket
+from smartpubsub.node.control.batches import BatchRequests
 from smartpubsub.node.control.documents import WriteEvent, event_document, time_document
 from smartpubsub.node.control.groups import GroupRequests
 from smartpubsub.node.control.limits import LINE_BYTES_MAX
@@ -143,6 +146,7 @@ class _Client:
             "event": self._event_state,
             "event-facts": self._event_facts,
             "why": self._why,
+            **BatchRequests(self.node, self._say).actions,
             **GroupRequests(self.node, self._say, self._send_events).actions,
             **TopicRequests(self.node, self._say, self._send_events).actions,
         }

@@ -12,7 +12,9 @@ from smartpubsub.node.api.listing import Gaps, Stock
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.topic import Topic
+from smartpubsub.node.api.topic_ranges import RangeEnd, TopicPage
 from smartpubsub.node.control.documents import Say, SendEvents
+from smartpubsub.node.control.pages import joined
 from smartpubsub.node.control.requests import Request
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
@@ -41,29 +43,14 @@ class TopicRequests:
             "topic-publish": self._publish,
             "topic-subscribe": self._subscribe,
             "topic-history": self._history,
+            "topic-heads": self._heads,
+            "topic-range": self._range,
             "topic-export": self._export,
             "topic-import": self._import,
         }
 
     async def _topic(self, request: Request) -> Topic:
-        """The topic that a request names by its content id, or by a name that the node knows."""
-        text = request.fields["topic"]
-        try:
-            return self._node.topic(text)
-        except CidError:
-            known = await self._node.topics()
-        named = [each for each in known if each.topic.name == text]
-        named = [each for each in named if each.is_own] or named
-        if len(named) == 1:
-            return self._node.topic(cid_text(named[0].topic.cid))
-        if named:
-            ids = ", ".join(cid_text(each.topic.cid) for each in named)
-            raise NodeError(f"several topics have the name {text!r}; name one by its id: {ids}")
-        names = ", ".join(sorted({repr(each.topic.name) for each in known})) or "none"
-        raise NodeError(
-            f"this node knows no topic {text!r}; name it by its content id, which begins with"
-            f" bafyrei; the names that the node knows: {names}"
-        )
+        return await topic_named(self._node, request.fields["topic"])
 
     async def _create(self, request: Request) -> None:
         wanted = request.fields
@@ -168,6 +155,24 @@ class TopicRequests:
             await self._say(request.id, event=_entry(entry, wanted["proof"]), dropped=0)
         await self._say(request.id, end=True)
 
+    async def _heads(self, request: Request) -> None:
+        wanted, topic = request.fields, await self._topic(request)
+        end = await self._node.batches.topic_ranges.end(
+            topic.cid,
+            wanted["after"],
+            wanted["until"],
+            count_max=wanted["limit"],
+            before_us=wanted["before_us"],
+        )
+        await self._say(request.id, ok=heads_document(topic, end))
+
+    async def _range(self, request: Request) -> None:
+        wanted, topic = request.fields, await self._topic(request)
+        page = await self._node.batches.topic_ranges.page(
+            topic.cid, wanted["after"], wanted["until"], wanted["first"], wanted["limit"]
+        )
+        await self._say(request.id, ok=page_document(page))
+
     async def _export(self, request: Request) -> None:
         topic = await self._topic(request)
         found = await topic.blocks()
@@ -181,6 +186,46 @@ class TopicRequests:
     async def _import(self, request: Request) -> None:
         good = await self._node.import_blocks(request.fields["blocks"])
         await self._say(request.id, ok={"blocks": good})
+
+
+async def topic_named(node: Node, text: str) -> Topic:
+    """The topic with a content id, or with a name that the node knows."""
+    try:
+        return node.topic(text)
+    except CidError:
+        known = await node.topics()
+    named = [each for each in known if each.topic.name == text]
+    named = [each for each in named if each.is_own] or named
+    if len(named) == 1:
+        return node.topic(cid_text(named[0].topic.cid))
+    if named:
+        ids = ", ".join(cid_text(each.topic.cid) for each in named)
+        raise NodeError(f"several topics have the name {text!r}; name one by its id: {ids}")
+    names = ", ".join(sorted({repr(each.topic.name) for each in known})) or "none"
+    raise NodeError(
+        f"this node knows no topic {text!r}; name it by its content id, which begins with"
+        f" bafyrei; the names that the node knows: {names}"
+    )
+
+
+def heads_document(topic: Topic, end: RangeEnd) -> dict[str, Any]:
+    """Convert the end of a range."""
+    heads = {cid_text(cid): height for cid, height in end.heads.items()}
+    return {
+        "topic": topic.id,
+        "room": cid_text(end.room),
+        "heads": heads,
+        "events": end.event_count,
+    }
+
+
+def page_document(page: TopicPage) -> dict[str, Any]:
+    """Convert a page of a range."""
+    return {
+        "events": page.event_count,
+        "lost": [*map(cid_text, page.lost)],
+        "blocks": _base64(joined(page.blocks)),
+    }
 
 
 def _base64(content: bytes) -> str:

@@ -8,6 +8,10 @@ limits bound both.
 The reader takes events in order and acknowledges them. An event leaves the queue when the reader
 has acknowledged it or a later one, or when a limit drops it. The queue remembers acknowledged
 events on disk for as long as peers may send them again after a crash.
+
+A journal is a queue that several programs read by sequence number, again and again until they
+acknowledge. Its epoch tells it from an earlier journal of the same subscription number. Sequence
+numbers of an epoch are never used again.
 """
 
 from __future__ import annotations
@@ -43,6 +47,9 @@ _TAKEN_HOPS = (1 << 32) - 1
 """In place of the hops of an acknowledged event, of which only the id is left."""
 _HEAD = struct.Struct(">?QQ")
 """Whether the queue outlives its reader, all events dropped, and those not yet reported."""
+_JOURNAL = struct.Struct(">8sQ")
+"""After the head of a journal: its epoch, and the sequence number of the next event."""
+EPOCH_BYTES = 8
 
 Change: TypeAlias = tuple[bytes, bytes | None]
 """A key, and its new value; None removes the key."""
@@ -119,6 +126,8 @@ class KeptQueue:
     _has_history: bool = False
     """Whether the events that come are history, which may have been delivered before."""
     byte_count: int = 0
+    epoch: bytes = b""
+    """Of a journal."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -239,6 +248,8 @@ class KeptQueue:
             self._totals.dropped += 1
             self._gap += 1
             changes.append(self.head)
+        elif self.epoch:
+            changes.append(self.head)
         return changes
 
     def _first(self) -> Waiting:
@@ -271,8 +282,10 @@ class KeptQueue:
     def take(self, id: str, now: int) -> list[Change]:
         """Remove an event that the reader has dealt with, and all before it."""
         last = self._sequences.get(id)
-        if last is None:  # A limit has dropped it.
-            return []
+        return [] if last is None else self.take_to(last, now)  # None: a limit has dropped it.
+
+    def take_to(self, last: int, now: int) -> list[Change]:
+        """Remove the events up to a sequence number."""
         changes: list[Change] = []
         while self._entries and (first := self._first()).sequence <= last:
             self._remove(first)
@@ -284,7 +297,7 @@ class KeptQueue:
             if len(self._taken) <= TAKEN_COUNT_MAX and taken_us >= now - TAKEN_US_MAX:
                 break
             changes += self._forget(oldest)
-        if self._reported:
+        if self._reported or (self.epoch and changes):
             self._gap -= self._reported
             self._reported = 0
             changes.append(self.head)
@@ -295,12 +308,37 @@ class KeptQueue:
         sequence, _ = self._taken.pop(id)
         return [(_key(self.number, sequence), None)]
 
+    # --- the readers of a journal ---
+
+    @property
+    def first(self) -> int:
+        """The sequence number of the oldest event."""
+        return self._next - len(self._entries)
+
+    @property
+    def end(self) -> int:
+        """The sequence number after the last event that is on disk."""
+        return max(self._shown + 1, self.first)
+
+    def stored(self, first: int, end: int, bytes_max: int) -> list[bytes]:
+        """The events from a sequence number to another, as they are stored, up to so many bytes."""
+        found: list[bytes] = []
+        for sequence in range(max(first, self.first), min(end, self.end)):
+            found.append(self._entries[sequence].value[_ENTRY.size :])
+            bytes_max -= len(found[-1])
+            if bytes_max <= 0:
+                break
+        return found
+
     # --- storage ---
 
     @property
     def head(self) -> Change:
         """What is stored of the queue itself."""
-        return _head_key(self.number), _HEAD.pack(self.is_kept, self.dropped, self._gap)
+        value = _HEAD.pack(self.is_kept, self.dropped, self._gap)
+        if self.epoch:
+            value += _JOURNAL.pack(self.epoch, self._next)
+        return _head_key(self.number), value
 
     def clear(self) -> list[Change]:
         """Remove the queue from disk."""
@@ -312,11 +350,15 @@ class KeptQueue:
         self._count(-self.byte_count)
         return [*changes, (_head_key(self.number), None)]
 
+    def _load_journal(self, value: bytes) -> None:
+        self.epoch, self._next = _JOURNAL.unpack(value)
+        self._shown = self._next - 1
+
     def _load(self, sequence: int, value: bytes) -> None:
         stored_us, hops = _ENTRY.unpack_from(value)
         if hops == _TAKEN_HOPS:
             self._taken[value[_ENTRY.size :].decode()] = sequence, stored_us
-            self._next = sequence + 1
+            self._next = max(self._next, sequence + 1)
             return
         self._put(Waiting(sequence, str(_read(value).event.id), stored_us, value))
         self._shown = sequence
@@ -332,8 +374,11 @@ class KeptQueues:
         for key, value in stored:
             number, sequence = _numbers(key)
             if sequence is None:
-                is_kept, dropped, gap = _HEAD.unpack(value)
-                self._queues[number] = KeptQueue(number, is_kept, self.totals, dropped, gap)
+                is_kept, dropped, gap = _HEAD.unpack_from(value)
+                queue = KeptQueue(number, is_kept, self.totals, dropped, gap)
+                if len(value) > _HEAD.size:
+                    queue._load_journal(value[_HEAD.size :])
+                self._queues[number] = queue
             elif number in self._queues:
                 self._queues[number]._load(sequence, value)
         for queue in self._queues.values():
@@ -355,11 +400,13 @@ class KeptQueues:
         """The queue of a subscription, if it has one."""
         return self._queues.get(number)
 
-    def create(self, number: int, *, is_kept: bool) -> tuple[KeptQueue, list[Change]]:
+    def create(
+        self, number: int, *, is_kept: bool, epoch: bytes = b""
+    ) -> tuple[KeptQueue, list[Change]]:
         """Give a subscription a queue, or keep the one that it has."""
         queue = self._queues.get(number)
         if queue is None:
-            queue = self._queues[number] = KeptQueue(number, is_kept, self.totals)
+            queue = self._queues[number] = KeptQueue(number, is_kept, self.totals, epoch=epoch)
             return queue, [queue.head]
         if is_kept and not queue.is_kept:
             queue.is_kept = True
@@ -411,7 +458,11 @@ def _numbers(key: bytes) -> tuple[int, int | None]:
 
 
 def _written(delivery: Delivery, now: int) -> bytes:
-    event = delivery.event
+    return _ENTRY.pack(now, delivery.hops) + event_content(delivery.event)
+
+
+def event_content(event: Publication) -> bytes:
+    """Write an event."""
     content = {
         "publisher": event.id.publisher,
         "start": event.id.incarnation,
@@ -421,7 +472,7 @@ def _written(delivery: Delivery, now: int) -> bytes:
         "signature": event.signature,
         "created": event.created_us,
     }
-    return _ENTRY.pack(now, delivery.hops) + encode(content)
+    return encode(content)
 
 
 def _read(value: bytes) -> Delivery:

@@ -444,26 +444,8 @@ class Log:
         return found[::-1]
 
     def beyond(self, wanted: Iterable[Cid], had: Iterable[Cid], since_us: int) -> list[TopicEvent]:
-        """Return what a peer lacks, in order: `wanted` and all below, without `had` and all below.
-
-        Of events older than `since_us` return only those in `wanted`.
-        """
-        descent = _Descent(self.events)
-        tips = dict.fromkeys(wanted)
-        for cid in had:
-            descent.reach(cid, is_had=True)
-        for cid in tips:
-            descent.reach(cid, is_had=False)
-        found = []
-        while (event := descent.next()) is not None:
-            is_recent = event.draft.created_us >= since_us
-            if is_recent or event.cid in tips:
-                found.append(event)
-            if is_recent:
-                for cid in event.parents:
-                    descent.reach(cid, is_had=False)
-        found.sort(key=lambda event: event.place)
-        return found
+        """Return what a peer lacks, in order: see `events_beyond`."""
+        return events_beyond(self.events, wanted, had, since_us)
 
     def check(self) -> None:
         """Assert that the indexes agree with the events, and heights with the links."""
@@ -492,6 +474,34 @@ class Log:
             if cid in self.events:
                 waiting = [parent for parent in self.events[cid].parents if parent in self._above]
                 assert 0 < count <= len(waiting), "an event waits for parents that are not whole"
+
+
+def events_beyond(
+    events: Mapping[Cid, TopicEvent],
+    wanted: Iterable[Cid],
+    had: Iterable[Cid],
+    since_us: int = ALWAYS,
+) -> list[TopicEvent]:
+    """Return `wanted` and all below, without `had` and all below, in order.
+
+    Of events older than `since_us` return only those in `wanted`.
+    """
+    descent = _Descent(events)
+    tips = dict.fromkeys(wanted)
+    for cid in had:
+        descent.reach(cid, is_had=True)
+    for cid in tips:
+        descent.reach(cid, is_had=False)
+    found = []
+    while (event := descent.next()) is not None:
+        is_recent = event.draft.created_us >= since_us
+        if is_recent or event.cid in tips:
+            found.append(event)
+        if is_recent:
+            for cid in event.parents:
+                descent.reach(cid, is_had=False)
+    found.sort(key=lambda event: event.place)
+    return found
 
 
 class _Descent:

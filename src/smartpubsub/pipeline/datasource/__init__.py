@@ -1,0 +1,1 @@
+"""A running node as a Spark source and sink: `format("smartpubsub")`."""

@@ -1,0 +1,66 @@
+"""Requests of Spark's processes to a node, which may be down for a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from smartpubsub.client.blocking_socket import BlockingNetwork, run
+from smartpubsub.client.blocking_web import BlockingWeb
+from smartpubsub.client.lines import LineTransport
+from smartpubsub.client.transport import Transport
+from smartpubsub.client.web_socket import Place
+from smartpubsub.node.errors import LostNodeError, NoNodeError
+from smartpubsub.pipeline.datasource.options import NodeOptions, OptionError
+
+RETURN_S_MAX = 60.0
+"""How long a process waits for a node to come back."""
+RETRY_S = 0.5
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class NodeLink:
+    """A connection to a node, for one process."""
+
+    def __init__(self, options: NodeOptions, *, was_there: bool = False) -> None:
+        self._transport = _transport(options)
+        self._was_there = was_there
+        """Whether the node has been seen, so that it is worth waiting for."""
+
+    def ask(self, do: str, **fields: object) -> Any:
+        """Send a request, again if the node was restarted meanwhile."""
+        return self.patiently(lambda: run(self._transport.ask(do, fields)))
+
+    def patiently(self, request: Callable[[], T]) -> T:
+        """Make a request until the node answers, for a limited time."""
+        until = time.monotonic() + RETURN_S_MAX
+        while True:
+            try:
+                answer = request()
+                self._was_there = True
+                return answer
+            except (NoNodeError, LostNodeError) as error:
+                if not self._was_there or time.monotonic() > until:
+                    raise
+                _log.warning("%s; trying again", error)
+                time.sleep(RETRY_S)
+
+    def close(self) -> None:
+        """Close the connection."""
+        run(self._transport.close())
+
+
+def _transport(options: NodeOptions) -> Transport:
+    if options.node.startswith(("http://", "https://")):
+        return LineTransport(BlockingWeb(Place.of(options.node, options.token)))
+    folder = Path(options.node).expanduser()
+    if not folder.is_dir():
+        raise OptionError(
+            "node", f"{folder} does not exist; name the data folder of a running node"
+        )
+    return LineTransport(BlockingNetwork(str(folder)))

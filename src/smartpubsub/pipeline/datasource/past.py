@@ -1,0 +1,121 @@
+"""Predicates as a table: the past events that match one, in parts."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from smartpubsub.node.api.past import time_us
+from smartpubsub.node.control.pages import split
+from smartpubsub.pipeline.datasource.nodes import NodeLink
+from smartpubsub.pipeline.datasource.options import (
+    EARLIEST,
+    Losses,
+    OptionError,
+    Position,
+    SourceOptions,
+    since_text,
+)
+from smartpubsub.pipeline.datasource.partitions import parts
+from smartpubsub.pipeline.datasource.pushdown import (
+    Comparison,
+    comparison_in,
+    filtered,
+    narrowed,
+)
+from smartpubsub.pipeline.datasource.rows import RowSchema
+from smartpubsub.predicates import Predicate
+
+_NO_END_US = 1 << 52
+
+
+@dataclass
+class PastPart(InputPartition):
+    """The events whose ids have a certain checksum."""
+
+    number: int
+    of: int
+
+
+class PastReader(DataSourceReader):
+    """Reads past events that match a predicate."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        start = options.start or Position(EARLIEST)
+        if start.offsets is not None or options.end.offsets is not None:
+            raise OptionError(
+                "startingOffsets", "a table of past events begins and ends at times; give a time"
+            )
+        self._options = options
+        self._schema = schema
+        self._rows = RowSchema(schema)
+        self._since = since_text(start)
+        at = options.end.at
+        self._until_us = _NO_END_US if at is None else time_us(at)
+        assert options.predicate is not None
+        self.predicate = Predicate.parse(options.predicate)
+        """What the node is asked for."""
+        self._comparisons: list[Comparison] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take over comparisons with numbers; the others stay with Spark."""
+        for each in filters:
+            comparison = comparison_in(each, self._schema)
+            if comparison is None:
+                yield each
+            else:
+                self._comparisons.append(comparison)
+        self.predicate = narrowed(self.predicate, self._comparisons)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Divide the events among tasks."""
+        if self._since is None:
+            return []
+        link = NodeLink(self._options)
+        told = self._page(link, PastPart(0, 1), limit=0)
+        link.close()
+        if not told["is_whole"]:
+            Losses(self._options.fails_on_data_loss).judge(
+                f"the history of {self.predicate} lacks events, as not all nodes that keep it"
+                " answered; try later"
+            )
+        count = len(parts([told["count"]], self._options.partition_count_min))
+        return [PastPart(number, count) for number in range(count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        # Spark starts a Python process for each step of planning, where this is not needed.
+        from smartpubsub.pipeline.datasource.decoding import StoredEvents
+
+        assert isinstance(partition, PastPart)
+        link = NodeLink(self._options, was_there=True)
+        first = 0
+        while events := [
+            *split(base64.b64decode(self._page(link, partition, first=first)["events"]))
+        ]:
+            first += len(events)
+            for batch in self._rows.batches(StoredEvents(events)):
+                yield self.filtered(batch)
+        link.close()
+
+    def filtered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that meet the filters which Spark does not apply."""
+        return filtered(rows, self._comparisons)
+
+    def _page(self, link: NodeLink, part: PastPart, **fields: int) -> dict[str, Any]:
+        page: dict[str, Any] = link.ask(
+            "past-events",
+            predicate=str(self.predicate),
+            since=self._since,
+            until_us=self._until_us,
+            part=part.number,
+            parts=part.of,
+            **fields,
+        )
+        return page

@@ -1,0 +1,88 @@
+"""Filters of a query that the source applies itself, and that the node applies where it can.
+
+A column of a number is an attribute of the event, or else a member of its payload. So the node can
+leave an event out only if the predicate names the attribute: then all events have it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import FractionalType, IntegralType, StructType
+
+from smartpubsub.pipeline.datasource.rows import is_usual
+from smartpubsub.predicates import Interval, Predicate
+
+_COMPARISONS: dict[type[Filter], Callable[[Any, Any], pa.Array]] = {
+    EqualTo: pc.equal,
+    GreaterThan: pc.greater,
+    GreaterThanOrEqual: pc.greater_equal,
+    LessThan: pc.less,
+    LessThanOrEqual: pc.less_equal,
+}
+
+
+class Comparison(NamedTuple):
+    """A comparison of a column with a number."""
+
+    column: str
+    kind: type[Filter]
+    value: float
+
+    @property
+    def interval(self) -> Interval:
+        """What the node may leave out lies outside of this.
+
+        A column has the nearest double of a number, so bounds are one double further out.
+        """
+        below, above = math.nextafter(self.value, -math.inf), math.nextafter(self.value, math.inf)
+        has_lower = self.kind in (EqualTo, GreaterThan, GreaterThanOrEqual)
+        has_upper = self.kind in (EqualTo, LessThan, LessThanOrEqual)
+        return Interval(below if has_lower else -math.inf, above if has_upper else math.inf)
+
+
+def comparison_in(filter: Filter, schema: StructType) -> Comparison | None:
+    """The comparison that a filter is, if it is one of a column that is not usual."""
+    attribute: tuple[str, ...] = getattr(filter, "attribute", ())
+    value: object = getattr(filter, "value", None)
+    if type(filter) not in _COMPARISONS or len(attribute) != 1 or is_usual(attribute[0]):
+        return None
+    kind = schema[attribute[0]].dataType
+    if not isinstance(kind, FractionalType | IntegralType) or isinstance(value, bool):
+        return None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return Comparison(attribute[0], type(filter), value)
+
+
+def narrowed(predicate: Predicate, comparisons: Sequence[Comparison]) -> Predicate:
+    """The predicate of a part of its events, with all that meet the comparisons."""
+    attributes = dict(predicate.attributes)
+    for comparison in comparisons:
+        if comparison.column in attributes:
+            had = attributes[comparison.column] or Interval(-math.inf, math.inf)
+            wanted = comparison.interval
+            both = Interval(max(had.lo, wanted.lo), min(had.hi, wanted.hi))
+            if operator.le(*both):  # Otherwise no event meets both, and the source finds none.
+                attributes[comparison.column] = both
+    return Predicate.unchecked(attributes)
+
+
+def filtered(batch: pa.RecordBatch, comparisons: Sequence[Comparison]) -> pa.RecordBatch:
+    """The rows that meet all comparisons."""
+    for column, kind, value in comparisons:
+        batch = batch.filter(_COMPARISONS[kind](batch.column(column), value))
+    return batch

@@ -1,0 +1,247 @@
+"""Topics as a source: an offset is a set of heads, and a batch is what lies between two of them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from smartpubsub.node.api.past import time_us
+from smartpubsub.node.control.pages import split
+from smartpubsub.pipeline.datasource.nodes import NodeLink
+from smartpubsub.pipeline.datasource.options import (
+    EARLIEST,
+    LATEST,
+    UNSETTLED,
+    DataLossError,
+    Losses,
+    OptionError,
+    Position,
+    SourceOptions,
+)
+from smartpubsub.pipeline.datasource.partitions import parts
+from smartpubsub.pipeline.datasource.rows import RowSchema
+
+Heads: TypeAlias = dict[str, int]
+"""Heights by content id."""
+Offset: TypeAlias = dict[str, Heads]
+"""The heads of each topic, by the content id that all versions of the topic share."""
+
+NAMED_COUNT_MAX = 5
+
+
+@dataclass
+class TopicPart(InputPartition):
+    """A part of what lies between two sets of heads."""
+
+    topic: str
+    after: Heads
+    until: Heads
+    first: int
+    count: int
+
+
+class Topics:
+    """The topics that a query reads, as Spark's driver sees them."""
+
+    def __init__(self, options: SourceOptions, *, pins: bool) -> None:
+        self._options = options
+        self._link = NodeLink(options)
+        self._names: dict[str, str] = {}
+        """What the user calls each topic, by the id that offsets have."""
+        for topic in options.topics:
+            told = self._link.ask("topic-heads", topic=topic, limit=0)
+            self._names[told["room"]] = told["topic"]
+            if pins:
+                self._link.ask("topic-pin", topic=topic)
+
+    def at(self, position: Position) -> Offset:
+        """The offset at a position."""
+        if position.offsets is not None:
+            return self._checked(position.offsets)
+        if position.is_earliest:
+            return {room: {} for room in self._names}
+        fields = {} if position.at is None else {"before_us": time_us(position.at)}
+        return {room: self._end(room, {}, **fields)["heads"] for room in self._names}
+
+    def latest(
+        self, start: Offset, until: Offset | None = None, count_max: int | None = None
+    ) -> Offset:
+        """The offset of all events now or at an offset, or that of so many events after another."""
+        ends = {
+            room: self._end(
+                room, start.get(room, {}), until=(until or {}).get(room), limit=count_max
+            )
+            for room in self._names
+        }
+        total = sum(end["events"] for end in ends.values())
+        if count_max is not None and total > count_max:
+            for room, end in ends.items():
+                share = -(-count_max * end["events"] // total)
+                heads = end["heads"]
+                ends[room] = self._end(room, start.get(room, {}), until=heads, limit=share)
+        return {room: end["heads"] for room, end in ends.items()}
+
+    def parts(self, start: Offset, end: Offset) -> list[TopicPart]:
+        """Divide what lies between two offsets."""
+        ranges: list[tuple[str, Heads, Heads]] = []
+        counts: list[int] = []
+        for room, topic in self._names.items():
+            after, until = start.get(room, {}), end.get(room, {})
+            if until and after != until:
+                told = self._link.ask("topic-range", topic=topic, after=after, until=until, limit=0)
+                self._judge(topic, told["lost"])
+                ranges.append((topic, after, until))
+                counts.append(told["events"])
+        return [
+            TopicPart(*ranges[number], first, count)
+            for number, first, count in parts(counts, self._options.partition_count_min)
+        ]
+
+    def close(self) -> None:
+        """Close the connection to the node."""
+        self._link.close()
+
+    def _end(self, room: str, after: Heads, **fields: object) -> dict[str, Any]:
+        given = {name: value for name, value in fields.items() if value is not None}
+        told: dict[str, Any] = self._link.ask(
+            "topic-heads", topic=self._names[room], after=after, **given
+        )
+        return told
+
+    def _checked(self, given: Mapping[str, Any]) -> Offset:
+        for room, heads in given.items():
+            is_read = room in self._names and isinstance(heads, dict)
+            if not is_read or not all(type(height) is int for height in heads.values()):
+                topics = ", ".join(self._names)
+                raise OptionError(
+                    "startingOffsets",
+                    f"heads of {room!r} cannot be used; give the heights of events by content id"
+                    f" for the topics {topics}, as the offsets of a query show them",
+                )
+        return {room: given.get(room, {}) for room in self._names}
+
+    def _judge(self, topic: str, lost: Sequence[str]) -> None:
+        if not lost:
+            return
+        named = ", ".join(lost[:NAMED_COUNT_MAX]) + (", ..." if len(lost) > NAMED_COUNT_MAX else "")
+        Losses(self._options.fails_on_data_loss).judge(
+            f"the topic {topic} lacks {len(lost)} or more events that were to be read, and no node"
+            f" that answers has them: {named}"
+        )
+
+
+class _Reading:
+    """What tasks do."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._rows = RowSchema(schema)
+
+    def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        # Spark starts a Python process for each step of planning, where this is not needed.
+        from smartpubsub.pipeline.datasource.decoding import TopicEvents
+
+        assert isinstance(part, TopicPart)
+        link = NodeLink(self._options, was_there=True)
+        first, end = part.first, part.first + part.count
+        while first < end:
+            page = link.ask(
+                "topic-range",
+                topic=part.topic,
+                after=part.after,
+                until=part.until,
+                first=first,
+                limit=end - first,
+            )
+            blocks = [*split(base64.b64decode(page["blocks"]))]
+            if not blocks:
+                raise DataLossError(
+                    f"the topic {part.topic} has lost events while they were read; try again"
+                )
+            first += len(blocks)
+            yield from self._rows.batches(TopicEvents(blocks))
+        link.close()
+
+
+class TopicBatchReader(_Reading, DataSourceReader):
+    """Reads topics up to an end."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Divide the events among tasks."""
+        topics = Topics(self._options, pins=False)
+        try:
+            start = topics.at(self._options.start or Position(EARLIEST))
+            return topics.parts(start, topics.at(self._options.end))
+        finally:
+            topics.close()
+
+
+class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics as they grow; the node pins them, so that it has all their events."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._driver: Topics | None = None
+        self._target: Offset | None = None
+        self._last: Offset = {}
+
+    @property
+    def _topics(self) -> Topics:
+        # Tasks get a copy of the reader, and need no connection of the driver.
+        if self._driver is None:
+            self._driver = Topics(self._options, pins=True)
+        return self._driver
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Where a new query begins."""
+        start = self._start
+        is_settled = start.is_earliest or start.offsets is not None
+        return self._topics.at(start) if is_settled else {UNSETTLED: {}}
+
+    @property
+    def _start(self) -> Position:
+        return self._options.start or Position(LATEST)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """How many events a batch has."""
+        most = self._options.events_per_trigger_max
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember where a query ends that reads what there is now."""
+        self._target = self._topics.at(Position(LATEST))
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Where the next batch ends."""
+        if UNSETTLED in start:
+            self._last = self._topics.at(self._start)
+        else:
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            self._last = self._topics.latest(start, self._target, most)
+        return self._last
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802
+        """What the query's progress shows as the newest offset."""
+        return self._topics.latest(self._last)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Divide a batch among tasks."""
+        return [] if UNSETTLED in start else self._topics.parts(start, end)
+
+    def stop(self) -> None:
+        """End the query."""
+        if self._driver is not None:
+            self._driver.close()

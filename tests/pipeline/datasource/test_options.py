@@ -1,0 +1,76 @@
+"""Options: a wrong one is an error that names it and says what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import DoubleType, StringType, StructType
+
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.pipeline.datasource.events import EventMapping
+from smartpubsub.pipeline.datasource.nodes import NodeLink
+from smartpubsub.pipeline.datasource.options import (
+    NodeOptions,
+    OptionError,
+    Position,
+    sink_options,
+    source_options,
+)
+
+SOURCE_MISTAKES: list[tuple[dict[str, str], str]] = [
+    ({"topic": "news"}, "option 'node': is missing"),
+    ({"node": "a"}, "option 'topic': name either"),
+    ({"node": "a", "topic": "news", "predicate": "surf"}, "option 'topic': name either"),
+    ({"node": "a", "predicate": "surf//"}, "option 'predicate': "),
+    ({"node": "a", "where": "surf or"}, "option 'where': "),
+    ({"node": "a", "where": "a", "predicate": "b"}, "option 'where': says the same"),
+    ({"node": "a", "topic": "n", "startingOffsets": "soon"}, "option 'startingOffsets': 'soon'"),
+    ({"node": "a", "topic": "n", "startingOffsets": "{"}, "option 'startingOffsets': '{' is not"),
+    ({"node": "a", "topic": "n", "endingOffsets": "earliest"}, "option 'endingOffsets': a read"),
+    ({"node": "a", "topic": "n", "minPartitions": "0"}, "option 'minPartitions': '0' is no"),
+    ({"node": "a", "topic": "n", "failOnDataLoss": "no"}, "option 'failOnDataLoss': 'no' is"),
+    ({"node": "a", "topic": "n", "group": "x"}, "option 'group': there is no such option"),
+    ({"node": "a", "topic": "n", "path": "x"}, "option 'path': there is no path"),
+    ({"node": "a", "topic": "n", "maxEventsPerTrigger": "3"}, "is for spark.readStream"),
+]
+
+
+@pytest.mark.parametrize(("given", "problem"), SOURCE_MISTAKES)
+def test_a_mistake_is_named(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        source_options(given, is_stream=False)
+    assert problem in str(raised.value)
+
+
+def test_options_are_read() -> None:
+    given = {
+        "node": "a",
+        "where": "surf and price between 10 and 20",
+        "startingOffsets": "2026-01-31T12:00Z",
+        "maxEventsPerTrigger": "7",
+        "failOnDataLoss": "FALSE",
+    }
+    options = source_options(given, is_stream=True)
+    assert options.predicate == "surf/price[10,20]"
+    assert options.start == Position(at=datetime(2026, 1, 31, 12, tzinfo=UTC))
+    assert options.events_per_trigger_max == 7
+    assert not options.fails_on_data_loss
+
+
+def test_a_node_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SmartPubSubError, match=r"option 'node': .* does not exist"):
+        NodeLink(NodeOptions(str(tmp_path / "nowhere")))
+    with pytest.raises(SmartPubSubError, match=r"no node runs in .*; start one with"):
+        NodeLink(NodeOptions(str(tmp_path))).ask("info")
+
+
+def test_a_sink_needs_predicates() -> None:
+    rows = StructType().add("city", StringType()).add("temp", DoubleType())
+    with pytest.raises(OptionError, match="the rows have no column 'predicate'"):
+        EventMapping(sink_options({"node": "a"}), rows)
+    with pytest.raises(OptionError, match="there is no column 'town', only city, temp"):
+        EventMapping(sink_options({"node": "a", "predicate": "{town}"}), rows)
+    with pytest.raises(SmartPubSubError, match="option 'predicate': 'a//1' is no predicate"):
+        EventMapping(sink_options({"node": "a", "predicate": "a//{city}"}), rows)

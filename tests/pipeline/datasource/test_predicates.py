@@ -1,0 +1,141 @@
+"""Predicates as a table of the past, and as a stream from a journal at the node."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull, LessThanOrEqual, Not
+from pyspark.sql.types import DoubleType, IntegerType, StringType, StructType
+
+from smartpubsub.pipeline import stream
+from smartpubsub.pipeline.datasource.options import source_options
+from smartpubsub.pipeline.datasource.past import PastReader
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from tests.pipeline.datasource.nodes import node_in, run_to_end, stream_of
+
+TEMPERATURES = "event_id string, temp double, city string, topics array<string>, cid string"
+
+
+def test_past_events_are_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    with node_in(folder) as client:
+        for temp in range(20, 30):
+            client.publish(f"portugal/temp={temp}.5", json={"city": f"c{temp}", "wind": temp % 3})
+        client.publish("portugal/temp[1,2]")
+        client.publish("spain/temp=25")
+
+        table = spark.read.format("smartpubsub").schema(TEMPERATURES + ", wind int")
+        rows = table.options(node=str(folder), where="portugal and temp", minPartitions=3).load()
+        warm = rows.where("temp >= 25.5 and temp < 28 and wind = 1 and city like 'c%'")
+        found = rows.collect()
+
+        assert sorted(row.temp or 0 for row in found) == [0, *(t + 0.5 for t in range(20, 30))]
+        assert {tuple(row.topics) for row in found} == {("portugal",)}
+        assert all(row.cid.startswith("bafyrei") for row in found)
+        assert len({row.event_id for row in found}) == 11
+        assert [(row.temp, row.city) for row in warm.collect()] == [(25.5, "c25")]
+
+
+def test_the_node_leaves_out_what_filters_exclude() -> None:
+    options = source_options({"node": "a", "where": "portugal and temp"}, is_stream=False)
+    schema = StructType().add("temp", DoubleType()).add("wind", IntegerType())
+    schema = schema.add("city", StringType()).add("event_id", StringType())
+    reader = PastReader(options, schema)
+    kept = [
+        EqualTo(("city",), "lisbon"),
+        IsNotNull(("temp",)),
+        EqualTo(("event_id",), "a"),
+        Not(EqualTo(("temp",), 20.0)),
+    ]
+    taken = [GreaterThan(("temp",), 25.0), LessThanOrEqual(("temp",), 28.0), EqualTo(("wind",), 1)]
+
+    assert [*reader.pushFilters([*kept, *taken])] == kept
+
+    wanted = reader.predicate.attributes
+    assert [*wanted] == ["portugal", "temp"]  # Events may have the wind in their payload only.
+    assert wanted["temp"] == (math.nextafter(25, 0), math.nextafter(28, 99))
+    rows = pa.record_batch({"temp": [25.0, 26.0, 28.0, 26.0, None], "wind": [1, 1, 1, 2, 1]})
+    assert reader.filtered(rows).column("temp").to_pylist() == [26.0, 28.0]
+
+
+def test_a_journal_survives_the_query_and_the_node(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out, checkpoint = tmp_path / "node", tmp_path / "out", tmp_path / "checkpoint"
+    options = {"predicate": "surf/price[,20]", "startingOffsets": "earliest"}
+    with node_in(folder) as client:
+        for price in (10, 30, 11):
+            client.publish(f"surf/price={price}", wait="all")
+        frame = stream_of(spark, folder, maxEventsPerTrigger=2, minPartitions=2, **options)
+        run_to_end(frame, checkpoint, out)
+        [journal] = client.subscriptions()
+        client.publish("surf/price=12", wait="all")
+        # An ordinary subscription with the same predicate gets its own events.
+        with client.subscribe("surf/price[,20]", keep=True) as events:
+            assert events.number != journal.number
+    with node_in(folder) as client:
+        for price in (13, 14, 15):
+            client.publish(f"surf/price={price}", wait="all")
+        query = run_to_end(frame, checkpoint, out)
+
+        assert [each.numInputRows for each in query.recentProgress if each.numInputRows] == [2, 2]
+        latest = query.recentProgress[-1].sources[0].latestOffset
+        assert f'"subscription": {journal.number}'.replace(" ", "") in latest.replace(" ", "")
+        rows = spark.read.parquet(str(out)).collect()
+        assert sorted(row.predicate for row in rows) == [
+            f"surf/price={price}" for price in range(10, 16)
+        ]
+        assert all(row.ranges[0].name == "price" for row in rows)
+        # What an earlier batch has processed is acknowledged, and no longer waits.
+        [journal] = [info for info in client.subscriptions() if info.number == journal.number]
+        assert journal.waiting == 2
+
+        client.unsubscribe(journal.number)
+        client.publish("surf/price=16", wait="all")
+        problem = f"no journal {journal.number} of the epoch .* set the option 'failOnDataLoss'"
+        with pytest.raises(PipelineError, match=problem), told_plainly():
+            run_to_end(frame, checkpoint, out)
+
+        careless = stream_of(spark, folder, failOnDataLoss="false", **options)
+        run_to_end(careless, checkpoint, out)
+        client.publish("surf/price=17", wait="all")
+        run_to_end(careless, checkpoint, out)
+        prices = [row.predicate for row in spark.read.parquet(str(out)).collect()]
+        assert prices.count("surf/price=17") == 1
+        assert len(prices) == 7
+
+
+def test_a_gap_in_a_journal_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out, checkpoint = tmp_path / "node", tmp_path / "out", tmp_path / "checkpoint"
+    with node_in(folder, kept_event_count_max=3) as client:
+        frame = stream_of(spark, folder, predicate="surf")
+        run_to_end(frame, checkpoint, out)
+        for _ in range(5):
+            client.publish("surf", wait="all")
+
+        with (
+            pytest.raises(PipelineError, match=r"dropped the events 0 to 1, 2 in all"),
+            told_plainly(),
+        ):
+            run_to_end(frame, checkpoint, out)
+
+        careless = stream_of(spark, folder, predicate="surf", failOnDataLoss="false")
+        run_to_end(careless, checkpoint, out)
+        assert spark.read.parquet(str(out)).count() == 3
+
+
+def test_a_stream_can_be_had_by_its_condition(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    with node_in(folder) as client:
+        for temp in (10, 20, 30):
+            client.publish(f"portugal/temp={temp}", wait="all")
+        frame = stream(
+            spark, node=str(folder), where="portugal and temp >= 20", startingOffsets="earliest"
+        )
+        run_to_end(frame, tmp_path / "checkpoint", tmp_path / "out")
+        rows = spark.read.parquet(str(tmp_path / "out")).collect()
+        assert sorted(row.predicate for row in rows) == ["portugal/temp=20", "portugal/temp=30"]
+        with pytest.raises(PipelineError, match="option 'where'"):
+            stream(spark, node=str(folder), where="portugal or spain")
