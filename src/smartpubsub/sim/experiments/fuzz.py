@@ -116,9 +116,9 @@ def fuzz(
     return report
 
 
-def violations_of(world: RandomWorld) -> list[Violation] | None:
+def violations_of(world: RandomWorld, *, check_stride: int = 10) -> list[Violation] | None:
     """What happens in a world that must not; None if the user interrupted."""
-    findings = findings_of(world)
+    findings = findings_of(world, check_stride=check_stride)
     return None if findings is None else findings.violations
 
 
