@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -104,15 +103,11 @@ class LiveSystem:
                 member.receive()
         return took
 
-    def cpu_us(self, count: int, payload_bytes: int, at_once: int, tries: int) -> float:
-        """The processor time of all nodes for an event, the median of some tries."""
-        self.publish(WARM_UP, payload_bytes, at_once)
-        costs = []
-        for _ in range(tries):
-            before = self._cpu_s()
-            self.publish(count, payload_bytes, at_once)
-            costs.append((self._cpu_s() - before) / count * 1e6)
-        return median(costs)
+    def cpu_us(self, count: int, payload_bytes: int, at_once: int) -> float:
+        """The processor time of all nodes for an event."""
+        before = self._cpu_s()
+        self.publish(count, payload_bytes, at_once)
+        return (self._cpu_s() - before) / count * 1e6
 
     def delays(self, count: int) -> list[float]:
         """How long the last events took to the first subscriber."""
