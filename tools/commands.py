@@ -29,6 +29,17 @@ KEPT_PIP_SETTINGS = frozenset(
         "PIP_TRUSTED_HOST",
     }
 )
+UV_SETTINGS = {
+    "PIP_CERT": "SSL_CERT_FILE",
+    "PIP_DEFAULT_TIMEOUT": "UV_HTTP_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL": "UV_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_NO_CACHE_DIR": "UV_NO_CACHE",
+    "PIP_NO_INDEX": "UV_NO_INDEX",
+    "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
+}
+"""What uv calls the same settings."""
 
 
 class Commands:
@@ -68,13 +79,17 @@ class Commands:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "PIP_")) or name in KEPT_PIP_SETTINGS
+            if not name.startswith(("PYTHON", "PIP_", "UV_")) or name in KEPT_PIP_SETTINGS
         }
-        return kept | {
+        same = {uv: kept[pip] for pip, uv in UV_SETTINGS.items() if pip in kept}
+        return {
+            **kept,
+            **same,
             "PATH": f"{self._programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_NO_INPUT": "1",
             "PIP_USER": "0",
             # Problems are recognised by their English messages.
             "LC_ALL": "C.UTF-8",
+            "UV_NO_CONFIG": "1",
         }

@@ -33,16 +33,36 @@ class Installer:
 
     def install_requirements(self) -> None:
         requirements = self._checkout / "requirements.txt"
-        for pip_itself in pinned_pip(requirements):
+        for pip_itself in pinned_line(requirements, "pip"):
             self._pip(
                 "installing pip",
                 *("install", *FIRST_CONTACT, "--no-deps", pip_itself),
                 when_slow="the package index has not answered yet; is there a network?",
             )
-        self._pip(
-            "installing the packages in requirements.txt",
-            *("install", *LATER_CONTACT, "--no-deps", "-r", requirements),
-        )
+        if not self._install_with_uv(requirements):
+            self._pip(
+                "installing the packages in requirements.txt",
+                *("install", *LATER_CONTACT, "--no-deps", "-r", requirements),
+            )
+
+    def _install_with_uv(self, requirements: Path) -> bool:
+        """Install the list with uv, if it is listed; it takes a third of pip's time."""
+        pinned = pinned_line(requirements, "uv")
+        if not pinned:
+            return False
+        self._pip("installing uv", "install", *LATER_CONTACT, "--no-deps", *pinned)
+        uv = self._python.with_name("uv")
+        options = ("--python", self._python, "--no-deps", "-r", requirements)
+        try:
+            step = "installing the packages in requirements.txt"
+            self._commands.run(step, [uv, "pip", "install", *options])
+        except NoSpaceError:
+            raise
+        except SetupProblemError:
+            # uv does not read all settings of pip, and pip says better what is wrong.
+            self._say("uv could not install the packages, so pip does")
+            return False
+        return True
 
     def install_package(self) -> None:
         self._pip(
@@ -98,7 +118,7 @@ def empty_folder(folder: Path) -> None:
             entry.unlink()
 
 
-def pinned_pip(requirements: Path) -> list[str]:
-    """pip's own line of the list, so that the listed version installs everything else."""
+def pinned_line(requirements: Path, name: str) -> list[str]:
+    """The installer's own line of the list, so that the listed version installs the rest."""
     lines = requirements.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.startswith("pip==")]
+    return [line for line in lines if line.startswith(f"{name}==")]

@@ -134,7 +134,12 @@ def __getattr__(name: str) -> "Any":
         return import_module("smartpubsub.matching")
     if name not in _PLACES:
         raise AttributeError(f"module 'smartpubsub' has no attribute {name!r}")
-    found = getattr(import_module(f"smartpubsub.{_PLACES[name]}"), name)
+    try:
+        found = getattr(import_module(f"smartpubsub.{_PLACES[name]}"), name)
+    except ModuleNotFoundError as error:
+        from smartpubsub.extras import remedy
+
+        raise ModuleNotFoundError(f"{name}: {remedy(error)}", name=error.name) from None
     globals()[name] = found
     return found
 

@@ -192,4 +192,4 @@ def test_lines_are_aligned_and_what_is_missing_has_its_remedy() -> None:
 def test_every_check_of_this_machine_can_be_made() -> None:
     names = [check.name for check in health.run_checks()]
 
-    assert len(names) == len(set(names)) == 14
+    assert len(names) == len(set(names)) == 15

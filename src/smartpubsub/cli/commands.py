@@ -13,6 +13,7 @@ from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 from smartpubsub.cli.output import print_json
 from smartpubsub.cli.publishing import complain
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.extras import remedy
 
 FAILURE = 1
 INTERRUPTED = 130
@@ -87,10 +88,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
-    except click.ClickException as error:
-        return _fail(f"{error.format_message()}{where_to_look(error)}", error, arguments)
-    except SmartPubSubError as error:
-        return _fail(str(error), error, arguments)
+    except (click.ClickException, SmartPubSubError, ModuleNotFoundError) as error:
+        return _fail(error, arguments)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except MemoryError:
@@ -130,9 +129,16 @@ def _is_printed(error: Exception) -> bool:
 
 
 def _fail(
-    problem: str, error: click.ClickException | SmartPubSubError, arguments: Sequence[str]
+    error: click.ClickException | SmartPubSubError | ModuleNotFoundError, arguments: Sequence[str]
 ) -> int:
-    exit_code = error.exit_code if isinstance(error, click.ClickException) else FAILURE
+    exit_code = FAILURE
+    if isinstance(error, click.ClickException):
+        exit_code = error.exit_code
+        problem = f"{error.format_message()}{where_to_look(error)}"
+    elif isinstance(error, SmartPubSubError):
+        problem = str(error)
+    else:
+        problem = remedy(error)
     complain(problem)
     if "--json" in arguments and not _is_printed(error):
         print_json({"error": problem, "kind": type(error).__name__, "exit_code": exit_code})

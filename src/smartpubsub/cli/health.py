@@ -37,6 +37,7 @@ def run_checks() -> Iterator[Check]:
     yield check_temporary_folder()
     yield check_disk_space()
     yield from node_checks()
+    yield check_gateway()
     yield check_java()
     yield check_pyspark()
 
@@ -166,6 +167,17 @@ def temporary_space() -> int:
         return shutil.disk_usage(tempfile.gettempdir()).free
     except OSError:
         return 0
+
+
+def check_gateway(module: str = "smartpubsub.gateway.server") -> Check:
+    problem = import_problem(module)
+    return verdict(
+        "gateway",
+        ok=problem is None,
+        needed="for HTTP and the page",
+        found=problem or "importable",
+        remedy="pip install 'smartpubsub[gateway]'",
+    )
 
 
 def check_java(find: Callable[[], Java | None] = find_java) -> Check:
