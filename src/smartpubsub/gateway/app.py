@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -72,15 +72,7 @@ def all_operations(node: Node, streams: Streams) -> list[Operation]:
 def application(
     node: Node, streams: Streams, access: Access, sessions: ControlSessions
 ) -> Starlette:
-    """Make the application."""
-    by_path: dict[str, dict[str, Operation]] = {}
-    for operation in all_operations(node, streams):
-        by_path.setdefault(operation.path, {})[operation.method] = operation
-    # A path without parameters goes first: /v1/groups/search is no group's id.
-    routes: list[BaseRoute] = [
-        Route(path, _endpoint(methods, access), methods=[*methods])
-        for path, methods in sorted(by_path.items(), key=lambda entry: "{" in entry[0])
-    ]
+    """Make the application of a node."""
 
     async def serve_socket(socket: WebSocket) -> None:
         try:
@@ -90,10 +82,24 @@ def application(
             return
         await SocketSession(socket, node, streams, access).serve()
 
-    routes.append(WebSocketRoute(SOCKET_PATH, serve_socket))
-    routes.append(WebSocketRoute(PATH, sessions.serve))
+    sockets = [WebSocketRoute(SOCKET_PATH, serve_socket), WebSocketRoute(PATH, sessions.serve)]
+    return application_of(all_operations(node, streams), access, sockets)
+
+
+def application_of(
+    operations: Iterable[Operation], access: Access, sockets: Iterable[BaseRoute] = ()
+) -> Starlette:
+    """Make the application of some operations."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    # A path without parameters goes first: /v1/groups/search is no group's id.
+    routes = [
+        Route(path, _endpoint(methods, access), methods=[*methods])
+        for path, methods in sorted(by_path.items(), key=lambda entry: "{" in entry[0])
+    ]
     return Starlette(
-        routes=routes,
+        routes=[*routes, *sockets],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_failure},
     )
 

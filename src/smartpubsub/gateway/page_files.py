@@ -25,9 +25,9 @@ _INLINE_SCRIPT = re.compile(rb"<script type=\"importmap\">(.*?)</script>", re.DO
 class PageOperations:
     """Operations that send the page."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str = "index.html") -> None:
         root = resources.files("smartpubsub.gateway") / "page"
-        self._page = (root / "index.html").read_bytes()
+        self._page = (root / page).read_bytes()
         self._files: dict[str, tuple[bytes, str]] = {}
         for folder, prefix in ((root, ""), (root / "vendor", "vendor/")):
             for file in folder.iterdir():

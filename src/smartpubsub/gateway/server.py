@@ -60,7 +60,7 @@ class Gateway:
     async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until this is cancelled; after a failure, begin again."""
         self._check_tokens()
-        listener = _listening(self._wanted)
+        listener = listening(self._wanted)
         with listener:
             self.at = Endpoint(self._wanted.host, listener.getsockname()[1])
             task_status.started()
@@ -85,17 +85,6 @@ class Gateway:
             )
 
     async def _serve(self, listener: socket.socket) -> None:
-        config = anycorn.Config()
-        config.bind = [f"fd://{listener.detach()}"]
-        config.accesslog = None
-        config.errorlog = logging.getLogger(f"{__name__}.http")
-        config.errorlog.setLevel(logging.WARNING)
-        config.include_server_header = False
-        config.h11_max_incomplete_size = HEADER_BYTES_MAX
-        config.websocket_max_message_size = BODY_BYTES_MAX
-        config.websocket_ping_interval = WEBSOCKET_PING_S
-        config.keep_alive_timeout = 30
-        config.graceful_timeout = 1
         streams = Streams(self._limits)
         access = Access(
             self._wanted,
@@ -107,9 +96,25 @@ class Gateway:
         async with trio.open_nursery() as nursery:
             await nursery.start(streams.run)
             await nursery.start(sessions.run)
-            app = _without_lifespan(application(self._node, streams, access, sessions))
-            await anycorn.serve(cast(Any, app), config, mode="asgi")  # Each types ASGI its own way.
+            await serve_forever(application(self._node, streams, access, sessions), listener)
             nursery.cancel_scope.cancel()
+
+
+async def serve_forever(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve an application on a socket that listens."""
+    config = anycorn.Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.accesslog = None
+    config.errorlog = logging.getLogger(f"{__name__}.http")
+    config.errorlog.setLevel(logging.WARNING)
+    config.include_server_header = False
+    config.h11_max_incomplete_size = HEADER_BYTES_MAX
+    config.websocket_max_message_size = BODY_BYTES_MAX
+    config.websocket_ping_interval = WEBSOCKET_PING_S
+    config.keep_alive_timeout = 30
+    config.graceful_timeout = 1
+    # Each types ASGI its own way.
+    await anycorn.serve(cast(Any, _without_lifespan(app)), config, mode="asgi")
 
 
 def _without_lifespan(app: ASGIApp) -> ASGIApp:
@@ -128,7 +133,8 @@ def _without_lifespan(app: ASGIApp) -> ASGIApp:
     return serve
 
 
-def _listening(at: Endpoint) -> socket.socket:
+def listening(at: Endpoint) -> socket.socket:
+    """Listen at an address."""
     try:
         return socket.create_server(
             (at.host, at.port),

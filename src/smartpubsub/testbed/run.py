@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 
 import trio
 
@@ -49,6 +50,7 @@ JOIN_US_MAX = 15 * MINUTE
 LEAVE_US_MAX = 5 * SECOND
 """How long a node that leaves has for its goodbyes."""
 POLL_S = 0.02
+OBEY_S = 0.2
 END_S_MAX = 30.0
 """How long to wait for the last reports."""
 
@@ -82,7 +84,9 @@ class RealRun:
         layout: Layout | None = None,
         trace: Trace | None = None,
         progress: Progress | None = None,
+        kills: SimpleQueue[int] | None = None,
     ) -> None:
+        """Make a run; `kills` gets the numbers of nodes that a person wants killed meanwhile."""
         check_size(options, workload)
         self.options = options
         self.workload = prepared(workload, protocol_of(self))
@@ -96,6 +100,7 @@ class RealRun:
         self.was_interrupted = False
         self._fault_plan = faults
         self._progress = progress or Progress()
+        self._kills = kills
         self._base_ns = time.monotonic_ns()
         self._actions = count(1)
         self._joiners = Joiners()
@@ -165,6 +170,8 @@ class RealRun:
                     try:
                         with trio.CancelScope() as course:
                             nursery.start_soon(self._watch_for_interrupt, course)
+                            if self._kills is not None:
+                                nursery.start_soon(self._obey, self._kills)
                             await self._go(nursery)
                         await self._end()
                     finally:
@@ -183,6 +190,14 @@ class RealRun:
                 self.was_interrupted = True
                 course.cancel()
                 return
+
+    async def _obey(self, kills: SimpleQueue[int]) -> None:
+        """Kill the nodes that a person wants killed, and show that person what happens."""
+        while True:
+            await trio.sleep(OBEY_S)
+            self.observer.trace.flush()
+            while self.began_us and not kills.empty():
+                await self._act(CrashNode(0, kills.get()))
 
     async def _go(self, nursery: trio.Nursery) -> None:
         await self._assemble()

@@ -9,6 +9,7 @@ from smartpubsub.cli.again import same_again
 from smartpubsub.cli.commands import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim.options import check_option, sim_options
+from smartpubsub.cli.sim.page_option import page_option, shown, stay
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.protocols import (
     note_what_did_not_happen,
@@ -22,7 +23,7 @@ from smartpubsub.cli.sim.trace_options import trace_options
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging import result as results
 from smartpubsub.sim.judging.result import Result
-from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.sim.traces.trace import Sink, Trace, sink_of
 from smartpubsub.sim.traces.trace_files import TraceFolder
 
 
@@ -32,6 +33,7 @@ from smartpubsub.sim.traces.trace_files import TraceFolder
 @sim_options
 @check_option
 @trace_options
+@page_option
 @json_option
 @click.pass_context
 def run(
@@ -44,6 +46,7 @@ def run(
     checks_invariants: bool,
     folder: Path | None,
     trace_format: str,
+    page_port: int | None,
     as_json: bool,
 ) -> None:
     """Run a protocol in a simulated world.
@@ -59,17 +62,28 @@ def run(
       smartpubsub sim run --protocol gossipsub --scenario event-burst --nodes 200 --json
       smartpubsub sim run --protocol gossipsub --workload my.jsonl --loss 0.01 --trace traces
       smartpubsub sim run --protocol floodsub --scenario reddit --events 1000 --churn 30:5:0.2
+      smartpubsub sim run --protocol scoutsubs --page 8090
     """
     note_what_is_ignored(context, protocol)
     note_what_is_instead(protocol, options)
-    result = run_one(
-        options, protocol, variant, folder, trace_format, checks_invariants=checks_invariants
-    )
-    note_what_did_not_happen(options, result)
-    if as_json:
-        print_json(result.document())
-    else:
-        click.echo(result_text(result))
+    workload = options.load([protocol])
+    nodes = options.run_options(protocol, variant, workload).nodes if page_port is not None else 0
+    with shown(page_port, f"{protocol}, simulated", nodes, is_live=False) as scene:
+        result = run_one(
+            options,
+            protocol,
+            variant,
+            folder,
+            trace_format,
+            checks_invariants=checks_invariants,
+            scene=scene,
+        )
+        note_what_did_not_happen(options, result)
+        if as_json:
+            print_json(result.document())
+        else:
+            click.echo(result_text(result))
+        stay(scene)
     if result.experiment.was_interrupted:
         context.exit(INTERRUPTED)
     if result.violations:
@@ -87,12 +101,13 @@ def run_one(
     trace_format: str,
     *,
     checks_invariants: bool,
+    scene: Sink | None = None,
 ) -> Result:
     """Run an experiment, and write its trace if there is a folder for it."""
     workload = options.load([protocol])
     with ExitStack() as stack:
         sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
-        trace = Trace(sink)
+        trace = Trace(sink_of(sink, scene))
         progress = stack.enter_context(StderrProgress())
         experiment = options.experiment(
             protocol,

@@ -10,6 +10,7 @@ import click
 from smartpubsub.cli.commands import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim.options import sim_options
+from smartpubsub.cli.sim.page_option import page_option, shown, stay
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.protocols import (
     note_what_is_ignored,
@@ -22,7 +23,7 @@ from smartpubsub.cli.testbed.text import result_text
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result
-from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.sim.traces.trace import Trace, sink_of
 from smartpubsub.sim.traces.trace_files import TraceFolder
 from smartpubsub.testbed import result as results
 from smartpubsub.testbed.placed import peer_of
@@ -50,6 +51,7 @@ WORKERS_MAX = 64
     help="Whether to run the same experiment in the simulator afterwards, to compare.",
 )
 @trace_options
+@page_option
 @json_option
 @click.pass_context
 def run(
@@ -64,6 +66,7 @@ def run(
     simulate: bool,
     folder: Path | None,
     trace_format: str,
+    page_port: int | None,
     as_json: bool,
 ) -> None:
     """Run a protocol on real nodes.
@@ -78,6 +81,7 @@ def run(
       smartpubsub testbed run --protocol scoutsubs --nodes 20
       smartpubsub testbed run --protocol scoutsubs --scenario fault --crash mid --json
       smartpubsub testbed run --protocol gossipsub --workload my.jsonl --isolate --trace traces
+      smartpubsub testbed run --protocol scoutsubs --isolate --page 8090
     """
     if options.adversary:
         raise click.BadParameter("adversaries are in the simulator only", param_hint="--adversary")
@@ -96,24 +100,36 @@ def run(
     chosen = replace(chosen, peers=peers)
     faults = options.fault_plan(workload, chosen.nodes)
     with ExitStack() as stack:
+        title = f"{protocol}, real nodes"
+        page = shown(page_port, title, chosen.nodes, is_live=True, can_kill=isolate)
+        scene = stack.enter_context(page)
         sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
-        trace = Trace(sink)
-        shown = stack.enter_context(StderrProgress("real, ", passed="passed", tells_stages=True))
-        real = RealRun(chosen, workload, faults, layout=layout, trace=trace, progress=shown)
-        shown = stack.enter_context(StderrProgress("simulated, ", tells_stages=True))
-        twin = Experiment(chosen, workload, faults, progress=shown) if simulate else None
+        trace = Trace(sink_of(sink, scene))
+        told = stack.enter_context(StderrProgress("real, ", passed="passed", tells_stages=True))
+        real = RealRun(
+            chosen,
+            workload,
+            faults,
+            layout=layout,
+            trace=trace,
+            progress=told,
+            kills=None if scene is None else scene.kills,
+        )
+        told = stack.enter_context(StderrProgress("simulated, ", tells_stages=True))
+        twin = Experiment(chosen, workload, faults, progress=told) if simulate else None
         try:
             result = results.run(real, options.scenario_name, twin)
         finally:
             trace.flush()
-    _tell(context, result, as_json=as_json)
+        if as_json:
+            print_json(result.document())
+        else:
+            click.echo(result_text(result))
+        stay(scene)
+    _exit(context, result)
 
 
-def _tell(context: click.Context, result: Result, *, as_json: bool) -> None:
-    if as_json:
-        print_json(result.document())
-    else:
-        click.echo(result_text(result))
+def _exit(context: click.Context, result: Result) -> None:
     if result.experiment.was_interrupted:
         context.exit(INTERRUPTED)
     if result.violations:

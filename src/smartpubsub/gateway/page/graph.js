@@ -1,6 +1,6 @@
-// The node and its peers on a canvas: links, and events that travel along them.
+// Nodes on a canvas, their links, and events that travel along them.
 
-import { forceCenter, forceCollide, forceLink, forceManyBody, forceSimulation } from "d3-force";
+import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
 
 const TRAVEL_MS = 900;
 
@@ -29,14 +29,15 @@ export function makeGraph(canvas, describe) {
     canvas.width = canvas.clientWidth * scale;
     canvas.height = canvas.clientHeight * scale;
     context.setTransform(scale, 0, 0, scale, 0, 0);
-    simulation.force("centre", forceCenter(canvas.clientWidth / 2, canvas.clientHeight / 2));
+    simulation.force("x", forceX(canvas.clientWidth / 2).strength(0.05));
+    simulation.force("y", forceY(canvas.clientHeight / 2).strength(0.09));
     simulation.alpha(0.5).restart();
   }
 
   function draw() {
     context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
-    context.strokeStyle = colour("--line");
-    for (const { source, target, isServed } of links) {
+    for (const { source, target, isServed, isMarked } of links) {
+      context.strokeStyle = colour(isMarked ? "--good" : "--line");
       context.lineWidth = isServed ? 3 : 1;
       context.beginPath();
       context.moveTo(source.x, source.y);
@@ -45,12 +46,12 @@ export function makeGraph(canvas, describe) {
     }
     for (const node of nodes) {
       context.beginPath();
-      context.arc(node.x, node.y, node.isSelf ? 11 : 7, 0, 2 * Math.PI);
-      context.fillStyle = colour(node.isSelf ? "--accent" : "--faint");
+      context.arc(node.x, node.y, node.size ?? 7, 0, 2 * Math.PI);
+      context.fillStyle = colour(node.colour ?? "--faint");
       context.fill();
-      if (node.isSelf || node === hovered) {
+      if (node.hasLabel || node === hovered) {
         context.fillStyle = colour("--text");
-        context.fillText(node.label, node.x + 13, node.y + 4);
+        context.fillText(node.label, node.x + (node.size ?? 7) + 3, node.y + 4);
       }
     }
     drawTravels();
@@ -87,25 +88,20 @@ export function makeGraph(canvas, describe) {
   new ResizeObserver(fit).observe(canvas);
 
   return {
-    show(self, neighbours) {
+    // Nodes have an id and a label, and maybe a colour, a size and hasLabel; links isServed.
+    show(wanted, pairs) {
       const known = new Map(nodes.map((node) => [node.id, node]));
-      const keep = (node) => Object.assign(known.get(node.id) ?? {}, node);
-      nodes = [
-        keep({ id: self, label: "this node", isSelf: true }),
-        ...neighbours.map(({ peer_id }) => keep({ id: peer_id, label: peer_id.slice(-8) })),
-      ];
-      links = neighbours.map(({ peer_id, is_served }) => ({
-        source: self,
-        target: peer_id,
-        isServed: is_served,
-      }));
-      simulation.nodes(nodes);
+      nodes = wanted.map((node) => Object.assign(known.get(node.id) ?? {}, node));
+      const isNew = nodes.length !== known.size || pairs.length !== links.length;
+      links = pairs.map((pair) => ({ ...pair }));
+      simulation.nodes(nodes).force("charge").strength(nodes.length < 20 ? -500 : -160);
       link.links(links);
-      simulation.alpha(0.4).restart();
+      if (isNew) simulation.alpha(0.4).restart();
+      else draw();
     },
-    travel(publisher, self) {
+    travel(publisher, receiver) {
       const from = nodes.find((node) => node.id === publisher);
-      const to = nodes.find((node) => node.id === self);
+      const to = nodes.find((node) => node.id === receiver);
       if (from && to && from !== to) travels.push({ from, to, began: performance.now() });
       draw();
     },

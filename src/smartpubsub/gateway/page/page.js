@@ -44,7 +44,15 @@ function App() {
     return () => clearInterval(timer);
   }, []);
   useEffect(() => {
-    if (node) graph.current?.show(node.peer_id, neighbours);
+    if (!node) return;
+    const own = { id: node.peer_id, label: "this node", colour: "--accent", size: 11, hasLabel: true };
+    const peers = neighbours.map(({ peer_id }) => ({ id: peer_id, label: peer_id.slice(-8) }));
+    const links = neighbours.map(({ peer_id, is_served }) => ({
+      source: node.peer_id,
+      target: peer_id,
+      isServed: is_served,
+    }));
+    graph.current?.show([own, ...peers], links);
   }, [node?.peer_id, neighbours.map((n) => n.peer_id + n.is_served).join()]);
 
   const onEvent = (filter) => (event) => {

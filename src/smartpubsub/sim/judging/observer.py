@@ -153,7 +153,7 @@ class Observer:
                 self.journal.wire_duplicates += 1
             # Floodsub has hundreds of copies of each event, and formatting an id takes time.
             written = self._written.get(id) or str(id)
-            self.trace.add_copy(now, node, written)
+            self.trace.add_copy(now, node, sender, written)
 
     def failed(self, now: int, node: int, kind: str) -> None:
         """Record that a fault of a node has begun or ended."""

@@ -41,6 +41,19 @@ class Row(NamedTuple):
 Sink: TypeAlias = Callable[[Sequence[Row]], None]
 
 
+def sink_of(*sinks: Sink | None) -> Sink | None:
+    """One sink for all that there are."""
+    there = [sink for sink in sinks if sink is not None]
+    if len(there) <= 1:
+        return there[0] if there else None
+
+    def take(rows: Sequence[Row]) -> None:
+        for sink in there:
+            sink(rows)
+
+    return take
+
+
 class Trace:
     """A digest over rows, and the rows for a sink if there is one."""
 
@@ -58,11 +71,11 @@ class Trace:
         if len(self._pending) >= _ROWS_AT_ONCE:
             self.flush()
 
-    def add_copy(self, at: int, node: int, event: str) -> None:
+    def add_copy(self, at: int, node: int, sender: int, event: str) -> None:
         """Add a row for a copy of an event that came to a node on its way down."""
         self._pending.append(f"{at} copy {node} {event}\n")
         if self._sink is not None:
-            self._rows.append(Row(at, "copy", node, event=event))
+            self._rows.append(Row(at, "copy", node, sender, event=event))
 
     def add_row(self, row: Row) -> None:
         """Add a row about an event or a subscription."""
