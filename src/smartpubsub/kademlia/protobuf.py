@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sized
-from functools import lru_cache
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
@@ -102,9 +101,13 @@ def _message(name: str, body: str) -> DescriptorProto:
 # --- framing and limits ---
 
 
-@lru_cache(maxsize=1 << 12)
+_SMALL = [bytes([number]) for number in range(128)]
+
+
 def varint(number: int) -> bytes:
     """A number as protobuf writes it, seven bits in a byte."""
+    if number < 128:
+        return _SMALL[number]
     groups = []
     while number > 127:
         groups.append(number & 127 | 128)
@@ -115,7 +118,8 @@ def varint(number: int) -> bytes:
 
 def framed(body: bytes) -> bytes:
     """A message with its length before it."""
-    return varint(len(body)) + body
+    length = len(body)
+    return (_SMALL[length] if length < 128 else varint(length)) + body
 
 
 def body_bytes(frame: bytes) -> int:

@@ -40,8 +40,7 @@ def _its_type(message: Any) -> Mapping[str, int]:
     return {type(message).__name__.lower(): 1}
 
 
-PARTS_AT_ONCE = 64
-"""Some milliseconds of work."""
+PARTS_AT_ONCE = 16
 
 
 def in_pieces(parts: tuple[T, ...]) -> Iterator[tuple[T, ...]]:

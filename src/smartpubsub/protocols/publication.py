@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -43,12 +43,7 @@ class EventId(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return _text_of(self)
-
-
-@lru_cache(maxsize=1 << 12)
-def _text_of(id: EventId) -> str:
-    return f"{id.publisher[-8:].hex()}-{id.incarnation}-{id.number}"
+        return f"{self.publisher[-8:].hex()}-{self.incarnation}-{self.number}"
 
 
 class EventIdError(SmartPubSubError):

@@ -83,8 +83,10 @@ def histograms(rows: Rows, paper: Paper | None) -> tuple[Any, float, float]:
                     )
                     mean = float(np.average([m + 0.5 for m in found], weights=list(found.values())))
                     panel.axvline(mean, color=INK, linewidth=1)
+                    middle = median(found)
+                    panel.axvline(middle, color=INK, linewidth=1, linestyle=":")
                     panel.annotate(
-                        f"{mean:,.0f} ms",
+                        f"{mean:,.0f} ms\nmedian {middle:,.0f}",
                         (mean, 0.97),
                         xycoords=("data", "axes fraction"),
                         xytext=(4, 0),
@@ -121,6 +123,20 @@ def histograms(rows: Rows, paper: Paper | None) -> tuple[Any, float, float]:
         figure.supxlabel("milliseconds from publish to delivery", fontsize=9, color=QUIET)
 
     return paint, 3 + 2.1 * len(scenarios), 1 + 0.85 * len(labels)
+
+
+def median(counts: dict[int, int]) -> int:
+    """The median of values that were counted.
+
+    >>> median({10: 3, 500: 2})
+    10
+    """
+    left = sum(counts.values()) / 2
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    return 0
 
 
 def against_paper(runs: Rows, paper: Paper) -> tuple[Any, float, float]:

@@ -15,6 +15,7 @@ from smartpubsub.reports.looks import draw
 from smartpubsub.reports.page import Card, Section, page
 from smartpubsub.reports.papers import PAPERS, Paper
 from smartpubsub.reports.result_tables import percent, result_tables
+from smartpubsub.reports.words import words
 
 PAGE = "report.html"
 FIGURES = "figures"
@@ -107,6 +108,7 @@ def _figures(data: ReportData, paper: Paper | None, folder: Path) -> Iterator[Se
     if paper is not None:
         yield from _figures_beside(data, paper, section)
     yield from _figures_of(data, paper, section)
+    yield words(data.runs)
 
 
 def _figures_beside(data: ReportData, paper: Paper, section: Drawing) -> Iterator[Section]:
@@ -148,7 +150,8 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
             "latency-histograms",
             "How long events take",
             "Each small picture shows how many deliveries took how long in one scenario with one"
-            f" protocol. The thin line is the mean.{beside}",
+            " protocol. The thin line is the mean, the dotted one the median: where they are far"
+            f" apart there are two groups, such as near and far subscribers.{beside}",
             times.histograms(data.latencies, paper),
         )
     if data.stages:
@@ -165,7 +168,8 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
             "topics",
             "Events and subscriptions of topics",
             "What was published about each topic, how many subscriptions name just this topic, and"
-            " how many copies of its events came to nodes, in one run. Where topics have no names,"
+            " how many copies of its events came to nodes, in one run. Dots stand on logarithmic"
+            " scales, bars on linear ones. Where topics have no names,"
             " a topic is a predicate without its numbers.",
             topics.topics(data.topics),
         )
@@ -180,9 +184,9 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
         yield section(
             "messages",
             "Messages against deliveries",
-            "The number of messages that all nodes have sent by each number of deliveries. A"
-            " straight line means that every delivery costs the same; a low one that it costs"
-            " little.",
+            "The number of messages that all nodes have sent by each number of deliveries. The"
+            " scale of messages is logarithmic above 100: equal distances are equal factors, and a"
+            " lower line means that a delivery costs less.",
             counts.messages(data.progress),
         )
     if data.loads:
