@@ -31,7 +31,10 @@ def test_many_changes_take_no_room() -> None:
     for number in range(10_000):
         account.change(b"%d" % (number % 10), 1)
 
-    assert len(account._largest) < 200
+    account.largest()
+    for number in range(10_000):
+        account.change(b"%d" % (number % 10), 1)
+    assert len(account._largest or ()) < 200
 
 
 def test_a_user_may_have_an_eighth_unless_another_limit_is_given() -> None:

@@ -205,6 +205,70 @@ def test_a_timer_that_may_be_early_fires_when_all_is_handled() -> None:
     run(main)
 
 
+class _Gathering(Recorder):
+    """A recorder whose core holds back what it delivers in a turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[str] | None = None
+
+    def gather(self) -> None:
+        self.held = []
+
+    def release(self, now: int) -> list[Effect]:  # noqa: ARG002
+        held, self.held = self.held, None
+        return [Deliver(held)] if held else []
+
+    async def hold(self, text: str) -> None:
+        def call(_: int) -> list[Effect]:
+            assert self.held is not None
+            self.held.append(text)
+            return []
+
+        await self.host.do(call)
+
+
+def test_a_core_that_gathers_is_released_once_for_all_that_it_handles_in_a_turn() -> None:
+    async def main() -> None:
+        recorder = _Gathering()
+        async with running(recorder), trio.open_nursery() as nursery:
+            recorder.host.hold(True)
+            for text in "abc":
+                nursery.start_soon(recorder.hold, text)
+            await trio.testing.wait_all_tasks_blocked()
+            recorder.host.hold(False)
+
+        released = [item for item in recorder.done if isinstance(item, list) and "a" in item]
+        assert [sorted(item) for item in released] == [["a", "b", "c"]]
+
+    run(main)
+
+
+@pytest.mark.contains_failures
+def test_a_core_that_has_failed_is_not_released() -> None:
+    async def main() -> None:
+        recorder = _Gathering()
+        async with running(recorder), trio.open_nursery() as nursery:
+            recorder.host.hold(True)
+            nursery.start_soon(recorder.hold, "acknowledgement")
+            await trio.testing.wait_all_tasks_blocked()
+            recorder.host._on_restart = lambda _: []
+            recorder.host._inbox.put(TimerFired("fails"))
+            recorder.react = fail_on_timer
+            recorder.host.hold(False)
+            await eventually(lambda: recorder.host.containment.restarts)
+
+        assert ["acknowledgement"] not in recorder.done
+
+    run(main)
+
+
+def fail_on_timer(event: Event, _: int) -> list[Effect]:
+    if event == TimerFired("fails"):
+        raise ValueError("as planned")
+    return []
+
+
 class _Waiting(Memory):
     """Storage that waits until it may store."""
 

@@ -1,5 +1,6 @@
 """Events are handled at once, or on a busy loop together, and in turns that are fair to peers."""
 
+from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
@@ -8,63 +9,63 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from smartpubsub.node.transport.inbox import (
-    GATHER_ROUNDS,
+    ENOUGH_BYTES,
+    ENOUGH_COUNT,
     WAITED_S_MAX,
     Inbox,
 )
 
-LATE_S = 0.02
+GATHER_S = 0.5
 
 
-@pytest.mark.parametrize(
-    ("late_s", "is_behind", "is_gathering"),
-    [(0.0, True, False), (LATE_S, False, False), (LATE_S, True, True)],
-)
-def test_only_a_reader_that_comes_late_to_items_waits_for_more(
-    late_s: float, is_behind: bool, is_gathering: bool
-) -> None:
-    clock = MockClock()
-    inbox: Inbox[int] = Inbox(10)
-    taken: list[int] = []
+def waited_s(put: Callable[[Inbox[int]], None], gather_s: float) -> float:
+    """How long a reader waits that items come to after a second."""
+    clock = MockClock(autojump_threshold=0.0)
+    inbox: Inbox[int] = Inbox(1_000)
 
-    async def read() -> None:
-        await inbox.wait(inf, 1.0)
-        while (item := inbox.take()) is not None:
-            taken.append(item)
-
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            if is_behind:
-                inbox.put(1)
-                clock.jump(late_s)
-            nursery.start_soon(read)
-            await wait_all_tasks_blocked()
-            if not is_behind:
-                inbox.put(1)
-                clock.jump(late_s)
-            await wait_all_tasks_blocked()
-            inbox.put(2)
-            clock.jump(GATHER_ROUNDS * late_s)
-
-    trio.run(main, clock=clock)
-
-    assert taken == ([1, 2] if is_gathering else [1])
-
-
-def test_how_long_a_reader_is_late_for_more_is_limited() -> None:
-    clock = MockClock()
-    inbox: Inbox[int] = Inbox(10)
+    async def put_later() -> None:
+        await trio.sleep(1.0)
+        put(inbox)
 
     async def main() -> float:
-        inbox.put(1)
-        clock.jump(1_000.0)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(inbox.wait, inf, LATE_S)
-            await wait_all_tasks_blocked()
-            clock.autojump_threshold = 0.0
-        return trio.current_time()
+            nursery.start_soon(put_later)
+            await inbox.wait(inf, gather_s)
+            return trio.current_time() - 1.0
 
-    assert trio.run(main, clock=clock) == pytest.approx(1_000.0 + LATE_S)
+    return trio.run(main, clock=clock)
+
+
+def test_a_reader_waits_for_more_items_only_if_it_is_told_to() -> None:
+    assert waited_s(lambda inbox: inbox.put(1), 0.0) == pytest.approx(0.0)
+    assert waited_s(lambda inbox: inbox.put(1), GATHER_S) == pytest.approx(GATHER_S)
+
+
+def test_a_reader_does_not_wait_when_it_has_enough() -> None:
+    def put_many(inbox: Inbox[int]) -> None:
+        for number in range(ENOUGH_COUNT):
+            inbox.put(number)
+
+    assert waited_s(put_many, GATHER_S) == pytest.approx(0.0)
+    assert waited_s(lambda inbox: inbox.put(1, ENOUGH_BYTES), GATHER_S) == pytest.approx(0.0)
+
+
+def test_a_reader_stops_waiting_when_enough_has_come() -> None:
+    clock = MockClock(autojump_threshold=0.0)
+    inbox: Inbox[int] = Inbox(1_000)
+
+    async def put_more() -> None:
+        for number in range(ENOUGH_COUNT):
+            await trio.sleep(0.001)
+            inbox.put(number)
+
+    async def main() -> float:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(put_more)
+            await inbox.wait(inf, 60.0)
+            return trio.current_time()
+
+    assert trio.run(main, clock=clock) < 1.0
 
 
 class Sent(NamedTuple):

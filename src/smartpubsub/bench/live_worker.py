@@ -154,7 +154,7 @@ async def _running(system: str, data: str, bootstrap: str | None) -> AsyncIterat
             yield gossip
         return
     others = [] if bootstrap is None else [bootstrap]
-    async with Node(data=data, listen=[LISTEN], bootstrap=others) as node:
+    async with Node(data=data, listen=[LISTEN], bootstrap=others, loopback_is_exempt=True) as node:
         yield _OWN[system](node)  # type: ignore[misc]
 
 

@@ -48,8 +48,11 @@ class Account:
         self.evicted = 0
         """How often something made room before its time."""
         self._sizes: dict[User, int] = {}
-        self._largest: list[tuple[int, User]] = []
-        """Users by size, the largest first; entries whose size has changed do not count."""
+        self._largest: list[tuple[int, User]] | None = None
+        """Users by size, the largest first; entries whose size has changed do not count.
+
+        None while nobody asks for it.
+        """
 
     def state(self) -> AccountState:
         """What is kept now, and what was refused and evicted since the start."""
@@ -89,19 +92,22 @@ class Account:
 
     def change(self, user: User, difference: int) -> None:
         """A user has more, or less."""
-        size = self.size_of(user) + difference
+        size = self._sizes.get(user, 0) + difference
         self.size += difference
         if size:
             self._sizes[user] = size
-            heappush(self._largest, (-size, user))
         else:
             self._sizes.pop(user, None)
-        if len(self._largest) > _STALE_MIN + 2 * len(self._sizes):
-            self._largest = [(-size, user) for user, size in self._sizes.items()]
-            heapify(self._largest)
+        if self._largest is not None:
+            heappush(self._largest, (-size, user))
+            if len(self._largest) > _STALE_MIN + 2 * len(self._sizes):
+                self._largest = None
 
     def largest(self) -> User | None:
         """The user who has most."""
+        if self._largest is None:
+            self._largest = [(-size, user) for user, size in self._sizes.items()]
+            heapify(self._largest)
         while self._largest:
             size, user = self._largest[0]
             if self._sizes.get(user) == -size:

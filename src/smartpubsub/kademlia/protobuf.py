@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sized
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
@@ -101,13 +102,9 @@ def _message(name: str, body: str) -> DescriptorProto:
 # --- framing and limits ---
 
 
-_SMALL = [bytes([number]) for number in range(128)]
-
-
+@lru_cache(maxsize=1 << 12)
 def varint(number: int) -> bytes:
     """A number as protobuf writes it, seven bits in a byte."""
-    if number < 128:
-        return _SMALL[number]
     groups = []
     while number > 127:
         groups.append(number & 127 | 128)
@@ -118,8 +115,7 @@ def varint(number: int) -> bytes:
 
 def framed(body: bytes) -> bytes:
     """A message with its length before it."""
-    length = len(body)
-    return (_SMALL[length] if length < 128 else varint(length)) + body
+    return varint(len(body)) + body
 
 
 def body_bytes(frame: bytes) -> int:

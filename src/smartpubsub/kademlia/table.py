@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, Key
 
+FOUND_COUNT_MAX = 256
+"""Keys whose closest peers are remembered."""
+
 
 @dataclass(slots=True)
 class Entry:
@@ -70,6 +73,8 @@ class RoutingTable:
         self.k = k
         self.buckets: dict[int, Bucket] = {}
         self._indexes: list[int] = []
+        self._found: dict[tuple[Key, int], list[Contact]] = {}
+        """The results of `closest` since trusted peers last changed."""
 
     def __len__(self) -> int:
         return sum(len(bucket.entries) for bucket in self.buckets.values())
@@ -89,7 +94,10 @@ class RoutingTable:
             self._wait(bucket, contact)
             return False
         bucket.waiting.pop(contact.peer, None)
+        before = bucket._trusted
         bucket.heard_from(contact, now)
+        if bucket._trusted is not before:
+            self._found.clear()
         return True
 
     def failed(self, contact: Contact, failures_max: int) -> Contact | None:
@@ -101,6 +109,7 @@ class RoutingTable:
         bucket.waiting.pop(contact.peer, None)
         entry = bucket.entries.get(contact.peer)
         if entry is not None:
+            self._found.clear()
             bucket.failed(entry, failures_max)
             if entry.failures < failures_max:
                 return None
@@ -113,6 +122,7 @@ class RoutingTable:
         bucket = self.buckets.get(self.index(contact.key))
         entry = bucket.entries.get(contact.peer) if bucket else None
         if bucket is not None and entry is not None and not entry.failures:
+            self._found.clear()
             bucket.failed(entry, failures_max=2)
 
     def known(self, contact: Contact) -> Contact | None:
@@ -180,11 +190,17 @@ class RoutingTable:
 
     def closest(self, key: Key, count: int) -> list[Contact]:
         """The known peers closest to a key, without those that failed last time."""
+        known = self._found.get((key, count))
+        if known is not None:
+            return [*known]
         found: list[Contact] = []
         for bucket in self._closest_buckets(key):
             found += sorted(bucket.trusted(), key=lambda contact: contact.key ^ key)
             if len(found) >= count:
                 break
+        if len(self._found) >= FOUND_COUNT_MAX:
+            self._found.clear()
+        self._found[key, count] = found[:count]
         return found[:count]
 
     def closest_in_any_order(self, key: Key) -> Sequence[Contact]:
@@ -226,6 +242,7 @@ class RoutingTable:
         bucket = self.buckets.get(index)
         if bucket is None:
             bucket = self.buckets[index] = Bucket()
+            self._found.clear()
             insort(self._indexes, index)
         return bucket
 

@@ -6,12 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
+from nacl.bindings import crypto_sign_open
 from nacl.exceptions import BadSignatureError
-from nacl.signing import SigningKey, VerifyKey
+from nacl.signing import SigningKey
 
 from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.evidence import claim_of, evidence_of
+from smartpubsub.protocols.evidence import Claim, ProvenTrees, claim_of, evidence_of
 from smartpubsub.protocols.publication import (
     SIGNATURE_BYTES,
     SIGNATURE_HEAD,
@@ -20,12 +21,10 @@ from smartpubsub.protocols.publication import (
     Publication,
     unsigned_bytes,
 )
-from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 VERIFIED_COUNT_MAX = 2_000
 """Copies of an event follow within seconds; a node must not take hours to reach its size."""
-CLAIM_COUNT_MAX = 256
 
 
 class Ed25519Witness:
@@ -44,8 +43,7 @@ class Ed25519Signing(Ed25519Witness):
         self._key = SigningKey(identity.seed)
         self._verified: OrderedDict[bytes, None] = OrderedDict()
         self._verified_count_max = verified_count_max
-        self._claims: BoundedDict[tuple[Peer, bytes, bytes], None] = BoundedDict(CLAIM_COUNT_MAX)
-        """Signatures of several statements that were verified."""
+        self._proven = ProvenTrees()
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""
@@ -96,16 +94,11 @@ class Ed25519Signing(Ed25519Witness):
 
     def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:
         """Verify evidence; the signature is verified once for all statements under it."""
-        claim = claim_of(statement(), evidence)
-        if claim is None:
-            return False
-        key = (peer, *claim)
-        if key in self._claims:
-            return True
-        if not is_signature(peer, *claim):
-            return False
-        self._claims[key] = None
-        return True
+
+        def is_signed(claim: Claim) -> bool:
+            return is_signature(peer, *claim)
+
+        return self._proven.is_evidence(peer, statement(), evidence, is_signed)
 
 
 def is_evidence(peer: Peer, statement: bytes, evidence: bytes) -> bool:
@@ -120,7 +113,7 @@ def is_signature(peer: Peer, content: bytes, signature: bytes) -> bool:
     if key is None or len(signature) != SIGNATURE_BYTES:
         return False
     try:
-        VerifyKey(key).verify(content, signature)
+        crypto_sign_open(signature + content, key)
     except BadSignatureError:
         return False
     return True

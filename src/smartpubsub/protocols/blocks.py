@@ -27,6 +27,7 @@ CID_BYTES = len(_HEAD) + hashlib.sha256().digest_size
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DAY_US = timedelta(days=1) // _MICROSECOND
 
 
 class BlockError(SmartPubSubError):
@@ -109,7 +110,15 @@ def time_text(at_us: int) -> str:
     >>> time_text(1_500_000)
     '1970-01-01T00:00:01.500000Z'
     """
-    return (_EPOCH + at_us * _MICROSECOND).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    days, rest_us = divmod(at_us, _DAY_US)
+    seconds, us = divmod(rest_us, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    return f"{_date_text(days)}T{minutes // 60:02}:{minutes % 60:02}:{second:02}.{us:06}Z"
+
+
+@lru_cache(maxsize=1 << 6)
+def _date_text(days: int) -> str:
+    return (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d")
 
 
 def time_from_text(text: object) -> int:

@@ -22,6 +22,19 @@ class HasNeighbours(Protocol):
         ...
 
 
+@runtime_checkable
+class Gathers(Protocol):
+    """Can hold messages back while a host hands it several inputs in a row."""
+
+    def gather(self) -> None:
+        """Hold messages back until `release`."""
+        ...
+
+    def release(self, now: int) -> list[Effect]:
+        """Send the messages that were held back, those to one peer together."""
+        ...
+
+
 class HasGroups(Protocol):
     """Owns groups: a publisher's own network of subscribers."""
 

@@ -15,12 +15,18 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from smartpubsub.protocols.publication import SIGNATURE_BYTES
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.seam import Peer
 
 HASH_BYTES = 16
 STEP_BYTES = 1 + HASH_BYTES
 STATEMENTS_MAX = 64
 """Under one signature, so that paths stay short."""
 EVIDENCE_BYTES_MAX = SIGNATURE_BYTES + 16 * STEP_BYTES
+_TREE_COUNT_MAX = 256
+_NODE_COUNT_MAX = 2 * STATEMENTS_MAX
+"""Trees, and nodes of each, that a node remembers to have verified."""
+_NOTHING: dict[bytes, bytes] = {}
 
 _SIGNED_FIRST = b"smartpubsub-evidence:"
 _LEAF, _INNER = b"\0", b"\1"
@@ -75,6 +81,50 @@ def claim_of(statement: bytes, evidence: bytes) -> Claim | None:
             return None
         node = _hash(_INNER + (beside + node if side == _LEFT else node + beside))
     return Claim(_SIGNED_FIRST + node, evidence[:SIGNATURE_BYTES])
+
+
+class ProvenTrees:
+    """Verifies evidence, each signature once and each node of its tree once.
+
+    A path also proves the nodes beside it, so most statements take one or two hashes.
+    """
+
+    def __init__(self) -> None:
+        self._trees: BoundedDict[tuple[Peer, bytes], dict[bytes, bytes]] = BoundedDict(
+            _TREE_COUNT_MAX
+        )
+        """By signer and signature: the nodes of the tree that are known, each with its path."""
+
+    def is_evidence(
+        self, peer: Peer, statement: bytes, evidence: bytes, is_signed: Callable[[Claim], bool]
+    ) -> bool:
+        """Whether evidence for a statement is a peer's; `is_signed` verifies its signature."""
+        signature, path = evidence[:SIGNATURE_BYTES], evidence[SIGNATURE_BYTES:]
+        proven = self._trees.get((peer, signature), _NOTHING)
+        node = _hash(_LEAF + statement)
+        found: dict[bytes, bytes] = {}
+        while proven.get(node) != path:
+            if not path:
+                if not is_signed(Claim(_SIGNED_FIRST + node, signature)):
+                    return False
+                proven = self._trees[peer, signature] = {node: b""}
+                break
+            side, beside, rest = path[:1], path[1:STEP_BYTES], path[STEP_BYTES:]
+            if len(beside) != HASH_BYTES or len(evidence) > EVIDENCE_BYTES_MAX:
+                return False
+            found[node] = path
+            if side == _LEFT:
+                found[beside] = _RIGHT + node + rest
+                node = _hash(_INNER + beside + node)
+            elif side == _RIGHT:
+                found[beside] = _LEFT + node + rest
+                node = _hash(_INNER + node + beside)
+            else:
+                return False
+            path = rest
+        if found and len(proven) < _NODE_COUNT_MAX:
+            proven |= found
+        return True
 
 
 def _hash(content: bytes) -> bytes:

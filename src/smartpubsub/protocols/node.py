@@ -18,7 +18,7 @@ from smartpubsub.kademlia.messages import Kind, Message, decode, encode
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.capabilities import HasNeighbours
+from smartpubsub.protocols.capabilities import Gathers, HasNeighbours
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
@@ -82,6 +82,7 @@ class NodeCore:
         self.kademlia = kademlia
         self.pubsub = pubsub
         self._above: list[Core] = [pubsub, *residents]
+        self._gathering = [core for core in self._above if isinstance(core, Gathers)]
         self._by_message: dict[type, Core] = {m: r for r in residents for m in r.messages}
         self._by_name: dict[str, Core] = {r.name: r for r in residents}
         self.subscriptions: dict[int, Subscription] = {}
@@ -201,6 +202,15 @@ class NodeCore:
         if is_signed:
             signature = self._signing.sign(id, predicate, payload, self._last_event_us)
         return Publication.of(id, predicate, payload, signature, self._last_event_us)
+
+    def gather(self) -> None:
+        """Hold the protocols' messages back until `release`."""
+        for core in self._gathering:
+            core.gather()
+
+    def release(self, now: int) -> list[Effect]:
+        """Send the messages that were held back, those to one peer together."""
+        return [effect for core in self._gathering for effect in core.release(now)]
 
     # --- inputs ---
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -43,7 +43,12 @@ class EventId(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"{self.publisher[-8:].hex()}-{self.incarnation}-{self.number}"
+        return _text_of(self)
+
+
+@lru_cache(maxsize=1 << 12)
+def _text_of(id: EventId) -> str:
+    return f"{id.publisher[-8:].hex()}-{id.incarnation}-{id.number}"
 
 
 class EventIdError(SmartPubSubError):

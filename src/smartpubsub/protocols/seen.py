@@ -37,22 +37,24 @@ class Seen(Generic[Item]):
 
     def add(self, id: Item, now: int) -> bool:
         """Add an id; return whether it is new."""
-        now = self._counted(now)
-        if id in self._since:
+        if now != self._called_at:
+            self._count_time(now)
+        now -= self._skipped_us
+        since, oldest_first = self._since, self._oldest_first
+        if id in since:
             return False
-        self._since[id] = now
-        self._oldest_first.append(id)
-        while self._oldest_first and (
-            len(self._since) > self.count_max
-            or self._since[self._oldest_first[0]] + self._keep_us <= now
-        ):
-            oldest = self._oldest_first.popleft()
-            if self._since.pop(oldest) + self._keep_us <= now and self._on_lapsed is not None:
+        since[id] = now
+        oldest_first.append(id)
+        while len(since) > self.count_max or since[oldest_first[0]] + self._keep_us <= now:
+            oldest = oldest_first.popleft()
+            has_lapsed = since.pop(oldest) + self._keep_us <= now
+            if has_lapsed and self._on_lapsed is not None:
                 self._on_lapsed(oldest)
+            if not oldest_first:
+                break
         return True
 
-    def _counted(self, now: int) -> int:
+    def _count_time(self, now: int) -> None:
         if self._called_at is not None:
             self._skipped_us += max(0, now - self._called_at - self._keep_us // 2)
         self._called_at = now
-        return now - self._skipped_us

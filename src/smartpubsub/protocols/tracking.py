@@ -72,7 +72,7 @@ class Arrival(NamedTuple):
     hops: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class EventFacts:
     """What a node remembers of an event."""
 
@@ -164,32 +164,24 @@ class Tracking:
 
     def on_publish(self, event: Publication) -> None:
         """This node publishes an event."""
-        self._update(
-            str(event.id),
-            predicate=event.predicate,
-            created_us=event.created_us,
-            progress=PublishProgress.PENDING,
-        )
+        self._known(event).progress = PublishProgress.PENDING
 
     def on_told(self, item: object, now: int) -> None:
         """The core tells something."""
         match item:
-            case Published(id, held):
-                names = tuple(dict.fromkeys(one.attribute for one in held))
-                self._update(str(id), progress=PublishProgress.ACKNOWLEDGED, held=names)
-            case Confirmed(id):
-                self._update(str(id), progress=PublishProgress.ACKNOWLEDGED)
-            case Refused(id, reason):
-                self._update(str(id), progress=PublishProgress.REFUSED, reason=reason)
             case Delivery(event, numbers, hops):
-                before = self.facts(str(event.id)).arrivals
-                arrivals = {**dict.fromkeys(numbers, Arrival(now, hops)), **before}
-                self._update(
-                    str(event.id),
-                    predicate=event.predicate,
-                    created_us=event.created_us,
-                    arrivals=arrivals,
-                )
+                facts = self._known(event)
+                arrivals = dict.fromkeys(numbers, Arrival(now, hops))
+                facts.arrivals = {**arrivals, **facts.arrivals} if facts.arrivals else arrivals
+            case Published(id, held):
+                facts = self._noted(str(id))
+                facts.progress = PublishProgress.ACKNOWLEDGED
+                facts.held = tuple(dict.fromkeys([one.attribute for one in held]))
+            case Confirmed(id):
+                self._noted(str(id)).progress = PublishProgress.ACKNOWLEDGED
+            case Refused(id, reason):
+                facts = self._noted(str(id))
+                facts.progress, facts.reason = PublishProgress.REFUSED, reason
             case Subscribed(subscription):
                 self._in_force_since.setdefault(subscription.number, now)
             case Unsubscribed(subscription):
@@ -197,7 +189,8 @@ class Tracking:
 
     def on_drop(self, id: str, number: int) -> None:
         """A subscription has dropped an event that its reader did not take."""
-        self._update(id, dropped=self.facts(id).dropped | {number})
+        facts = self._noted(id)
+        facts.dropped |= {number}
 
     def facts(self, id: str) -> EventFacts:
         """What the node remembers of an event."""
@@ -207,8 +200,17 @@ class Tracking:
         """Since when a subscription is in force; None if it is not, or from before a restart."""
         return self._in_force_since.get(number)
 
-    def _update(self, id: str, **known: Any) -> None:
-        self._events[id] = replace(self.facts(id), **known)
+    def _noted(self, id: str) -> EventFacts:
+        """What the node remembers of an event, to be changed."""
+        facts = self._events.get(id)
+        if facts is None:
+            facts = self._events[id] = EventFacts(id)
+        return facts
+
+    def _known(self, event: Publication) -> EventFacts:
+        facts = self._noted(str(event.id))
+        facts.predicate, facts.created_us = event.predicate, event.created_us
+        return facts
 
 
 class AskedSubscription(NamedTuple):

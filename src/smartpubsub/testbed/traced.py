@@ -59,6 +59,14 @@ class TracedCore:
             self._notebook.add(self._node, Passed("timer", -1, owner, 0))
         return self.noted(self.core.handle(event, now))
 
+    def gather(self) -> None:
+        """Hold messages back until `release`."""
+        self.core.gather()
+
+    def release(self, now: int) -> list[Effect]:
+        """Send the messages that were held back."""
+        return self.noted(self.core.release(now))
+
     def noted(self, effects: list[Effect]) -> list[Effect]:
         """Note what is sent, and return the effects unchanged."""
         for effect in effects:

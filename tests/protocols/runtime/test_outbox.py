@@ -46,3 +46,28 @@ def test_timers_and_stored_keys_are_named_after_the_protocol() -> None:
         CancelTimer(("toy", "probe", 1)),
         Store(b"toy/key", b"value"),
     ]
+
+
+def test_what_is_gathered_leaves_when_it_is_released() -> None:
+    box = outbox(batch_us=100)
+    box.gather()
+    box.queue(b"a", "one")
+    box.deliver("item")
+    assert box.take() == [Deliver("item")]
+    box.queue(b"a", "two")
+    assert box.take() == []
+
+    assert box.release() == [Send(b"a", ("one", "two"))]
+    box.queue(b"b", "three")
+    assert box.take() == [Send(b"b", ("three",))]
+
+
+def test_peers_that_get_the_same_share_one_message() -> None:
+    box = outbox()
+    for peer in (b"a", b"b"):
+        box.queue(peer, "one")
+    first, second = box.take()
+
+    assert isinstance(first, Send)
+    assert isinstance(second, Send)
+    assert first.message is second.message

@@ -187,9 +187,8 @@ class Publishing:
         try:
             with call.limited(what, deadline_s):
                 # The key is stored before the event is sent, so that no crash makes it two events.
-                await host.call(publish, commits_first=key is not None)
-                if wait is not Wait.NOTHING:
-                    await call.done.wait()
+                acknowledged = None if wait is Wait.NOTHING else call.done
+                await host.call(publish, commits_first=key is not None, acknowledged=acknowledged)
             record = self._records.get(str(ids[0]))
             held = () if record is None or wait is Wait.NOTHING else record.held
             return Receipt(ids[0], wait, held, engine.config.backups + 1)

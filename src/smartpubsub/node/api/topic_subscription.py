@@ -15,8 +15,8 @@ from smartpubsub.node.api.listing import Gaps
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.subscription import TopicStream
 from smartpubsub.node.api.topic_events import entry_of
-from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
+from smartpubsub.protocols.pulsarcast.events import predicate_of
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TopicSubscription(Subscription, TopicStream):
     ) -> None:
         super().__init__(
             owner,
-            Predicate.of({cid_text(topic): True}),
+            predicate_of(topic),
             buffer_count_max=buffer_count_max,
             overflow=overflow,
             serializer=serializer,

@@ -27,10 +27,10 @@ from smartpubsub.node.api.topic_subscription import KeptSubscription, TopicSubsc
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPromisedError
 from smartpubsub.node.identity import peer_text
-from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import topics as descriptors
+from smartpubsub.protocols.pulsarcast.events import predicate_of
 from smartpubsub.protocols.pulsarcast.history import Wanted as WantedHistory
 from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed, TopicStored
 from smartpubsub.protocols.pulsarcast.topics import META, Rules
@@ -328,7 +328,7 @@ class Topics:
 def content_in(topic: Cid, payload: bytes, parents: tuple[str, ...] | None = None) -> Content:
     """What is published in a topic."""
     name = cid_text(topic)
-    return Content(Predicate.of({name: True}), payload, Destination(TOPIC, name, parents=parents))
+    return Content(predicate_of(topic), payload, Destination(TOPIC, name, parents=parents))
 
 
 def _wanted(since: str | datetime | None, last: int | None) -> WantedHistory:

@@ -14,6 +14,8 @@ from smartpubsub.node.storage.folder import FolderLock, made_folder
 from smartpubsub.node.storage.store_file import FILE, StorageError, damaged, explained, opened
 
 _SIZES = "SELECT length(key) + length(value) FROM entries"
+_KEYS_AT_ONCE = 512
+_KEYS_STEP = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,29 +101,42 @@ class SqliteStorage:
 
     def _applied(self, changes: Sequence[tuple[bytes, bytes | None]]) -> int:
         """Store changes in one transaction; return the bytes stored after it."""
-        stored = self._stored_bytes
-        self._database.execute("BEGIN IMMEDIATE")
+        last = dict(changes)
+        kept = [
+            (key, value, _checksum(key, value)) for key, value in last.items() if value is not None
+        ]
+        dropped = [(key,) for key, value in last.items() if value is None]
+        added = sum([len(key) + len(value) for key, value, _ in kept])
+        database = self._database
+        database.execute("BEGIN IMMEDIATE")
         try:
-            for key, value in changes:
-                stored += _bytes_of(key, value) - self._put(key, value)
+            stored = self._stored_bytes + added - self._bytes_at([*last])
+            # Statements for many rows, because each call of SQLite costs more than a row.
+            database.executemany("DELETE FROM entries WHERE key = ?", dropped)
+            database.executemany("REPLACE INTO entries VALUES (?, ?, ?)", kept)
             if stored > self._stored_bytes:  # A change that frees bytes is never refused.
                 self._limit("a storage", stored, self.limits.stored_bytes_max)
-            self._database.execute("COMMIT")
+            database.execute("COMMIT")
         except BaseException:
-            if self._database.in_transaction:  # Some errors of SQLite end the transaction.
-                self._database.execute("ROLLBACK")
+            if database.in_transaction:  # Some errors of SQLite end the transaction.
+                database.execute("ROLLBACK")
             raise
         return stored
 
-    def _put(self, key: bytes, value: bytes | None) -> int:
-        """Change the value of a key; return the bytes that the key had before."""
-        there = self._database.execute(f"{_SIZES} WHERE key = ?", (key,)).fetchone()
-        if value is None:
-            self._database.execute("DELETE FROM entries WHERE key = ?", (key,))
-        else:
-            row = (key, value, _checksum(key, value))
-            self._database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
-        return int(there[0]) if there else 0
+    def _bytes_at(self, keys: list[bytes]) -> int:
+        """The bytes of some keys and their values."""
+        found = 0
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            some = keys[first : first + _KEYS_AT_ONCE]
+            # Few different statements, because SQLite compiles each of them.
+            some += some[:1] * (-len(some) % _KEYS_STEP)
+            places = ",".join("?" * len(some))
+            query = (
+                f"SELECT total(length(key) + length(value)) FROM entries WHERE key IN ({places})"
+            )
+            [[size]] = self._database.execute(query, some)
+            found += int(size)
+        return found
 
     def _limit(self, what: str, size: int, size_max: int) -> None:
         if size > size_max:

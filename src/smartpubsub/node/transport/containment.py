@@ -82,6 +82,10 @@ class Containment:
         """Count changes that storage has refused; the core does not know of that."""
         self._fail("storing", error, now)
 
+    def drop_release(self, error: Exception, now: float) -> None:
+        """Count messages of a turn that the core has failed to send."""
+        self._fail("sending", error, now)
+
     def restarted(self) -> None:
         """The core is new."""
         self.must_restart = False

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import trio
 from trio_typing import TaskStatus
@@ -36,6 +36,7 @@ from smartpubsub.node.transport.swarm import MakeTcp
 from smartpubsub.node.transport.timers import MICROSECONDS, Clock, Timers
 from smartpubsub.node.transport.turns import Turns
 from smartpubsub.node.transport.usage import Usage
+from smartpubsub.protocols.capabilities import Gathers
 from smartpubsub.protocols.codecs import Codec
 from smartpubsub.seam import (
     Answer,
@@ -66,6 +67,8 @@ T = TypeVar("T")
 _INCARNATION = b"host/incarnation"
 _INCARNATION_BYTES = 8
 _DRAIN_POLL_S = 0.01
+GATHER_COUNT_MIN = 4
+"""A host that had fewer events and calls at a time handles the next at once."""
 _ASK_BITS = 48
 """The numbers of a core's requests are below this power of two; the core's own number is above."""
 
@@ -99,6 +102,8 @@ class _Request:
     commits_first: bool = False
     is_refused: bool = False
     done: trio.Event = field(default_factory=trio.Event)
+    is_acknowledged: bool = False
+    """Whether something else sets `done` unless the call fails."""
 
     def effects(self, now: int) -> list[Effect]:
         """Call the core; an error goes to the caller, and has no effects."""
@@ -166,6 +171,8 @@ class Host:
         )
         self._make_core = make_core
         self._core: Core
+        self._gathering: Gathers | None = None
+        """The core, if it can gather the messages of a turn."""
         self._core_number = 0
         self._codecs = {codec.message: codec for codec in codecs}
         self._storage = storage
@@ -220,6 +227,7 @@ class Host:
         )
         self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
         self._encoded: tuple[object, bytes] = (None, b"")
+        self._split: tuple[object, tuple[Any, Any]] = (None, (None, None))
         self._requests: list[_Request] = []
         """The calls whose effects are not carried out yet."""
         self._nursery: trio.Nursery | None = None
@@ -280,14 +288,20 @@ class Host:
             self._may_go_on = trio.Event()
 
     async def call(
-        self, action: Callable[[int], tuple[T, list[Effect]]], *, commits_first: bool = False
+        self,
+        action: Callable[[int], tuple[T, list[Effect]]],
+        *,
+        commits_first: bool = False,
+        acknowledged: trio.Event | None = None,
     ) -> T:
         """Call a method of the core with the time, and carry out its effects.
 
         When this returns, the changes are on disk. With `commits_first` they are so before any
-        message is sent.
+        message is sent. With `acknowledged`, return when that is set.
         """
         request = _Request(action, commits_first=commits_first, is_refused=self._stopped.is_set())
+        if acknowledged is not None:
+            request.done, request.is_acknowledged = acknowledged, True
         if not request.is_refused:
             self._inbox.put(request)
             await request.done.wait()
@@ -336,7 +350,8 @@ class Host:
         """Make the core, and have it load what is stored before it handles anything else."""
         self._timers.clear()
         self._core_number += 1
-        self._core = self._make_core(self.own)
+        self._core = core = self._make_core(self.own)
+        self._gathering = core if isinstance(core, Gathers) else None
         work = _Work()
         waiting: deque[Event] = deque([Started(await self._next_incarnation())])
         now = self.clock.now()
@@ -345,10 +360,9 @@ class Host:
                 if isinstance(effect, Load):
                     waiting.append(Loaded(effect.prefix, tuple(self._storage.load(effect.prefix))))
                 else:
-                    self._note(effect, work, now)
+                    self._note([effect], work, now)
         if self._core_number > 1 and self._on_restart is not None:
-            for effect in self._on_restart(now):
-                self._note(effect, work, now)
+            self._note(self._on_restart(now), work, now)
         await self._finish(work)
 
     async def _restart_core(self) -> None:
@@ -366,26 +380,48 @@ class Host:
         await self._start_core()
 
     async def _handle_all(self) -> None:
+        gather_s = 0.0
         while True:
-            await self._inbox.wait(self._deadline(), self.settings.gather_s_max)
+            await self._inbox.wait(self._deadline(), gather_s)
             while not self._may_go_on.is_set():
                 await self._may_go_on.wait()
+            began_at = trio.current_time()
             work = _Work(time.thread_time())
-            turn_ends_at = work.spent_s + self.settings.turn_s_max
-            for _ in range(self.settings.commit_count_max):
-                if self.containment.must_restart or not self._handle_next(work):
-                    break
-                if work.spent_s > turn_ends_at:
-                    break
-            if not len(self._inbox) and not self.containment.must_restart:
-                for timer in self._timers.take_early():
-                    self._handle(TimerFired(timer), self.clock.now(), work)
+            handled = self._handle_turn(work)
+            has_backlog = len(self._inbox) > 0
             await self._finish(work)
             for request in self._requests:
-                request.done.set()
+                if request.error is not None or not request.is_acknowledged:
+                    request.done.set()
             self._requests.clear()
+            # A host that had much to do, and is not behind, has more together after the same time.
+            took_s = trio.current_time() - began_at
+            is_busy = handled >= GATHER_COUNT_MIN and not has_backlog
+            gather_s = min(took_s, self.settings.gather_s_max) if is_busy else 0.0
             while self.containment.must_restart:
                 await self._restart_core()
+
+    def _handle_turn(self, work: _Work) -> int:
+        """Handle what has come, up to a limit of time and number; return the number."""
+        settings, began_s = self.settings, work.spent_s
+        handled = 0
+        if self._gathering is not None:
+            self._gathering.gather()
+        while handled < settings.commit_count_max:
+            is_lone = self._inbox.source_count <= 1
+            limit_s = settings.lone_turn_s_max if is_lone else settings.turn_s_max
+            if work.spent_s - began_s > limit_s:
+                break
+            if self.containment.must_restart or not self._handle_next(work):
+                break
+            handled += 1
+        if not len(self._inbox) and not self.containment.must_restart:
+            for timer in self._timers.take_early():
+                self._handle(TimerFired(timer), self.clock.now(), work)
+        # A core that has failed may hold back acknowledgements of what it has not stored.
+        if self._gathering is not None and not self.containment.must_restart:
+            self._release(self._gathering, work)
+        return handled
 
     async def _finish(self, work: _Work) -> None:
         """Store what has changed, then carry out the effects, except for what may go before."""
@@ -415,7 +451,9 @@ class Host:
         split = self._codecs[type(effect.message)].at_once
         if split is None:
             return effect
-        early, late = split(effect.message)
+        if effect.message is not self._split[0]:
+            self._split = effect.message, split(effect.message)
+        early, late = self._split[1]
         if early is not None:
             self._send(Send(effect.peer, early))
         return None if late is None else Send(effect.peer, late)
@@ -435,8 +473,7 @@ class Host:
         if isinstance(item, _Request):
             self._requests.append(item)
             work.commits_first |= item.commits_first
-            for effect in item.effects(now):
-                self._note(effect, work, now)
+            self._note(item.effects(now), work, now)
             work.spent_s = time.thread_time()
         else:
             self._handle(item, now, work)
@@ -444,8 +481,7 @@ class Host:
 
     def _handle(self, item: Event, now: int, work: _Work) -> None:
         try:
-            for effect in self._core.handle(item, now):
-                self._note(effect, work, now)
+            self._note(self._core.handle(item, now), work, now)
         except Exception as error:  # Whatever a peer has caused, the node goes on.
             if self._on_restart is None:
                 raise
@@ -456,26 +492,35 @@ class Host:
         self._charge(getattr(item, "peer", OWN), spent_s - work.spent_s)
         work.spent_s = spent_s
 
+    def _release(self, core: Gathers, work: _Work) -> None:
+        """Have the core send the messages that it has held back in this turn."""
+        now = self.clock.now()
+        try:
+            self._note(core.release(now), work, now)
+        except Exception as error:
+            if self._on_restart is None:
+                raise
+            self.containment.drop_release(error, trio.current_time())
+
     def _charge(self, peer: Peer, cost_s: float) -> None:
         self._inbox.charge(peer, cost_s)
         self._shares.charge(peer, cost_s, trio.current_time())
 
-    def _note(self, effect: Effect, work: _Work, now: int) -> None:
-        """Do what must be done at once, and note the rest of an effect for after the commit."""
-        kind = type(effect)
-        # Timers are set at once, because the next event may cancel them.
-        if kind is SetTimer:
-            wanted = cast(SetTimer, effect)
-            timer, at, may_be_early, peer = wanted
-            self._timers.set(timer, at, may_be_early=may_be_early, peer=peer)
-        elif kind is CancelTimer:
-            self._timers.cancel(effect.timer)  # type: ignore[union-attr]
-        elif kind is Store:
-            work.changes[effect.key] = effect.value  # type: ignore[union-attr]
-        else:
-            if kind is Deliver:
-                work.changes.update(self._journal(effect.item, now))  # type: ignore[union-attr]
-            work.effects.append(effect)
+    def _note(self, effects: Iterable[Effect], work: _Work, now: int) -> None:
+        """Do what must be done at once, and note the rest for after the commit."""
+        for effect in effects:
+            if isinstance(effect, Store):
+                work.changes[effect.key] = effect.value
+            # Timers are set at once, because the next event may cancel them.
+            elif isinstance(effect, SetTimer):
+                timer, at, may_be_early, peer = effect
+                self._timers.set(timer, at, may_be_early=may_be_early, peer=peer)
+            elif isinstance(effect, CancelTimer):
+                self._timers.cancel(effect.timer)
+            else:
+                if isinstance(effect, Deliver):
+                    work.changes.update(self._journal(effect.item, now))
+                work.effects.append(effect)
 
     # --- effects ---
 

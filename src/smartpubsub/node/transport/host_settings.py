@@ -68,6 +68,8 @@ class HostSettings:
     """Events of one peer that are not handled yet; beyond this the host does not read from it."""
     turn_s_max: float = 0.01
     """Processor time of events handled in one transaction, except for the last of them."""
+    lone_turn_s_max: float = 0.04
+    """The same while no other peer, nor the node itself, has events that wait for its end."""
     peer_share_max: float = 0.5
     """The part of the processor for one peer while others wait."""
     peer_burst_s: float = 0.5
@@ -77,7 +79,7 @@ class HostSettings:
     unfinished_bytes_max: int = 64 << 20
     """Bytes of messages that have not arrived as a whole, of all peers."""
     gather_s_max: float = 0.1
-    """How long a host on a busy loop waits for more events, to handle them together."""
+    """How long a busy host waits for more events, to handle them together."""
     commit_count_max: int = 256
     """Events handled in one transaction."""
 

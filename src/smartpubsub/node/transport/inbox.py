@@ -20,11 +20,9 @@ from smartpubsub.seam import Peer
 
 T = TypeVar("T")
 
-LATE_S_MIN = 0.002
-"""A loop with a round below this time is not busy."""
-GATHER_ROUNDS = 3
 ENOUGH_COUNT = 64
-"""Items that are worth a transaction: the reader waits for no more."""
+ENOUGH_BYTES = 32 << 10
+"""Items, and bytes of messages, that are worth a transaction: the reader waits for no more."""
 
 TOKEN_S = 20e-6
 """What every event costs, in seconds."""
@@ -65,29 +63,35 @@ class Inbox(Generic[T]):
         self._served_s = 0.0
         """The virtual time of the last event taken."""
         self._count = 0
-        self._since = 0.0
-        """When the first item came, on trio's clock."""
+        self._bytes = 0
         self.delayed_at = -1.0
         """When last an event had waited for too long behind events of others."""
         self._has_items = trio.Event()
+        self._enough = trio.Event()
 
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def source_count(self) -> int:
+        """The number of peers with items; the node itself counts as one."""
+        return len(self._turns)
+
     def put(self, item: T, size: int = 0) -> None:
         """Add an item that is bounded elsewhere, without waiting."""
         now = trio.current_time()
-        if not self._count:
-            self._since = now
         peer: Peer = getattr(item, "peer", OWN)
         queue = self._queue(peer)
         queue.items.append(_Waiting(item, size, now))
         queue.size += size
+        self._bytes += size
         self._count += 1
         if not queue.is_in_turn:
             queue.cost_s = max(queue.cost_s, self._served_s)
             self._have_turn(peer, queue)
         self._has_items.set()
+        if self._has_enough:
+            self._enough.set()
 
     async def put_when_there_is_room(self, peer: Peer, item: T, size: int) -> None:
         """Add an item of a peer; wait while the peer's queue is full."""
@@ -102,25 +106,26 @@ class Inbox(Generic[T]):
         if peer in self._queues:
             self._queues[peer].cost_s += cost_s
 
-    async def wait(self, deadline: float, gather_s_max: float = 0.0) -> None:
+    async def wait(self, deadline: float, gather_s: float = 0.0) -> None:
         """Wait for an item, or until a time on trio's clock.
 
-        A reader that finds items and comes late has much to do: it waits some rounds longer,
-        because handling more items together costs less.
+        With `gather_s`, wait so much longer for enough items: handling them together costs less.
         """
-        is_behind = self._count > 0
         if self._count:
-            await (
-                trio.lowlevel.checkpoint()
-            )  # Other tasks get their turn however long the queue is.
+            # Other tasks get their turn however long the queue is.
+            await trio.lowlevel.checkpoint()
         else:
             self._has_items = trio.Event()
             with trio.CancelScope(deadline=deadline):
                 await self._has_items.wait()
-        if is_behind and self._count < ENOUGH_COUNT and gather_s_max:
-            late_s = trio.current_time() - self._since
-            if late_s > LATE_S_MIN:
-                await trio.sleep(min(GATHER_ROUNDS * late_s, gather_s_max))
+        if gather_s and self._count and not self._has_enough:
+            self._enough = trio.Event()
+            with trio.move_on_after(gather_s):
+                await self._enough.wait()
+
+    @property
+    def _has_enough(self) -> bool:
+        return self._count >= ENOUGH_COUNT or self._bytes >= ENOUGH_BYTES
 
     def take(self) -> T | None:
         """Remove the item whose turn it is, if there is one."""
@@ -141,14 +146,17 @@ class Inbox(Generic[T]):
         """Remove all other items."""
         for queue in self._queues.values():
             self._count -= len(queue.items)
+            self._bytes -= queue.size
             queue.items = deque(waiting for waiting in queue.items if is_kept(waiting.item))
             queue.size = sum(waiting.size for waiting in queue.items)
             self._count += len(queue.items)
+            self._bytes += queue.size
             self._tell_of_room(queue)
 
     def _next(self, peer: Peer, queue: _Queue[T]) -> T:
         waiting = queue.items.popleft()
         self._count -= 1
+        self._bytes -= waiting.size
         queue.size -= waiting.size
         queue.cost_s += TOKEN_S + waiting.size / BYTES_PER_S
         if queue.items:

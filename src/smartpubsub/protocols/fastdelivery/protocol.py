@@ -272,8 +272,8 @@ class FastDelivery:
 
     def _on_timer(self, timer: Timer) -> None:
         match timer:
-            case (_, name, int(number)) if name == REQUEST_TIMER:
-                self._requests.on_timer(number)
+            case (_, name) if name == REQUEST_TIMER:
+                self._requests.on_timer()
             case (_, name) if name == HOLD_TIMER:
                 self._delivery.on_hold_timer()
             case (_, name) if name == TICK_TIMER:

@@ -48,15 +48,16 @@ def fastdelivery_codec(limits: WireLimits | None = None) -> Codec:
         decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.packet_bytes_max,
         contacts=lambda packet: _contacts_in(packet.part),
-        kinds=lambda packet: {_kind(type(packet.part)): 1},
-        event_kinds=frozenset({_kind(messages.GroupNotify), _kind(messages.Relay)}),
+        kinds=lambda packet: {_PART_KINDS[type(packet.part)]: 1},
+        event_kinds=frozenset({_PART_KINDS[messages.GroupNotify], _PART_KINDS[messages.Relay]}),
         event_ids=_event_ids,
         wire_bytes=wire_bytes,
     )
 
 
-def _kind(part: type) -> str:
-    return f"fastdelivery/{part.__name__.lower()}"
+_PART_KINDS = {
+    getattr(messages, part): f"fastdelivery/{part.lower()}" for part in messages.PART_NAMES
+}
 
 
 def _event_ids(packet: Packet) -> list[EventId]:

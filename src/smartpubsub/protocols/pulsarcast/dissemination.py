@@ -10,7 +10,7 @@ from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.messages import Leave, Parcel, Spread
+from smartpubsub.protocols.pulsarcast.messages import Leave, Spread
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
@@ -72,10 +72,10 @@ class TopicDissemination(Component):
             self._forward(replica, event.block, 0, None)
 
     def _forward(self, replica: TopicReplica, block: bytes, hops: int, source: Peer | None) -> None:
-        parcel = Parcel((Spread(block, hops + 1),))
+        message = Spread(block, hops + 1)
         for peer in self._membership.neighbours(replica):
             if peer != source:
-                self._outbox.send(peer, parcel)
+                self._outbox.queue(peer, message)
 
     def accept_fetched(
         self,

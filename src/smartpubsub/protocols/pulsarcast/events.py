@@ -6,7 +6,7 @@ An author signs a draft. A publisher, which may be another peer, gives it a plac
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from smartpubsub.predicates import Predicate
@@ -135,8 +135,13 @@ class TopicEvent:
     @cached_property
     def publication(self) -> Publication:
         """The event as all protocols deliver events; its predicate names the topic."""
-        predicate = Predicate.of({cid_text(self.topic): True})
-        return Publication.of(self.id, predicate, self.draft.payload, self.signature)
+        return Publication.of(self.id, predicate_of(self.topic), self.draft.payload, self.signature)
+
+
+@lru_cache(maxsize=1 << 10)
+def predicate_of(topic: Cid) -> Predicate:
+    """The predicate that names a topic."""
+    return Predicate.of({cid_text(topic): True})
 
 
 def sealed_draft(draft: Draft, signing: Signing) -> Draft:

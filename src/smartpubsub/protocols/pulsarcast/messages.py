@@ -6,7 +6,7 @@ blocks: the core checks them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeAlias
 
@@ -247,6 +247,10 @@ PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
 
 # --- parcels on the wire ---
 
+PARCEL_BYTES = 1 << 20
+PARCEL_PARTS = 500
+"""What a node puts into one parcel, unless a single message is longer."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ParcelLimits(MessageLimits):
@@ -255,6 +259,21 @@ class ParcelLimits(MessageLimits):
     parcel_bytes_max: int = 4 << 20
     part_count_max: int = 10_000
     entry_count_max: int = 10_000
+
+
+def parcels_of(queued: Iterable[Part]) -> Iterator[Parcel]:
+    """The parcels that carry some messages, each of them far below the limits of a receiver."""
+    parts: list[Part] = []
+    size = 0
+    for part in queued:
+        added = _wire.size(part)
+        if parts and (size + added > PARCEL_BYTES or len(parts) == PARCEL_PARTS):
+            yield Parcel(tuple(parts))
+            parts, size = [], 0
+        parts.append(part)
+        size += added
+    if parts:
+        yield Parcel(tuple(parts))
 
 
 def encode(parcel: Parcel) -> bytes:

@@ -38,7 +38,7 @@ from smartpubsub.protocols.pulsarcast.membership import (
     RootActive,
     TopicLeft,
 )
-from smartpubsub.protocols.pulsarcast.messages import Parcel, Part
+from smartpubsub.protocols.pulsarcast.messages import Parcel, Part, parcels_of
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence, read_stored
@@ -96,7 +96,7 @@ class Pulsarcast:
         self._stored_requests: list[Any] = []
         self._loaded: list[TopicReplica] = []
         """The topics from before a restart, until the node has joined."""
-        outbox: Outbox[Part] = Outbox(NAME, lambda queued: (Parcel(tuple(queued)),))
+        outbox: Outbox[Part] = Outbox(NAME, parcels_of)
         self._outbox = outbox
         self._overlay = Overlay(outbox, kademlia)
         self.liveness = Liveness(outbox, settings)
@@ -294,6 +294,15 @@ class Pulsarcast:
         if replica is None:
             raise KeyError(topic)
         return replica
+
+    def gather(self) -> None:
+        """Hold messages back until `release`."""
+        self._outbox.gather()
+
+    def release(self, now: int) -> list[Effect]:
+        """Send the messages that were held back, those to one peer together."""
+        self._outbox.now = now
+        return self._outbox.release()
 
     # --- inputs ---
 

@@ -68,15 +68,16 @@ def pulsarcast_codec(_: WireLimits | None = None) -> Codec:
         message_bytes_max=taken.parcel_bytes_max,
         contacts=messages.contacts_in,
         pieces=lambda parcel: map(Parcel, in_pieces(parcel.parts)),
-        kinds=lambda parcel: Counter([_kind(type(part)) for part in parcel.parts]),
-        event_kinds=frozenset({_kind(Spread)}),
+        kinds=lambda parcel: Counter([_PART_KINDS[type(part)] for part in parcel.parts]),
+        event_kinds=frozenset({_PART_KINDS[Spread]}),
         event_ids=_event_ids,
         wire_bytes=messages.wire_bytes,
     )
 
 
-def _kind(part: type) -> str:
-    return f"pulsarcast/{part.__name__.lower()}"
+_PART_KINDS = {
+    getattr(messages, part): f"pulsarcast/{part.lower()}" for part in messages.PART_NAMES
+}
 
 
 def _event_ids(parcel: Parcel) -> list[EventId]:

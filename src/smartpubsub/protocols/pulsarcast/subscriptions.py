@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, CidError, cid_text
 from smartpubsub.protocols.pubsub import (
     Delivery,
@@ -18,7 +17,7 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
-from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.events import TopicEvent, predicate_of
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 
@@ -159,7 +158,7 @@ class TopicSubscriptions(Component):
     ) -> list[int]:
         """Restore the durable subscriptions; return their numbers."""
         for number, topic in kept:
-            predicate = Predicate.of({cid_text(topic): True})
+            predicate = predicate_of(topic)
             self._wanted[number] = Subscription(number, predicate)
             self._waiting[number] = {}
         for number, cid in waiting:

@@ -157,7 +157,7 @@ class FailureDetector:
 
         If it is down, that shows as soon as possible.
         """
-        if not self.is_slow(peer) and not self.was_heard_within(peer, self._settings.recent_us):
+        if not self.was_heard_within(peer, self._settings.recent_us) and not self.is_slow(peer):
             self.probe(peer)
 
     def is_slow(self, peer: Peer) -> bool:

@@ -168,7 +168,7 @@ def at_most(value_max: int) -> Kind:
     return Kind("uint64", lambda value, _: min(value, value_max))
 
 
-def attribute(name: str, _: Budget) -> str:
+def attribute(name: str, _: Budget | None = None) -> str:
     """The name of an attribute."""
     if not name:
         raise WireError("an attribute has no name")
@@ -445,7 +445,7 @@ def _write_source(field: _Field, value: str, number: int) -> str:
         if kind.write is not unchanged:
             return _WRITES[kind.protobuf].format("w", tag).replace("if w", f"if (w := {each})", 1)
         return _WRITES[kind.protobuf].format(value, tag)
-    source = f"{tag} + framed({each})"
+    source = f"{tag} + varint(len({value}w := {each})) + {value}w"
     return f"(b'' if {value} is None else {source})" if field.is_optional else f"({source})"
 
 
@@ -545,7 +545,14 @@ class ListEnvelope(Envelope):
 
     def encode(self, messages: Iterable[Any]) -> bytes:
         """An envelope with its length before it."""
-        return framed(b"".join([b"\x0a" + framed(self.write(message)) for message in messages]))
+        pieces: list[bytes] = []
+        for message in messages:
+            tag, write = self._writes[type(message)]
+            body = write(message)
+            length = varint(len(body))
+            size = len(tag) + len(length) + len(body)
+            pieces += (b"\x0a", varint(size), tag, length, body)
+        return framed(b"".join(pieces))
 
     def encode_part(self, message: Any) -> bytes:
         """One message as it stands in an envelope, for a digest."""
@@ -558,9 +565,13 @@ class ListEnvelope(Envelope):
         name = self._name.lower()
         buffer = parsed(self.buffer, unframed(data, bytes_max), name)
         limit(f"a {name}", buffer.parts, count_max, "parts")
-        budget = Budget(limits)
-        found = [self.read(part, budget) for part in buffer.parts]
-        return tuple([message for message in found if message is not None])
+        budget, reads = Budget(limits), self._reads
+        found = [
+            reads[kind](getattr(part, kind), budget)
+            for part in buffer.parts
+            if (kind := part.WhichOneof("part")) is not None
+        ]
+        return tuple(found)
 
     def wire_bytes(self, messages: Iterable[Any]) -> int:
         """The length of `encode(messages)`."""

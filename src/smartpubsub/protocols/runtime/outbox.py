@@ -41,6 +41,9 @@ class Outbox(Generic[Part]):
         self._sent_us: dict[Peer, int] = {}
         """When each peer was last sent a batch; kept only where batches wait."""
         self._flush_is_set = False
+        self._is_gathering = False
+        self._packed: tuple[list[Part], list[object]] = [], []
+        """The last batch, and the messages that it is sent as."""
 
     # --- messages ---
 
@@ -62,9 +65,13 @@ class Outbox(Generic[Part]):
             if self._batch_us:
                 self._sent_us[peer] = self.now
             self._send_batch(peer, self._queues.pop(peer))
+        self._packed = [], []
 
     def _send_batch(self, peer: Peer, queued: list[Part]) -> None:
-        for message in self._pack(queued):
+        # Many peers often get the same, which a host then encodes once.
+        if queued != self._packed[0]:
+            self._packed = queued, list(self._pack(queued))
+        for message in self._packed[1]:
             self._effects.append(Send(peer, message))
 
     # --- other effects ---
@@ -96,6 +103,23 @@ class Outbox(Generic[Part]):
 
     def take(self) -> list[Effect]:
         """Return all effects, with the batches that are due at the end."""
+        if self._queues and not self._is_gathering:
+            self._send_due()
+        effects, self._effects = self._effects, []
+        return effects
+
+    def gather(self) -> None:
+        """Keep batches back until `release`, because more inputs follow at once."""
+        self._is_gathering = True
+
+    def release(self) -> list[Effect]:
+        """Return every batch."""
+        self._is_gathering = False
+        if self._queues:
+            self._send_batches(list(self._queues))
+        return self.take()
+
+    def _send_due(self) -> None:
         due_us = self.now - self._batch_us
         due = [peer for peer in self._queues if self._sent_us.get(peer, due_us) <= due_us]
         if due:
@@ -105,8 +129,6 @@ class Outbox(Generic[Part]):
             timer = (self.name, BATCH_TIMER)
             # A node with nothing else to do sends at once.
             self._effects.append(SetTimer(timer, self.now + self._batch_us, may_be_early=True))
-        effects, self._effects = self._effects, []
-        return effects
 
     def forget_idle_peers(self) -> None:
         """Drop the send times that no longer delay a batch."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
@@ -52,7 +53,7 @@ class Requests(Generic[Question, Answer]):
     """The questions of one node that wait for an answer.
 
     `send` transmits a question or an answer under a number. `mark_resend` returns the question as
-    it goes out again. The protocol hands answers to `on_answer` and timers that are named
+    it goes out again. The protocol hands answers to `on_answer` and the timer that is named
     `REQUEST_TIMER` to `on_timer`.
     """
 
@@ -72,6 +73,7 @@ class Requests(Generic[Question, Answer]):
         self._mark_resend = mark_resend
         self._last_number = 0
         self._pending: dict[int, _PendingRequest[Question, Answer]] = {}
+        self._deadlines: Deadlines[int] = Deadlines(outbox, REQUEST_TIMER)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -116,7 +118,7 @@ class Requests(Generic[Question, Answer]):
     def cancel(self, number: int) -> None:
         """Forget a question; a late answer to it is ignored."""
         if self._pending.pop(number, None) is not None:
-            self._outbox.cancel_timer((REQUEST_TIMER, number))
+            self._deadlines.cancel(number)
 
     def awaits(self, peer: Peer, number: int) -> bool:
         """Whether a peer was asked a question of this number that it has not answered."""
@@ -128,7 +130,7 @@ class Requests(Generic[Question, Answer]):
         if request is None:
             return
         del self._pending[number]
-        self._outbox.cancel_timer((REQUEST_TIMER, number))
+        self._deadlines.cancel(number)
         round_trip_us = self._outbox.now - request.sent_us
         self._timeouts.sample(round_trip_us, transmissions=request.transmissions)
         request.on_answer(answer)
@@ -140,11 +142,12 @@ class Requests(Generic[Question, Answer]):
             request.transmissions = 1
             self._set_timer(number, 1)
 
-    def on_timer(self, number: int) -> None:
-        """Send a question again, or give up."""
-        request = self._pending.get(number)
-        if request is None:
-            return
+    def on_timer(self) -> None:
+        """Send questions again that were not answered in time, or give up."""
+        for number in self._deadlines.due():
+            self._on_late(number, self._pending[number])
+
+    def _on_late(self, number: int, request: _PendingRequest[Question, Answer]) -> None:
         is_late = self._outbox.now - request.sent_us >= request.us_max
         if request.transmissions >= request.tries_max or is_late:
             del self._pending[number]
@@ -160,11 +163,12 @@ class Requests(Generic[Question, Answer]):
         for number in [n for n, request in self._pending.items() if request.peer == peer]:
             request = self._pending.pop(number, None)
             if request is not None:  # A failure before it may have cancelled this one.
-                self._outbox.cancel_timer((REQUEST_TIMER, number))
+                self._deadlines.cancel(number)
                 request.on_failure()
 
     def check(self) -> None:
         """Assert the invariants of the pending requests."""
+        self._deadlines.check()
         for number, request in self._pending.items():
             assert number <= self._last_number, "a pending request has a number of the future"
             assert 1 <= request.transmissions <= request.tries_max, "a request is sent too often"
@@ -175,4 +179,4 @@ class Requests(Generic[Question, Answer]):
 
     def _set_timer(self, number: int, transmissions: int) -> None:
         after_us = self._timeouts.timeout_us(transmissions)
-        self._outbox.set_timer((REQUEST_TIMER, number), after_us)
+        self._deadlines.set(number, after_us)

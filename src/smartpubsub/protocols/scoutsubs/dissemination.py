@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.publication import Publication, Signing
+from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
@@ -43,6 +43,8 @@ class FlightState(Enum):
     RETRANSMITTED = "retransmitted"
     CONFIRMED = "confirmed"
     ABANDONED = "abandoned"
+
+    __hash__ = object.__hash__  # States are compared by identity; that of Enum takes longer.
 
 
 FLIGHT_TRANSITIONS: dict[tuple[FlightState, str], FlightState] = {
@@ -80,13 +82,10 @@ class Flight:
     on_behalf: Peer
     targets: dict[Peer, FlightTarget]
     sent_us: int
+    key: EventKey
+    """The event and its attribute."""
     retransmitted_us: int = 0
     state: FlightState = FlightState.SENT
-
-    @property
-    def key(self) -> EventKey:
-        """The event and its attribute."""
-        return self.event.id, self.attribute
 
     def move(self, happening: str) -> None:
         """Change the state along the table of transitions."""
@@ -279,16 +278,15 @@ class Dissemination:
         table, now = self._filters.tables[attribute], self._outbox.now
         own, children = table.interested(event.predicate)
         is_first = self._delivered.add((event.id, attribute), now)
-        # A publisher without an acknowledgement may send it again by another shard.
-        others = [(event.id, name) for name in sibling_names(attribute)]
-        if is_first and own and not any(key in self._delivered for key in others):
+        if is_first and own and not self._came_by_sibling(event.id, attribute):
             self._replay.deliver(Delivery(event, own, hops))
         targets = {
             peer: FlightTarget(table.children[peer].backups)
             for peer in children
             if peer != excluded
         }
-        targets |= {peer: FlightTarget(child.backups) for peer, child in former.items()}
+        if former:
+            targets |= {peer: FlightTarget(child.backups) for peer, child in former.items()}
         flight = self._begin(event, attribute, hops, upstream, NOBODY, targets)
         for peer in list(targets):
             if is_resend or self._detector.is_down(peer) or peer in former:
@@ -299,6 +297,10 @@ class Dissemination:
         self._report(EventSpread(event, hops))
         return flight
 
+    def _came_by_sibling(self, id: EventId, attribute: str) -> bool:
+        """A publisher without an acknowledgement may send an event again by another shard."""
+        return any((id, name) in self._delivered for name in sibling_names(attribute))
+
     def _begin(
         self,
         event: Publication,
@@ -308,7 +310,8 @@ class Dissemination:
         on_behalf: Peer,
         targets: dict[Peer, FlightTarget],
     ) -> Flight:
-        flight = Flight(event, attribute, hops, upstream, on_behalf, targets, self._outbox.now)
+        key, now = (event.id, attribute), self._outbox.now
+        flight = Flight(event, attribute, hops, upstream, on_behalf, targets, now, key)
         if not targets:
             flight.move("all confirmed")
         return flight

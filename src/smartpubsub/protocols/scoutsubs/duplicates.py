@@ -13,7 +13,7 @@ EventKey: TypeAlias = tuple[EventId, str]
 """An event, and the attribute whose tree carries this copy of it."""
 
 
-class DuplicateWindow:
+class DuplicateWindow(Seen[EventKey]):
     """The events of late, and the number up to which each publisher's events are forgotten.
 
     A publisher numbers its events in order, and no node sends an event for as long as the window
@@ -21,27 +21,17 @@ class DuplicateWindow:
     """
 
     def __init__(self, keep_us: int, count_max: int) -> None:
-        self._seen: Seen[EventKey] = Seen(keep_us, count_max, self._on_lapsed)
+        super().__init__(keep_us, count_max, self._forget)
         self._forgotten: BoundedDict[tuple[Peer, str], tuple[int, int]] = BoundedDict(count_max)
         """By publisher and attribute: incarnation and number of the last forgotten event."""
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def __contains__(self, key: EventKey) -> bool:
-        return key in self._seen
-
-    def add(self, key: EventKey, now: int) -> bool:
-        """Add an event; whether it is new."""
-        return self._seen.add(key, now)
 
     def is_replay(self, key: EventKey) -> bool:
         """Whether an event is older than what is remembered of its publisher."""
         (publisher, incarnation, number), attribute = key
         last = self._forgotten.get((publisher, attribute))
-        return last is not None and key not in self._seen and (incarnation, number) <= last
+        return last is not None and key not in self and (incarnation, number) <= last
 
-    def _on_lapsed(self, key: EventKey) -> None:
+    def _forget(self, key: EventKey) -> None:
         (publisher, incarnation, number), attribute = key
         before = self._forgotten.get((publisher, attribute), (0, 0))
         self._forgotten[publisher, attribute] = max(before, (incarnation, number))

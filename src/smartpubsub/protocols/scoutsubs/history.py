@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
@@ -140,16 +141,19 @@ class History:
         if attribute not in self._places:
             self._whole_us[attribute] = event.created_us
             self._on_begun(attribute)
+            count_max = self._settings.history_count_max
+            self._shares[attribute] = Account(attribute, count_max, count_max)
+            self._places[attribute] = []
         publisher = event.id.publisher
         self._kept[key] = event
         self._of_publisher.setdefault(publisher, {})[key] = None
-        insort(self._places.setdefault(attribute, []), place_of(event))
+        insort(self._places[attribute], place_of(event))
         self._count(event, attribute, 1)
-        count_max = self._settings.history_count_max
-        share = self._shares.setdefault(attribute, Account(attribute, count_max, count_max))
+        share = self._shares[attribute]
         share.change(publisher, 1)
         self._account.change(publisher, _size(event))
-        self._make_room(attribute)
+        if share.size > share.size_max or self._account.size > self._account.size_max:
+            self._make_room(attribute)
 
     def merge(self, event: Publication, attribute: str) -> None:
         """Keep an event that another node has kept."""
@@ -173,7 +177,8 @@ class History:
     def _count(self, event: Publication, attribute: str, by: int) -> None:
         spans = self._spans.setdefault(attribute, {})
         since_us = event.created_us - event.created_us % SPAN_US
-        _, count, digest = spans.get(since_us, Span(since_us, 0, 0))
+        span = spans.get(since_us)
+        _, count, digest = (since_us, 0, 0) if span is None else span
         spans[since_us] = Span(since_us, count + by, digest ^ _digest(event.id))
         if not count + by:
             del spans[since_us]
@@ -578,6 +583,7 @@ def _user_with_most(account: Account) -> Peer | None:
     return largest if is_unequal else None
 
 
+@lru_cache(maxsize=1 << 10)
 def _digest(id: EventId) -> int:
     written = id.publisher + id.incarnation.to_bytes(8, "big") + id.number.to_bytes(8, "big")
     return int.from_bytes(blake2b(written, digest_size=DIGEST_BYTES).digest(), "big")

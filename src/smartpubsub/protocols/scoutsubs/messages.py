@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact, field_bytes
@@ -45,8 +46,13 @@ _wire = ListEnvelope("scoutsubs", "Bundle")
 # --- types of fields ---
 
 
-def _read_tree_name(name: str, budget: Budget) -> str:
-    attribute(attribute_of(name), budget)
+def _read_tree_name(name: str, _: Budget) -> str:
+    return _checked_tree_name(name)
+
+
+@lru_cache(maxsize=1 << 10)
+def _checked_tree_name(name: str) -> str:
+    attribute(attribute_of(name))
     return name
 
 

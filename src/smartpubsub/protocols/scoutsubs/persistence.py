@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from smartpubsub.kademlia.ledger import USER_SHARE, Account, Ledger
@@ -98,15 +99,18 @@ class Persistence:
 
     def keep_record(self, record: Record, owner: Peer) -> None:
         """Store an event, the node that has custody of it, and when it was published."""
-        began_us = self._outbox.now - record.age_ms * MS
-        content = encode(Bundle((record._replace(age_ms=0),)))
-        name = _record_name((record.event.id, record.attribute))
+        event, attribute, hops, wants_all, age_ms = record
+        began_us = self._outbox.now - age_ms * MS
+        content = encode(Bundle((Record(event, attribute, hops, wants_all, 0),)))
+        name = _record_name((event.id, attribute))
         self._put(
             _RECORD + name,
             _counted(owner) + _INT64.pack(began_us) + content,
             self._record_users(record, owner),
         )
-        self._drop(_DONE + name)
+        done = _DONE + name
+        if done in self._sizes:
+            self._drop(done)
 
     def keep_done(self, event: Publication, attribute: str) -> None:
         """Store a completed event that stays as history."""
@@ -178,18 +182,20 @@ class Persistence:
     def _put(
         self, key: bytes, value: bytes, charged: tuple[tuple[Account, Peer], ...] = ()
     ) -> None:
-        self._discharge(key)
+        if key in self._charged:
+            self._discharge(key)
         size = len(STORED) + len(key) + len(value)
         self.bytes_held += size - self._sizes.get(key, 0)
         self._sizes[key] = size
-        self._charge(key, charged)
+        if charged:
+            self._charge(key, charged)
         self._outbox.store(key, value)
 
     def _charge(self, key: bytes, charged: tuple[tuple[Account, Peer], ...]) -> None:
-        if charged:
-            self._charged[key] = charged
-            for account, user in charged:
-                account.change(user, self._sizes[key])
+        self._charged[key] = charged
+        size = self._sizes[key]
+        for account, user in charged:
+            account.change(user, size)
 
     def _discharge(self, key: bytes) -> None:
         for account, user in self._charged.pop(key, ()):
@@ -296,6 +302,7 @@ def _child_key(attribute: str, peer: Peer) -> bytes:
     return _CHILD + _counted(peer) + attribute.encode()
 
 
+@lru_cache(maxsize=1 << 12)
 def _record_name(key: EventKey) -> bytes:
     (publisher, incarnation, number), attribute = key
     return _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()

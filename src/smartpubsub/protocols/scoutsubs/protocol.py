@@ -318,6 +318,15 @@ class ScoutSubs:
             self._outbox.deliver(Refused(publication.id, reason))
         return self._outbox.take()
 
+    def gather(self) -> None:
+        """Hold messages back until `release`."""
+        self._outbox.gather()
+
+    def release(self, now: int) -> list[Effect]:
+        """Send the messages that were held back, those to one peer together."""
+        self._outbox.now = now
+        return self._outbox.release()
+
     # --- inputs ---
 
     def handle(self, event: Event, now: int) -> list[Effect]:

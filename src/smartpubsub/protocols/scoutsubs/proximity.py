@@ -39,13 +39,16 @@ class Proximity:
     def closest(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The known peers closest to a name that are not suspected."""
         known = self._closest(name, count)
-        return tuple(c for c in known if not self._detector.is_suspected(c.peer))[:count]
+        if self._detector.suspected_count:
+            known = [c for c in known if not self._detector.is_suspected(c.peer)]
+        return tuple(known[:count])
 
     def farther(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The closest peers that are not suspected and are farther from a name than this node."""
         key = key_of(name)
+        distance = self.own.key ^ key
         known = self.closest(name, count + self._replica_count)
-        return tuple(c for c in known if c.key ^ key > self.own.key ^ key)[:count]
+        return tuple([c for c in known if c.key ^ key > distance][:count])
 
     def around(self, attribute: str, count: int) -> dict[Peer, None]:
         """The peers closest to an attribute's key, and the suspected peers among them.

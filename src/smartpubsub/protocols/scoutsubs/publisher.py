@@ -12,6 +12,7 @@ from typing import NamedTuple
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Held, Published, Refused
 from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.messages import Admitted, Completed, Holder, Raise
@@ -81,6 +82,7 @@ class Publisher:
         """The last event to each attribute's rendezvous."""
         self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
         self._admission = AdaptiveTimeout(0)
+        self._deadlines: Deadlines[tuple[EventId, str]] = Deadlines(outbox, "publish")
         self._incarnation = 0
 
     def start(self, incarnation: int) -> None:
@@ -128,13 +130,14 @@ class Publisher:
 
     def _send(self, copy: _PublishedCopy, *, is_retry: bool) -> None:
         age_ms = (self._outbox.now - copy.began_us) // MS
-        part = Raise(copy.event, copy.attribute, copy.previous, 1, is_retry, copy.wants_all, age_ms)
         root = self._known_root(copy, is_retry=is_retry)
+        name, hops = (copy.attribute, 0) if root is None else (root.name, 1)
+        part = Raise(copy.event, name, copy.previous, hops, is_retry, copy.wants_all, age_ms)
         if root is not None:
             copy.sent_to = root.peer
-            self._outbox.queue(root.peer, part._replace(attribute=root.name))
+            self._outbox.queue(root.peer, part)
         else:
-            copy.sent_to = self._rendezvous.pass_up(part._replace(hops=0), came_from=None)
+            copy.sent_to = self._rendezvous.pass_up(part, came_from=None)
         if copy.sent_to is not None:
             self._root_lookup.prepare(copy.attribute)
         if copy.sent_to is not None and self._settings.is_reliable:
@@ -145,21 +148,27 @@ class Publisher:
                 least_us=2 * self._times.timeout_us,
                 most_us=2 * self._settings.patience_us_max,
             )
-            self._outbox.set_timer(("publish", copy.event.id, copy.attribute), timeout_us)
+            self._deadlines.set((copy.event.id, copy.attribute), timeout_us)
 
     def _known_root(self, copy: _PublishedCopy, *, is_retry: bool) -> _KnownRoot | None:
         """The rendezvous to send a copy to straight, unless it would overtake its predecessor."""
         root = self._roots.get(copy.attribute) if self._settings.is_reliable else None
-        before = self._copies.get((copy.event.id._replace(number=copy.previous), copy.attribute))
-        is_overtaking = before is not None and (root is None or before.sent_to != root.peer)
-        return None if is_overtaking and not is_retry else root
+        if root is None or is_retry:
+            return root
+        publisher, incarnation, _ = copy.event.id
+        id = EventId(publisher, incarnation, copy.previous)
+        before = self._copies.get((id, copy.attribute))
+        is_overtaking = before is not None and before.sent_to != root.peer
+        return None if is_overtaking else root
 
-    def on_timer(self, id: EventId, attribute: str) -> None:
-        """A copy was not acknowledged in time."""
-        copy = self._copies.get((id, attribute))
-        if copy is None:
-            return
-        now = self._outbox.now
+    def on_timer(self) -> None:
+        """Copies were not acknowledged in time."""
+        for key in self._deadlines.due():
+            if key in self._copies:  # Otherwise its completion alone is awaited.
+                self._on_late(self._copies[key])
+
+    def _on_late(self, copy: _PublishedCopy) -> None:
+        id, attribute, now = copy.event.id, copy.attribute, self._outbox.now
         if now - copy.began_us > 2 * self._settings.renew_us:
             reason = f"the rendezvous of {attribute} was not reached for too long; publish it again"
             self.on_admitted(self._own, Admitted(id, attribute, reason))
@@ -194,7 +203,7 @@ class Publisher:
         copy = self._copies.pop((part.id, attribute), None)
         if copy is None:
             return
-        self._outbox.cancel_timer(("publish", part.id, attribute))
+        self._deadlines.cancel((part.id, attribute))
         took_us = self._outbox.now - copy.began_us
         self._admission.on_answer(took_us, was_repeated=copy.tries > 1)
         if peer != self._own:
@@ -270,3 +279,4 @@ class Publisher:
             assert attributes
             assert all((id, attribute) in self._copies for attribute in attributes)
         assert all(self._incomplete.values())
+        self._deadlines.check()

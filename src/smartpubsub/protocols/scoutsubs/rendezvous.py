@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination, Flight
@@ -84,7 +85,14 @@ def _place_of(part: Raise) -> _EventPlace:
 
 
 def _predecessor(part: Raise) -> _EventPlace:
-    return _EventPlace(part.attribute, *part.event.id._replace(number=part.previous))
+    publisher, incarnation, _ = part.event.id
+    return _EventPlace(part.attribute, publisher, incarnation, part.previous)
+
+
+def _key_before(part: Raise) -> EventKey:
+    """The publisher's previous event in the same tree."""
+    publisher, incarnation, _ = part.event.id
+    return EventId(publisher, incarnation, part.previous), part.attribute
 
 
 class Rendezvous:
@@ -126,6 +134,7 @@ class Rendezvous:
         """Publishers and attributes of events that were admitted here."""
         self._custody: dict[EventKey, _Custody] = {}
         self._confirmation = AdaptiveTimeout(settings.check_us_min // 4)
+        self._deadlines: Deadlines[EventKey] = Deadlines(outbox, "confirm")
         self._recent: dict[str, deque[tuple[Raise, int]]] = {}
         """The last events that were admitted here, and when they were published; another
         rendezvous may have to have them too."""
@@ -180,6 +189,8 @@ class Rendezvous:
 
     def _forwarded(self, part: Raise) -> Raise | None:
         """The event as it goes on to another shard; None if it is to be admitted here."""
+        if not self._shards.may_forward(part.attribute):
+            return None
         id, attribute = part.event.id, part.attribute
         is_early = _place_of(part) in self._waiting or _predecessor(part) in self._waiting
         is_here = (id, attribute) in self._admitted or is_early
@@ -187,7 +198,7 @@ class Rendezvous:
         if forwarded is None:
             return None
         # No other shard has to wait for a predecessor that was admitted here.
-        was_here = (id._replace(number=part.previous), attribute) in self._admitted
+        was_here = _key_before(part) in self._admitted
         return forwarded._replace(previous=0) if was_here else forwarded
 
     def _verify_hop(self, hop: Peer, part: Raise, came_from: Peer | None) -> None:
@@ -276,7 +287,7 @@ class Rendezvous:
         self._admitted.add((event.id, attribute), now)
         self._publishers.add((event.id.publisher, attribute), now)
         recent = self._recent.setdefault(attribute, deque(maxlen=RECENT_COUNT_MAX))
-        recent.append((part._replace(previous=0, is_retry=True), self._began_us(part.age_ms)))
+        recent.append((part, self._began_us(part.age_ms)))
         self._filters.set_recent(attribute, has_recent=True)
         # In unreliable variants a child that forwards an event has sent it down already.
         table = self._filters.tables[attribute]
@@ -297,13 +308,14 @@ class Rendezvous:
     # --- the publisher's order ---
 
     def _has_to_wait(self, part: Raise) -> bool:
-        id = part.event.id
-        before = (id._replace(number=part.previous), part.attribute)
-        is_known = before in self._admitted or before in self._overdue
-        # An earlier rendezvous may have admitted it, and this node have kept it.
-        is_known = is_known or self._replicas.was_completed(before)
         # An event that names itself or a later one as its predecessor would wait for ever.
-        return 0 < part.previous < id.number and not is_known
+        if not 0 < part.previous < part.event.id.number:
+            return False
+        before = _key_before(part)
+        if before in self._admitted or before in self._overdue:
+            return False
+        # An earlier rendezvous may have admitted it, and this node have kept it.
+        return not self._replicas.was_completed(before)
 
     def _wait_for_predecessor(self, part: Raise) -> None:
         before = _predecessor(part)
@@ -341,8 +353,7 @@ class Rendezvous:
             if part is not None:
                 own = _place_of(part)
                 self._waiting.pop(own, None)
-                id = part.event.id._replace(number=part.previous)
-                self._overdue.add((id, part.attribute), self._outbox.now)
+                self._overdue.add(_key_before(part), self._outbox.now)
                 self.pass_up(part, None)
                 # If it was forwarded or not admitted, its successors follow it all the same.
                 self._passed.append(own)
@@ -360,9 +371,10 @@ class Rendezvous:
         custody = _Custody(flight, self._began_us(part.age_ms), part.wants_all)
         self._custody[flight.key] = custody
         own = self._proximity.own.peer
-        self._persistence.keep_record(custody.record(self._outbox.now), own)
+        record = custody.record(self._outbox.now)
+        self._persistence.keep_record(record, own)
         self._history.keep(flight.event, flight.attribute)
-        self._record(custody)
+        self._record(custody, record)
         self._track(custody)
         self._acknowledge_if_recorded(custody)
 
@@ -372,13 +384,14 @@ class Rendezvous:
         self._shards.on_flight(custody.flight.key)
         self._set_timer(custody)
 
-    def _record(self, custody: _Custody) -> None:
+    def _record(self, custody: _Custody, record: Record | None = None) -> None:
         """Have an event recorded by those replicas that do not have it."""
         name = custody.flight.attribute.encode()
         for replica in self._proximity.farther(name, self._settings.backups):
             if replica.peer not in custody.recording and replica.peer not in custody.recorded:
                 custody.recording[replica.peer] = None
-                self._outbox.queue(replica.peer, custody.record(self._outbox.now))
+                record = record or custody.record(self._outbox.now)
+                self._outbox.queue(replica.peer, record)
                 self._detector.probe_if_silent(replica.peer)
 
     def has_asked_to_record(self, id: EventId, attribute: str, peer: Peer) -> bool:
@@ -448,7 +461,7 @@ class Rendezvous:
         id, attribute = flight.key
         self._dissemination.end(flight)
         self._custody.pop(flight.key, None)
-        self._outbox.cancel_timer(("confirm", *flight.key))
+        self._deadlines.cancel(flight.key)
         self._shards.on_concluded(flight.key)
         self._history.on_done(flight.key)
         keeping = dict.fromkeys(custody.recorded)
@@ -468,13 +481,14 @@ class Rendezvous:
             least_us=settings.check_us_min,
             most_us=settings.renew_us // 4 if are_down else settings.check_us_max,
         )
-        self._outbox.set_timer(("confirm", *custody.flight.key), timeout_us)
+        self._deadlines.set(custody.flight.key, timeout_us)
 
-    def on_timer(self, id: EventId, attribute: str) -> None:
-        """An event in this node's custody is not confirmed by all children in time."""
-        custody = self._custody.get((id, attribute))
-        if custody is None:
-            return
+    def on_timer(self) -> None:
+        """Events in this node's custody are not confirmed by all children in time."""
+        for key in self._deadlines.due():
+            self._on_late(self._custody[key])
+
+    def _on_late(self, custody: _Custody) -> None:
         flight = custody.flight
         custody.tries += 1
         if custody.tries >= self._settings.tries_max:
@@ -587,7 +601,7 @@ class Rendezvous:
         for part, began_us in self._recent.pop(attribute, ()):
             if began_us > oldest:
                 age_ms = (self._outbox.now - began_us) // MS
-                self.pass_up(part._replace(age_ms=age_ms), None)
+                self.pass_up(part._replace(previous=0, is_retry=True, age_ms=age_ms), None)
         self._filters.set_recent(attribute, has_recent=False)
         for custody in self._custodies(attribute):
             if not custody.is_acknowledged:
@@ -653,3 +667,4 @@ class Rendezvous:
             assert before == _predecessor(part)
             assert before.number < part.event.id.number
         assert all(len(recent) <= RECENT_COUNT_MAX for recent in self._recent.values())
+        self._deadlines.check()

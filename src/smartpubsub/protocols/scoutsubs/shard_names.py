@@ -27,6 +27,7 @@ EPOCH_MAX = 1 << 62
 _NUMBERED = re.compile(r"/[0-9]\Z")
 
 
+@lru_cache(1 << 14)
 def tree_name(attribute: str, shard: int = 0) -> str:
     """The name of an attribute's tree, or of one of its shards.
 
@@ -41,6 +42,7 @@ def tree_name(attribute: str, shard: int = 0) -> str:
     return f"{attribute}/{shard}" if shard or _NUMBERED.search(attribute) else attribute
 
 
+@lru_cache(1 << 14)
 def attribute_of(name: str) -> str:
     """The attribute that a tree belongs to.
 

@@ -88,8 +88,11 @@ class Shards:
             self._filters.set_epoch(attribute, epoch + 1)
 
     def _load_of(self, attribute: str) -> _Load:
-        now = self._outbox.now
-        return self._loads.setdefault(attribute, _Load(now, now))
+        load = self._loads.get(attribute)
+        if load is None:
+            now = self._outbox.now
+            load = self._loads[attribute] = _Load(now, now)
+        return load
 
     def on_epoch(self, attribute: str) -> None:
         """The epoch of an attribute has changed."""
@@ -130,6 +133,10 @@ class Shards:
     def _permit_us(self) -> int:
         """How long a permit lasts; together with all that precedes it less than the shards."""
         return min(PERMIT_US, self._settings.renew_us // 2)
+
+    def may_forward(self, attribute: str) -> bool:
+        """Whether events of a tree may have to go on to another shard; False for most trees."""
+        return base_name(attribute) != attribute or is_split(self._filters.tables[attribute].epoch)
 
     def forwarded(self, part: Raise, *, is_here: bool) -> Raise | None:
         """The event as it has to be forwarded to another shard; None if it is to be admitted here.
