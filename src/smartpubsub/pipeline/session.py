@@ -110,10 +110,6 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Half the size of snappy, the default, at the same speed.
         "spark.sql.parquet.compression.codec": "zstd",
-        # State of streams outside the heap, so that it can be larger than memory.
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
         # Idle Python processes end silently.
         "spark.python.daemon.module": "smartpubsub.pipeline.worker_daemon",
         # A task that runs Python costs 8 ms instead of 25.
@@ -123,7 +119,7 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         # DataFrames from and to Arrow without a row at a time in between.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Tables are Parquet only: no checksum files, and no markers except those that begin with an
-        # underscore.
+        # underscore. With it, streams keep their state in memory: RocksDB's needs checksum files.
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     }
 

@@ -212,8 +212,14 @@ def _cid_texts(digests: Sequence[bytes]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
+@lru_cache(maxsize=1 << 12)
+def _ids_of(author: bytes, start: int) -> str:
+    """What the ids of an author's events begin with."""
+    return str(EventId(author, start, 0))[:-1]
+
+
 def _id(author: bytes, start: int, number: int) -> str:
-    return str(EventId(author, start, number))
+    return f"{_ids_of(author, start)}{number}"
 
 
 @lru_cache(maxsize=1 << 12)

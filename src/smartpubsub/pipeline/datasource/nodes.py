@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from smartpubsub.client.blocking_socket import BlockingNetwork, run
-from smartpubsub.client.blocking_web import BlockingWeb
 from smartpubsub.client.lines import LineTransport
 from smartpubsub.client.transport import Transport
-from smartpubsub.client.web_socket import Place
 from smartpubsub.node.errors import LostNodeError, NoNodeError
 from smartpubsub.pipeline.datasource.options import NodeOptions, OptionError
 
@@ -57,6 +55,10 @@ class NodeLink:
 
 def _transport(options: NodeOptions) -> Transport:
     if options.node.startswith(("http://", "https://")):
+        # Nodes on this machine need no WebSocket.
+        from smartpubsub.client.blocking_web import BlockingWeb
+        from smartpubsub.client.web_socket import Place
+
         return LineTransport(BlockingWeb(Place.of(options.node, options.token)))
     folder = Path(options.node).expanduser()
     if not folder.is_dir():
