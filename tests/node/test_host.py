@@ -139,6 +139,26 @@ def test_what_is_stored_is_kept_before_anything_else_is_done() -> None:
     run(main)
 
 
+def test_an_item_that_may_precede_the_commit_is_delivered_before_it_unless_it_follows_another() -> (
+    None
+):
+    may_precede = {"event": True, "news": False, "receipt": None}
+
+    async def main() -> None:
+        recorder = Recorder()
+        recorder.host._may_precede = lambda item: may_precede[str(item)]
+        async with running(recorder):
+            for items in (["receipt", "event"], ["news", "event"]):
+                recorder.done.clear()
+                await recorder.do(Store(b"a", b"1"), *map(Deliver, items))
+                stored = recorder.done.index([(b"a", b"1")])
+                assert (recorder.done.index("event") < stored) == ("receipt" in items)
+                after = [item for item in recorder.done[stored:] if item in items]
+                assert after[:1] == items[:1]
+
+    run(main)
+
+
 def test_what_happens_together_is_kept_together() -> None:
     async def main() -> None:
         recorder = Recorder()

@@ -40,7 +40,15 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.publication import EventId, Publication, Signing
-from smartpubsub.protocols.pubsub import PubSub, Resident, Tally
+from smartpubsub.protocols.pubsub import (
+    Confirmed,
+    Delivery,
+    Published,
+    PubSub,
+    Refused,
+    Resident,
+    Tally,
+)
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
 from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.protocols.tracking import Tracking
@@ -57,11 +65,22 @@ JOIN_S_MAX = 30.0
 PROBES_S_MAX = 2.0
 """How much longer it looks for the reason why a bootstrap peer cannot be reached."""
 LEAVE_S_MAX = 5.0
+_ABOUT_PUBLISHED = frozenset({Published, Confirmed, Refused})
 FREE_SHARE = 16
 """Subscriptions leave one part in this many of the storage free."""
 
 Compose: TypeAlias = Callable[[Kademlia, PubSub, Signing, Sequence[Resident]], NodeCore]
 """Composes the core of a node; the testbed composes one that notes its calls."""
+
+
+def _may_precede(item: object) -> bool | None:
+    """Whether an item may be delivered before the commit of the turn that it comes in.
+
+    An event that the node does not store for its reader may: after a crash it can come again in any
+    case. What is told about published events waits and holds no event back.
+    """
+    kind = type(item)
+    return True if kind is Delivery else None if kind in _ABOUT_PUBLISHED else False
 
 
 class Engine:
@@ -211,6 +230,7 @@ class Engine:
                 storage,
                 on_deliver=self._on_deliver,
                 journal=self._journal,
+                may_precede=_may_precede,
                 on_restart=self._restore,
                 neighbours=lambda: self.core.neighbours(),
                 settings=host_settings(self.config),

@@ -128,12 +128,22 @@ class _Work:
     effects: list[Effect] = field(default_factory=list)
     commits_first: bool = False
     """Whether no message may be sent before the changes are stored."""
+    early: list[Effect] = field(default_factory=list)
+    """Deliveries that need not wait for the changes."""
+    keeps_order: bool = False
+    """Whether later deliveries have to follow one that waits for the changes."""
 
 
 Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
 """What the application stores of an item that the core delivers, at a time.
 
 It is stored in the same transaction as the core's own changes, before any effect is carried out.
+"""
+
+MayPrecede: TypeAlias = Callable[[object], bool | None]
+"""Whether an item for which the journal stores nothing may be delivered before the commit.
+
+If not, items that follow it wait too; those of which this is None wait alone.
 """
 
 OnRestart: TypeAlias = Callable[[int], list[Effect]]
@@ -155,6 +165,7 @@ class Host:
         *,
         on_deliver: Callable[[object], None],
         journal: Journal = lambda _item, _now: (),
+        may_precede: MayPrecede = lambda _item: False,
         on_restart: OnRestart | None = None,
         neighbours: Callable[[], Container[Peer]] = lambda: (),
         settings: HostSettings | None = None,
@@ -178,6 +189,7 @@ class Host:
         self._storage = storage
         self._on_deliver = on_deliver
         self._journal = journal
+        self._may_precede = may_precede
         self._on_restart = on_restart
         self._neighbours = neighbours
         self._timers = Timers()
@@ -425,6 +437,8 @@ class Host:
 
     async def _finish(self, work: _Work) -> None:
         """Store what has changed, then carry out the effects, except for what may go before."""
+        if not work.commits_first:
+            self._perform(work.early)
         if work.changes:
             if not work.commits_first:
                 work.effects = [late for e in work.effects if (late := self._late_part(e))]
@@ -438,7 +452,12 @@ class Host:
                 for request in self._requests:
                     request.error = request.error or error
                 return
-        for effect in work.effects:
+        if work.commits_first:
+            self._perform(work.early)
+        self._perform(work.effects)
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
             try:
                 self._carry_out[type(effect)](effect)
             except Exception as error:  # A message that cannot be encoded, for one.
@@ -518,9 +537,20 @@ class Host:
             elif isinstance(effect, CancelTimer):
                 self._timers.cancel(effect.timer)
             else:
-                if isinstance(effect, Deliver):
-                    work.changes.update(self._journal(effect.item, now))
-                work.effects.append(effect)
+                if isinstance(effect, Deliver) and self._delivers_early(effect.item, work, now):
+                    work.early.append(effect)
+                else:
+                    work.effects.append(effect)
+
+    def _delivers_early(self, item: object, work: _Work, now: int) -> bool:
+        """Store what the application stores of an item; whether to deliver it before the commit."""
+        changes = list(self._journal(item, now))
+        work.changes.update(changes)
+        may_precede = self._may_precede(item)
+        if may_precede is None:
+            return False
+        work.keeps_order = work.keeps_order or bool(changes) or not may_precede
+        return not work.keeps_order
 
     # --- effects ---
 
