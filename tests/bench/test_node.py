@@ -126,4 +126,7 @@ def test_without_libp2p_it_says_what_to_do(
 
     assert main(["bench", "node"]) == 1
 
-    assert "the benchmark needs libp2p" in capsys.readouterr().err
+    assert (
+        "this needs libp2p; install it with: pip install 'smartpubsub[node]'"
+        in capsys.readouterr().err
+    )

@@ -26,7 +26,7 @@ FORMS: list[tuple[type[Any], type[Any]]] = [
     (Topic, BlockingTopic),
     (Group, BlockingGroup),
 ]
-OF_AN_EMBEDDED_NODE = {"config", "failures", "ledger", "metrics_at", "neighbours", "take"}
+OF_AN_EMBEDDED_NODE = {"config", "failures", "ledger", "metrics_at", "neighbours", "routes", "take"}
 OF_TOPICS = {"cid"}
 
 

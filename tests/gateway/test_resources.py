@@ -7,10 +7,11 @@ from pathlib import Path
 
 import httpx
 
+from smartpubsub import Node
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
 from tests.gateway.serving import publish, served, stream
-from tests.node.hosts import run
+from tests.node.hosts import LOOPBACK, run
 
 
 def test_a_kept_subscription_waits_for_its_reader_and_its_acknowledgement(tmp_path: Path) -> None:
@@ -104,5 +105,35 @@ def test_the_node_tells_about_itself(tmp_path: Path) -> None:
             wrong = await http.delete("/v1/peers")
             assert wrong.status_code == httpx.codes.METHOD_NOT_ALLOWED
             assert "GET" in wrong.headers["allow"]
+
+    run(main)
+
+
+def test_routes_name_the_next_hop_of_each_attribute(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path / "a") as (first, _, http):
+            alone = (await http.get("/v1/routes", params={"filter": "surf/price[1,2]"})).json()
+            assert [(route["attribute"], route["is_own"]) for route in alone] == [
+                ("surf", True),
+                ("price", True),
+            ]
+            second = Node(data=tmp_path / "b", listen=[LOOPBACK], bootstrap=first.addresses)
+            async with second:
+                names = [f"topic-{number}" for number in range(30)]
+                both = [
+                    {
+                        route.attribute
+                        for name in names
+                        for route in node.routes(name)
+                        if route.is_own
+                    }
+                    for node in (first, second)
+                ]
+                assert both[0] | both[1] == {*names}
+                assert both[0] & both[1] == set()
+                (route,) = second.routes(names[0])
+                assert route.closest == (first.peer_id,)
+            bad = await http.get("/v1/routes")
+            assert bad.status_code == httpx.codes.BAD_REQUEST
 
     run(main)

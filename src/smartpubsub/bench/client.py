@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from tempfile import TemporaryDirectory
 
 from smartpubsub.bench import machine
+from smartpubsub.bench.node_process import COMMAND, node_process
 from smartpubsub.bench.report import Ratio, Report
-from smartpubsub.errors import SmartPubSubError
 
 TRIES = 20
 PUB_OVER_PASS_MAX = 3.0
 IDLE_MB_MAX = 100.0
 SETTLE_S = 3.0
-COMMAND = "import sys; from smartpubsub.cli.main import main; sys.exit(main())"
 
 
 def run(progress: Callable[[str], None]) -> Report:
     """Measure everything."""
     report = Report(machine.describe())
-    with TemporaryDirectory(prefix="smartpubsub-bench-") as folder, _node(folder) as process:
+    with TemporaryDirectory(prefix="smartpubsub-bench-") as folder, node_process(folder) as node:
         progress("an idle node")
         time.sleep(SETTLE_S)
-        report.add("memory of an idle node", _resident_mb(process.pid), "MB")
+        report.add("memory of an idle node", node.resident_mb(), "MB")
         progress(f"{TRIES} times pub, and an empty program")
         empty = [sys.executable, "-c", "pass"]
         pub = [sys.executable, "-c", COMMAND, "pub", "bench/n=1", "x", "--data", folder]
@@ -49,35 +45,9 @@ def run(progress: Callable[[str], None]) -> Report:
     return report
 
 
-@contextmanager
-def _node(folder: str) -> Iterator[subprocess.Popen[str]]:
-    arguments = ["node", "run", "--json", "--data", folder, "--listen", "/ip4/127.0.0.1/tcp/0"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        if not json.loads(process.stdout.readline() or "{}").get("ready"):
-            raise SmartPubSubError("the node of the benchmark has not started; run it again")
-        yield process
-    finally:
-        process.terminate()
-        process.communicate()
-
-
 def _run(command: Sequence[str]) -> tuple[float, float]:
     """The elapsed and the processor time of a program."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     elapsed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _resident_mb(process: int) -> float:
-    for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1_024 / 1_000_000
-    raise SmartPubSubError("the memory of a process is not told on this system")

@@ -13,8 +13,9 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import AsyncExitStack, suppress
+from inspect import Signature
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import anyio.to_thread
 import trio
@@ -110,6 +111,8 @@ class _BlockingPairs(BlockingNetwork):
 class SyncNode(BlockingClient):
     """A node with blocking methods."""
 
+    __signature__: ClassVar[Signature]
+
     def __init__(
         self,
         *,
@@ -137,6 +140,8 @@ class SyncNode(BlockingClient):
 
 class AsyncioNode(Client):
     """A node for programs on asyncio; the node itself runs on trio."""
+
+    __signature__: ClassVar[Signature]
 
     def __init__(
         self,
@@ -172,4 +177,4 @@ class AsyncioNode(Client):
                 await anyio.to_thread.run_sync(self._thread.stop)
 
 
-SyncNode.__signature__ = AsyncioNode.__signature__ = node_signature()  # type: ignore[attr-defined]
+SyncNode.__signature__ = AsyncioNode.__signature__ = node_signature()

@@ -39,6 +39,23 @@ class NeighbourDocument(msgspec.Struct):
     is_served: bool
 
 
+class RouteQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A filter or an event."""
+
+    filter: str | None = None
+    where: str | None = None
+
+
+class RouteDocument(msgspec.Struct):
+    """Where the events of an attribute go, as far as the node knows."""
+
+    attribute: str
+    is_own: bool
+    """Whether the node itself is the rendezvous."""
+    closest: list[str]
+    """The known peers closest to the attribute: the next hop first, or the replicas."""
+
+
 class WhyQuery(msgspec.Struct, forbid_unknown_fields=True):
     """An event and a subscription, by its number or its filter."""
 
@@ -148,6 +165,16 @@ class NetworkOperations:
                 result=list[NeighbourDocument],
             ),
             Operation(
+                "list_routes",
+                "GET",
+                "/v1/routes",
+                "The next hop towards the rendezvous of each attribute",
+                Scope.READ,
+                self._routes,
+                query=RouteQuery,
+                result=list[RouteDocument],
+            ),
+            Operation(
                 "why",
                 "GET",
                 "/v1/why",
@@ -194,6 +221,14 @@ class NetworkOperations:
     async def _neighbours(self, _call: Call) -> Response:
         documents = [
             NeighbourDocument(n.peer_id, n.address, n.is_served) for n in self._node.neighbours()
+        ]
+        return json_response(documents)
+
+    async def _routes(self, call: Call) -> Response:
+        wanted = predicate_of(call.query.filter, call.query.where, self._node)
+        documents = [
+            RouteDocument(route.attribute, route.is_own, [*route.closest])
+            for route in self._node.routes(wanted)
         ]
         return json_response(documents)
 

@@ -2,8 +2,8 @@
 
 import click
 
-from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.errors import SmartPubSubError
+from smartpubsub.cli.bench.showing import show
+from smartpubsub.cli.output import json_option
 
 
 @click.command()
@@ -20,15 +20,6 @@ def client(as_json: bool) -> None:
       smartpubsub bench client
       smartpubsub bench client --json
     """
-    try:
-        from smartpubsub.bench.client import run
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the benchmark needs {error.name}; install it with:"
-            " pip install 'smartpubsub[bench,node]'"
-        ) from None
-    report = run(lambda step: click.echo(step, err=True))
-    if as_json:
-        print_json(report.document())
-    else:
-        click.echo(report.text())
+    from smartpubsub.bench.client import run
+
+    show(run, as_json)

@@ -17,6 +17,10 @@ COMMANDS = {
         "smartpubsub.cli.bench.client:client",
         "Measure pub beside an empty Python program, and the memory of an idle node.",
     ),
+    "gateway": LazyCommand(
+        "smartpubsub.cli.bench.gateway:gateway",
+        "Measure many readers of Server-Sent Events on one node.",
+    ),
     "sim": LazyCommand(
         "smartpubsub.cli.bench.sim:sim", "Measure the simulator beside another one."
     ),

@@ -2,8 +2,8 @@
 
 import click
 
-from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.errors import SmartPubSubError
+from smartpubsub.cli.bench.showing import show
+from smartpubsub.cli.output import json_option
 
 
 @click.command()
@@ -25,15 +25,6 @@ def node(as_json: bool) -> None:
       smartpubsub bench node
       smartpubsub bench node --json
     """
-    try:
-        from smartpubsub.bench.node import run
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the benchmark needs {error.name}; install it with:"
-            " pip install 'smartpubsub[bench,node]'"
-        ) from None
-    report = run(lambda step: click.echo(step, err=True))
-    if as_json:
-        print_json(report.document())
-    else:
-        click.echo(report.text())
+    from smartpubsub.bench.node import run
+
+    show(run, as_json)

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
@@ -65,11 +65,24 @@ class Neighbour:
     """Whether the node sends events to it."""
 
 
+@dataclass(frozen=True)
+class Route:
+    """Where the events of an attribute go, as far as a node knows without asking others."""
+
+    attribute: str
+    is_own: bool
+    """Whether this node itself is the rendezvous."""
+    closest: tuple[str, ...]
+    """The known peers closest to the attribute: the next hop first, or the replicas."""
+
+
 class Node(NodeInterface):
     """A node of the network.
 
     Its options are the settings of a node; `config` stands for all of them.
     """
+
+    __signature__: ClassVar[Signature]
 
     def __init__(
         self,
@@ -161,6 +174,18 @@ class Node(NodeInterface):
             Neighbour(peer_text(c.peer), text_of(c.peer, *c.addresses[:1]), c.peer in served)
             for c in core.kademlia.table.contacts()
         ]
+
+    def routes(self, predicate: Predicate | str) -> list[Route]:
+        """For each attribute, the next hop towards its rendezvous, or its replicas."""
+        must_be_open(self._engine.is_running)
+        kademlia = self._engine.core.kademlia
+        routes = []
+        for name in self._read(predicate).attributes:
+            peers = kademlia.closest_local(name.encode(), self.config.backups + 1)
+            is_own = not peers or kademlia.is_closest(name.encode()) is True
+            closest = tuple(peer_text(contact.peer) for contact in peers)
+            routes.append(Route(name, is_own, closest))
+        return routes
 
     async def metrics(self) -> bytes:
         """The node's metrics in Prometheus' text format."""
@@ -293,4 +318,4 @@ def node_signature() -> Signature:
     return Signature([Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in names])
 
 
-Node.__signature__ = node_signature()  # type: ignore[attr-defined]
+Node.__signature__ = node_signature()
