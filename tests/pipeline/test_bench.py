@@ -18,6 +18,8 @@ SMALL = pipeline.Sizes(
     native_events=100,
     lines=200,
     runs=4,
+    topic_events=100,
+    sink_rows=20,
 )
 
 
@@ -40,6 +42,8 @@ def test_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "match/native single process": 0.5,
         "ingest lines/s": 100_000,
         "campaign/ideal": 1.3,
+        "source rows/s": 100_000,
+        "source/parquet": 0.5,
     }
     assert promised.items() <= bounds.items()
     assert all(figure["value"] > 0 for figure in document["figures"])

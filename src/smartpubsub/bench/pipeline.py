@@ -23,6 +23,7 @@ from smartpubsub.bench import machine
 from smartpubsub.bench.campaigns import campaign_figures
 from smartpubsub.bench.comparison import DisagreementError, Progress
 from smartpubsub.bench.report import Ratio, Report
+from smartpubsub.bench.spark_nodes import measure_nodes
 from smartpubsub.bench.sql_match import join, waiting
 from smartpubsub.bench.timing import best_seconds
 from smartpubsub.bench.workloads import W2, events, subscriptions
@@ -48,6 +49,8 @@ class Sizes(NamedTuple):
     native_events: int = 50_000
     lines: int = 300_000
     runs: int = 400
+    topic_events: int = 100_000
+    sink_rows: int = 4_000
 
 
 class Bench(NamedTuple):
@@ -136,10 +139,19 @@ def measure_campaign(bench: Bench) -> None:
     campaign_figures(bench.spark, bench.report, bench.sizes.runs)
 
 
+def measure_source_and_sink(bench: Bench) -> None:
+    """A node as a source and a sink."""
+    sizes = bench.sizes
+    measure_nodes(
+        bench.spark, bench.report, bench.folder, bench.progress, sizes.topic_events, sizes.sink_rows
+    )
+
+
 MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
     measure_matching,
     measure_ingest,
     measure_campaign,
+    measure_source_and_sink,
 )
 
 
