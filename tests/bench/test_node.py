@@ -83,7 +83,6 @@ def test_report_as_json(
     assert ratios["stream/echo"]["at_least"] == 0.7
     for one, other in (
         ("stream", "echo"),
-        ("cpu fastdelivery", "crypto floor"),
         ("sequential delivery", "tcp echo"),
     ):
         expected = figures[one] / figures[other]
