@@ -12,8 +12,14 @@ from smartpubsub.kademlia.messages import Message
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.kademlia.settings import Settings
 from smartpubsub.protocols.codecs import Codec
+from smartpubsub.protocols.fastdelivery.messages import Packet
+from smartpubsub.protocols.fastdelivery.senders import FAST_RULES
 from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.pulsarcast.messages import Parcel
+from smartpubsub.protocols.pulsarcast.senders import PULSAR_RULES
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of
+from smartpubsub.protocols.scoutsubs.messages import Bundle
+from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.seam import (
     Answer,
@@ -41,6 +47,9 @@ from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.fuzz.making import PREDICATES, Maker
 
 PEERS = [b"\x00\x24\x08\x01\x12\x20" + bytes([number]) * 32 for number in range(8)]
+RULES: dict[type, Any] = {Bundle: SCOUT_RULES, Parcel: PULSAR_RULES, Packet: FAST_RULES}
+STRANGERS = 0.3
+"""How many messages come from any peer, whatever its role."""
 INPUTS = 300
 """The inputs of one life of a core."""
 STEPS_US = (0, 1, 1_000, 50_000, 1_000_000, 30_000_000, 3_600_000_000)
@@ -113,12 +122,30 @@ class FuzzedCore:
     def _receive(self) -> None:
         rng = self._rng
         message = self._made(rng.choice(list(self._codecs)))
-        peer, number = rng.choice(PEERS), rng.getrandbits(20)
+        peer, number = self._sender_of(message), rng.getrandbits(20)
         codec = self._codecs[type(message)]
         if codec.is_question(message):
             self._deliver(message, lambda m: Asked(peer, m, number, (b"",)))
         else:
             self._deliver(message, lambda m: Received(peer, m))
+
+    def _sender_of(self, message: Any) -> Peer:
+        """Mostly a peer that has the role for a message, so that components see it."""
+        rng = self._rng
+        peers = rng.sample(PEERS, len(PEERS))
+        rules = RULES.get(type(message))
+        if rules is None or rng.random() < STRANGERS:
+            return peers[0]
+        core: Any = self._core._by_message.get(type(message), self._core.pubsub)
+        parts = message.parts if hasattr(message, "parts") else (message.part,)
+        for peer in peers:
+            contact = Contact.of(peer)
+            subjects = [
+                (rules[type(part)], part if len(message) == 1 else message) for part in parts
+            ]
+            if all(rule.allows(core._senders, contact, subject) for rule, subject in subjects):
+                return peer
+        return peers[0]
 
     def _made(self, kind: type) -> Any:
         return self._maker.message(kind)

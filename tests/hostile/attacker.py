@@ -9,9 +9,8 @@ Everything runs in one process, so an exception that ends a node fails the test.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,106 +18,53 @@ import trio
 
 from smartpubsub import Node
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.messages import Message
 from smartpubsub.node.configuration import NodeConfig
 from smartpubsub.node.identity import Identity
-from smartpubsub.node.transport.host import Host
-from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import Stream
-from smartpubsub.protocols.codecs import WireLimits
-from smartpubsub.protocols.registry import codecs_of
-from smartpubsub.seam import (
-    Answer,
-    Answered,
-    Ask,
-    Asked,
-    Connect,
-    Connected,
-    Core,
-    Disconnected,
-    Effect,
-    Event,
-    Peer,
-    Received,
-    Send,
-)
-from tests.node.hosts import LOOPBACK, Memory, eventually
+from smartpubsub.seam import Asked, Connected, Disconnected, Effect, Event, Received
+from smartpubsub.testbed.hostile import attacker as hostile
+from tests.node.hosts import LOOPBACK
 
 T = TypeVar("T")
-
-Script = Callable[[Event, int], list[Effect]]
-"""What an attacker does when something arrives."""
 
 WORKS_S_MAX = 60.0
 """How long a node may take to deliver an event after an attack."""
 
 
-def polite(event: Event, _now: int) -> list[Effect]:
-    """Answer questions of Kademlia, so that nodes keep the attacker in their tables."""
-    if isinstance(event, Asked) and isinstance(event.message, Message):
-        answer = Message(event.message.kind, event.message.key)
-        return [Answer(event.peer, answer, event.number)]
-    return []
-
-
-class Attacker:
+class Attacker(hostile.Attacker):
     """A peer that sends whatever a test wants, and records what it receives."""
 
     def __init__(self, protocol: str = "scoutsubs", *, identity: Identity | None = None) -> None:
-        self.identity = identity or Identity.new()
-        self.script: Script = polite
-        """Called with every event after it is recorded; a test may replace it."""
         self.events: list[Event] = []
-        self.host = Host(
-            self.identity,
-            lambda _own: _Scripted(self),
-            codecs_of(protocol, WireLimits()),
-            Memory(),
-            on_deliver=lambda _item: None,
-            settings=HostSettings(),
-        )
-        self._numbers = count(1)
-
-    @property
-    def peer(self) -> Peer:
-        """The attacker's peer id."""
-        return self.identity.peer
-
-    @property
-    def contact(self) -> Contact:
-        """The attacker's peer id and addresses."""
-        return self.host.own
+        super().__init__(protocol, identity=identity)
 
     # --- attacks ---
 
     async def connect(self, node: Node) -> None:
         """Connect to a node, and wait until it is done."""
-        target = contact_of(node)
-        if target.peer not in self.host.connections:
-            await self._have_done(Connect(target.peer, target.addresses))
-            await eventually(lambda: target.peer in self.host.connections)
+        await self.connect_to(contact_of(node))
 
     async def send(self, node: Node, *messages: object) -> None:
         """Send messages, each in a frame of its own, in order."""
-        peer = contact_of(node).peer
-        await self._have_done(*(Send(peer, message) for message in messages))
+        await self.send_to(contact_of(node).peer, *messages)
 
     async def ask(self, node: Node, message: object) -> object:
         """Send a request, and wait for the response."""
-        number = next(self._numbers)
-        await self._have_done(Ask(contact_of(node).peer, message, number))
-        await eventually(lambda: self._answers(number))
-        return self._answers(number)[0]
+        return await self.ask_peer(contact_of(node).peer, message)
 
     async def open(self, node: Node, protocol: str) -> Stream:
         """Open a stream, to write anything on it."""
-        return await self.host.connections.open(contact_of(node).peer, protocol)
+        return await self.open_to(contact_of(node).peer, protocol)
 
     async def write(self, node: Node, protocol: str, data: bytes) -> None:
         """Write bytes on a stream of their own, which stays open."""
         await (await self.open(node, protocol)).write(data)
 
     # --- what comes of them ---
+
+    def on_event(self, event: Event, now: int) -> list[Effect]:
+        self.events.append(event)
+        return super().on_event(event, now)
 
     def received(self, kind: type[T], node: Node | None = None) -> list[T]:
         """The messages of a type that have arrived, from all nodes or from one."""
@@ -136,22 +82,6 @@ class Attacker:
         turns = [e for e in self.events if isinstance(e, Connected | Disconnected)]
         about = [event for event in turns if event.peer == peer]
         return bool(about) and isinstance(about[-1], Connected)
-
-    def _answers(self, number: int) -> list[object]:
-        found = [event for event in self.events if isinstance(event, Answered)]
-        return [event.message for event in found if event.number == number]
-
-    async def _have_done(self, *effects: Effect) -> None:
-        await self.host.do(lambda _now: list(effects))
-
-
-class _Scripted(Core):
-    def __init__(self, attacker: Attacker) -> None:
-        self._attacker = attacker
-
-    def handle(self, event: Event, now: int) -> list[Effect]:
-        self._attacker.events.append(event)
-        return self._attacker.script(event, now)
 
 
 @asynccontextmanager

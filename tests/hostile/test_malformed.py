@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -30,7 +31,8 @@ from smartpubsub.protocols.pulsarcast.messages import (
 from smartpubsub.protocols.pulsarcast.topics import META, Rules, Topic, new_meta_topic, new_topic
 from smartpubsub.protocols.scoutsubs.messages import Bundle, Raise, Record
 from smartpubsub.seam import Effect, Event, Received, Send
-from tests.hostile.attacker import Attacker, attackers, contact_of, nodes, polite, works
+from smartpubsub.testbed.hostile.attacker import polite
+from tests.hostile.attacker import Attacker, attackers, contact_of, nodes, works
 from tests.node.hosts import LOOPBACK, eventually, run
 
 CID = b"\x01\x71\x12\x20" + bytes(32)
@@ -101,10 +103,10 @@ def test_malformed_messages_cost_nothing_but_themselves(tmp_path: Path) -> None:
         async with nodes(tmp_path, 2) as (target, other):
             async with attackers(target) as (attacker,):
                 for name, attack in ATTACKS.items():
+                    began_s = time.process_time()
                     await attacker.send(target, *attack(attacker))
-                    with trio.move_on_after(5) as limit:
-                        await attacker.ask(target, Message(Kind.FIND_NODE, b"surf"))
-                    assert not limit.cancelled_caught, f"{name} keeps the node busy"
+                    await attacker.ask(target, Message(Kind.FIND_NODE, b"surf"))
+                    assert time.process_time() - began_s < 3, f"{name} keeps the node busy"
                     assert attacker.is_connected(target), name
             assert target.failures().dropped == {}
             assert await works(target, other)

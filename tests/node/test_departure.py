@@ -6,7 +6,15 @@ import pytest
 import trio
 
 from smartpubsub import Node
+from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.node.errors import ChoiceError, TooFewReplicasError
+from smartpubsub.protocols import departure
+from smartpubsub.protocols.codecs import NODE
+from smartpubsub.protocols.departure import Goodbye
+from smartpubsub.protocols.scoutsubs import messages as scout_messages
+from smartpubsub.protocols.scoutsubs.messages import Bundle, Probe
+from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
+from tests.hostile.attacker import attackers, nodes
 from tests.node.hosts import eventually, holds, run
 from tests.node.test_node import node_in
 
@@ -59,3 +67,22 @@ def test_too_few_replicas_are_an_error_with_the_id_of_the_event(tmp_path: Path) 
 async def _refuses(node: Node, replicas_min: int, complaint: str) -> None:
     with pytest.raises(ChoiceError, match=complaint):
         await node.publish("surf", replicas_min=replicas_min)
+
+
+def test_what_a_peer_has_sent_before_its_goodbye_is_handled_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path) as (node,), attackers(node) as (leaver,):
+            received = node._engine.host.counts.received_kinds
+            table = node._engine.core.kademlia.table
+            await leaver.ask(node, Message(Kind.PING))
+            await eventually(lambda: leaver.contact in table)
+            leaver.script = lambda *_: []  # No answer shows that it is there.
+            slow = await leaver.open(node, SCOUTSUBS)
+            await leaver.write(node, NODE, departure.encode(Goodbye(1)))
+            await eventually(lambda: received["goodbye"] == 1)
+            await slow.write(scout_messages.encode(Bundle((Probe(7),))))
+            await eventually(lambda: received["scoutsubs/probe"] == 1)
+            assert leaver.contact in table  # It still speaks.
+            await eventually(lambda: leaver.contact not in table)
+
+    run(main)

@@ -62,3 +62,12 @@ def test_however_it_comes_no_more_passes_than_the_rate_allows(
         now += delay_s
         assert passed <= per_s * (now + 1) + 1e-6
         passed += count
+
+
+def test_rare_kinds_may_come_in_bursts_and_are_made_up_for_slowly() -> None:
+    rates = Rates(10, 5)
+    rates.rare_kinds.add("a")
+    rates.take(b"p", {"a": 10}, 0)
+    assert rates.delay_s(b"p", {"a": 1}, 0) == 0
+    rates.take(b"p", {"a": 2}, 0)
+    assert rates.delay_s(b"p", {"a": 1}, 0) == 2

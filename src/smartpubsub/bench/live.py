@@ -77,11 +77,12 @@ class LiveSystem:
         self._published = 0
         self._acknowledges = name != GOSSIP
         address = self.publisher.do("start", name, str(folder / "0"), None)
+        self.addresses: list[str] = [address]
         # All at once, as they would come to a running network.
         for number, member in enumerate(self.subscribers, 1):
             member.send("start", name, str(folder / str(number)), address)
         for member in self.subscribers:
-            member.receive()
+            self.addresses.append(member.receive())
         subject = self.publisher.do("prepare")
         for member in self.subscribers:
             member.send("subscribe", subject)

@@ -31,6 +31,8 @@ from multiaddr import Multiaddr
 
 from smartpubsub.bench.live import GOSSIP
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.transport.contacts import contact_at
+from smartpubsub.testbed.hostile.attacks import run_attack
 
 LISTEN = "/ip4/127.0.0.1/tcp/0"
 STEP_S_MAX = 60.0
@@ -184,6 +186,7 @@ class _Worker:
         self._delays: list[float] = []
         """How long each event took from its publication to its arrival here."""
         self._arrived = trio.Event()
+        self._attacking: trio.CancelScope
 
     async def start(self, system: str, data: str, bootstrap: str | None) -> str:
         """Start a node; return its address."""
@@ -234,6 +237,21 @@ class _Worker:
             for _ in range(at_once):
                 nursery.start_soon(publish_some)
         return took
+
+    async def attack(self, name: str, addresses: list[str], settle_s: float) -> None:
+        """Attack nodes from now on, by a peer of its own."""
+        self._attacking = trio.CancelScope()
+        self._nursery.start_soon(self._attack, name, addresses, self._attacking)
+        await trio.sleep(settle_s)
+
+    async def _attack(self, name: str, addresses: list[str], scope: trio.CancelScope) -> None:
+        with scope:
+            await run_attack(name, [contact_at(address) for address in addresses])
+
+    async def cease(self, settle_s: float) -> None:
+        """End the attack."""
+        self._attacking.cancel()
+        await trio.sleep(settle_s)
 
     async def cpu_s(self) -> float:
         """The processor time that this process has used, in all threads."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from smartpubsub.kademlia import messages
 from smartpubsub.kademlia import messages as kad
@@ -15,8 +15,6 @@ from smartpubsub.predicates import ATTRIBUTES_MAX
 from smartpubsub.protocols import departure
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId
-
-T = TypeVar("T")
 
 KADEMLIA = "/smartpubsub/kad/2.0.0"
 KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
@@ -32,22 +30,8 @@ def _no_contacts(_: Any) -> Iterable[Contact]:
     return ()
 
 
-def _whole(message: Any) -> Iterable[Any]:
-    return (message,)
-
-
 def _its_type(message: Any) -> Mapping[str, int]:
     return {type(message).__name__.lower(): 1}
-
-
-PARTS_AT_ONCE = 64
-"""Some milliseconds of work."""
-
-
-def in_pieces(parts: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
-    """The parts of a message, as many at a time as are handled at once."""
-    for start in range(0, len(parts) or 1, PARTS_AT_ONCE):
-        yield parts[start : start + PARTS_AT_ONCE]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +48,17 @@ class Codec:
     message_bytes_max: int
     is_question: Callable[[Any], bool] = _never
     """Whether a received message that answers no request wants an answer on the same stream."""
+    is_last: bool = False
+    """Whether a peer sends nothing more after it: what it has sent before is handled before."""
     contacts: Callable[[Any], Iterable[Contact]] = _no_contacts
     """The peers that a message names and that its receiver may have to reach."""
-    pieces: Callable[[Any], Iterable[Any]] = _whole
-    """Messages that say the same in the same order, each small enough to be handled at once."""
+    decode_pieces: Callable[[bytes], Iterable[Any]] | None = None
+    """Decode one message as several that say the same in the same order, each small enough to be
+    decoded and handled at once; None if it is always small."""
     kinds: Callable[[Any], Mapping[str, int]] = _its_type
     """What a message contains, counted by kind; rates are limited and counted by kind."""
+    rare_kinds: frozenset[str] = frozenset()
+    """The kinds that are not about single events: peers send few of them for long."""
     event_kinds: frozenset[str] = frozenset()
     """The kinds that bring an event to a node."""
     event_ids: Callable[[Any], Iterable[EventId]] | None = None
@@ -79,6 +68,10 @@ class Codec:
     the rest; either may be None. None if nothing can go before."""
     wire_bytes: Callable[[Any], int] | None = None
     """The length of an encoded message, without encoding it; None to encode it."""
+
+    def pieces(self, data: bytes) -> Iterable[Any]:
+        """Decode one message as one or several."""
+        return (self.decode(data),) if self.decode_pieces is None else self.decode_pieces(data)
 
     def size(self, message: Any) -> int:
         """The length of a message on the wire."""
@@ -106,6 +99,7 @@ def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
         is_question=lambda message: message.kind is not Kind.ADD_PROVIDER,
         contacts=lambda message: (*message.closer, *message.providers),
         kinds=lambda message: {f"kad/{message.kind.name.lower()}": 1},
+        rare_kinds=frozenset(f"kad/{kind.name.lower()}" for kind in Kind),
         wire_bytes=messages.wire_bytes,
     )
 
@@ -118,6 +112,7 @@ def node_codec() -> Codec:
         encode=departure.encode,
         decode=departure.decode,
         message_bytes_max=departure.GOODBYE_BYTES,
+        is_last=True,
         wire_bytes=departure.wire_bytes,
     )
 

@@ -13,6 +13,10 @@ COMMANDS = {
         "smartpubsub.cli.bench.node:node",
         "Measure real nodes beside bare libp2p and other systems.",
     ),
+    "hostile": LazyCommand(
+        "smartpubsub.cli.bench.hostile:hostile",
+        "Measure how much a hostile peer delays the events of others.",
+    ),
     "client": LazyCommand(
         "smartpubsub.cli.bench.client:client",
         "Measure pub beside an empty Python program, and the memory of an idle node.",

@@ -9,6 +9,9 @@ COMMANDS = {
     "soak": LazyCommand(
         "smartpubsub.cli.testbed.soak:soak", "Run whole nodes for hours, under faults."
     ),
+    "hostile": LazyCommand(
+        "smartpubsub.cli.testbed.hostile:hostile", "Run whole nodes under attack by hostile peers."
+    ),
 }
 
 

@@ -30,7 +30,7 @@ WARM_UP_SHARE = 0.7
 SAMPLES_WANTED = 60
 
 
-class _SoakProgress(StderrProgress):
+class SoakProgress(StderrProgress):
     def line(self, world: Watched, passed_s: float) -> str:
         return (
             f"soak, {world.status()}" if isinstance(world, Soak) else super().line(world, passed_s)
@@ -160,7 +160,7 @@ def soak(
         warm_up_s=warm_up_s,
         sample_s=min(10.0, seconds / SAMPLES_WANTED),
     )
-    with _SoakProgress("soak, ", tells_stages=True) as progress:
+    with SoakProgress("soak, ", tells_stages=True) as progress:
         result = results.run(Soak(options, wanted, progress))
     found = result.document()
     if folder is not None:

@@ -30,6 +30,7 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.inbound import Inbound
 from smartpubsub.node.transport.inbox import OWN, Inbox
 from smartpubsub.node.transport.lanes import Lanes
+from smartpubsub.node.transport.processor_clock import ProcessorClock
 from smartpubsub.node.transport.shares import Shares
 from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.node.transport.swarm import MakeTcp
@@ -124,6 +125,8 @@ class _Work:
 
     spent_s: float = 0.0
     """The processor time of the thread after the last input."""
+    ends_early: bool = False
+    """Whether the changes are to be stored before a further input is handled."""
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     commits_first: bool = False
@@ -199,6 +202,7 @@ class Host:
         self._shares = Shares(
             settings.peer_share_max, settings.peer_burst_s, settings.peer_count_max
         )
+        self._processor = ProcessorClock()
         self._turns = Turns(self._inbox, self._timers)
         self.bans = Bans(settings.ban_s, settings.peer_count_max)
         self.containment = Containment(self.bans)
@@ -234,6 +238,7 @@ class Host:
             self._inbox,
             self._usage,
             self._shares,
+            self._processor,
             settings,
             self.counts,
         )
@@ -271,6 +276,7 @@ class Host:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                trio.lowlevel.add_instrument(self._processor)
                 await nursery.start(self.connections.run, listen, announce)
                 self.own = Contact.of(self.own.peer, self.connections.addresses)
                 await self._start_core()
@@ -284,6 +290,8 @@ class Host:
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
+            with suppress(KeyError):  # It may have been cancelled before.
+                trio.lowlevel.remove_instrument(self._processor)
             self._stopped.set()
             self._refuse_requests()
 
@@ -398,7 +406,7 @@ class Host:
             while not self._may_go_on.is_set():
                 await self._may_go_on.wait()
             began_at = trio.current_time()
-            work = _Work(time.thread_time())
+            work = _Work(self._processor.now())
             handled = self._handle_turn(work)
             has_backlog = len(self._inbox) > 0
             await self._finish(work)
@@ -422,7 +430,7 @@ class Host:
         while handled < settings.commit_count_max:
             is_lone = self._inbox.source_count <= 1
             limit_s = settings.lone_turn_s_max if is_lone else settings.turn_s_max
-            if work.spent_s - began_s > limit_s:
+            if work.ends_early or work.spent_s - began_s > limit_s:
                 break
             if self.containment.must_restart or not self._handle_next(work):
                 break
@@ -493,7 +501,7 @@ class Host:
             self._requests.append(item)
             work.commits_first |= item.commits_first
             self._note(item.effects(now), work, now)
-            work.spent_s = time.thread_time()
+            work.spent_s = self._processor.now()
         else:
             self._handle(item, now, work)
         return True
@@ -507,8 +515,12 @@ class Host:
             banned = self.containment.drop_input(item, error, trio.current_time())
             if banned is not None:
                 self._spawn(self.connections.close, banned)
-        spent_s = time.thread_time()  # A system call, so it is made once for each input.
-        self._charge(getattr(item, "peer", OWN), spent_s - work.spent_s)
+        spent_s = self._processor.now()  # A system call, so it is made once for each input.
+        peer, cost_s = getattr(item, "peer", OWN), spent_s - work.spent_s
+        self._inbox.charge(peer, cost_s)
+        self._shares.charge(peer, cost_s, spent_s)
+        if self._inbox.delays_others and self._shares.delay_s(peer, spent_s) > 0:
+            work.ends_early = True
         work.spent_s = spent_s
 
     def _release(self, core: Gathers, work: _Work) -> None:
@@ -520,10 +532,6 @@ class Host:
             if self._on_restart is None:
                 raise
             self.containment.drop_release(error, trio.current_time())
-
-    def _charge(self, peer: Peer, cost_s: float) -> None:
-        self._inbox.charge(peer, cost_s)
-        self._shares.charge(peer, cost_s, trio.current_time())
 
     def _note(self, effects: Iterable[Effect], work: _Work, now: int) -> None:
         """Do what must be done at once, and note the rest for after the commit."""

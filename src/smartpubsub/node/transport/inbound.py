@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -27,8 +26,9 @@ from smartpubsub.node.transport.frames import (
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.identify import other_versions
 from smartpubsub.node.transport.inbox import Inbox
+from smartpubsub.node.transport.processor_clock import ProcessorClock
 from smartpubsub.node.transport.rates import Rates
-from smartpubsub.node.transport.shares import SLICE_S, Shares
+from smartpubsub.node.transport.shares import Shares
 from smartpubsub.node.transport.streams import (
     STREAM_ERRORS,
     Stream,
@@ -43,8 +43,10 @@ from smartpubsub.seam import Asked, Peer, Received
 _log = logging.getLogger(__name__)
 _EMPTY = {"empty": 1}
 """What a message without contents counts as."""
-_RECENT_S = 1.0
-"""For how long peers keep to their shares after an event has waited for too long."""
+_PAUSE_AFTER_S = 0.001
+"""How long messages of a peer are decoded before other tasks go on."""
+_ROUNDS_BETWEEN = 4
+"""Rounds of the loop between two messages of a peer that costs more than its share."""
 
 
 class _Question:
@@ -62,6 +64,20 @@ class _Acquaintance:
         self.addresses: tuple[bytes, ...] = ()
         self.is_identified = trio.Event()
         self.streams: Counter[str] = Counter()
+        self.one_ended = trio.Event()
+        self.since_pause_s = 0.0
+        """Processor time for decoding since other tasks had their turn."""
+
+    def end(self, protocol: str) -> None:
+        """A stream has ended."""
+        self.streams[protocol] -= 1
+        self.one_ended.set()
+        self.one_ended = trio.Event()
+
+    async def until_others_end(self) -> None:
+        """Wait until there is but one stream."""
+        while self.streams.total() > 1:
+            await self.one_ended.wait()
 
 
 class Inbound:
@@ -74,6 +90,7 @@ class Inbound:
         inbox: Inbox[Any],
         usage: Usage,
         shares: Shares,
+        processor: ProcessorClock,
         settings: HostSettings,
         counts: Counts,
     ) -> None:
@@ -84,6 +101,7 @@ class Inbound:
         self._inbox = inbox
         self._usage = usage
         self._shares = shares
+        self._processor = processor
         self.unfinished = Unfinished(settings.unfinished_bytes_max, settings.frame_s)
         self._settings = settings
         self._counts = counts
@@ -96,6 +114,7 @@ class Inbound:
 
     def handler(self, codec: Codec) -> OnStream:
         """Make the handler of streams with messages of one type."""
+        self._rates.rare_kinds |= codec.rare_kinds
 
         async def on_stream(peer: Peer, stream: Stream) -> None:
             await self._take(codec, peer, stream)
@@ -171,7 +190,7 @@ class Inbound:
             self._remember_garbage(peer)
             raise
         finally:
-            acquaintance.streams[codec.protocol] -= 1
+            acquaintance.end(codec.protocol)
 
     def _remember_garbage(self, peer: Peer) -> None:
         self.garbage[peer] = self.garbage.pop(peer, 0) + 1
@@ -196,41 +215,72 @@ class Inbound:
         acquaintance: _Acquaintance,
         frame: bytes,
     ) -> None:
-        began_at = time.thread_time()
-        try:
-            message = codec.decode(frame)
-        finally:
-            await self._keep_to_share(peer, time.thread_time() - began_at)
-        await self._keep_to_rate(peer, codec.kinds(message) or _EMPTY)
         self._counts.received += 1
         self._counts.received_bytes += len(frame)
         self._usage.touch(peer, trio.current_time())
-        self.hear_of(codec.contacts(message))
-        if codec.is_question(message):
-            await self._have_answered(peer, stream, message, acquaintance, len(frame))
-        else:
-            size = len(frame)
-            for piece in codec.pieces(message):
-                event = Received(peer, piece, acquaintance.addresses)
-                await self._inbox.put_when_there_is_room(peer, event, size)
+        size = len(frame)
+        began_at = self._processor.now()
+        try:
+            for message in codec.pieces(frame):
+                await self._keep_to_share(peer, acquaintance, began_at)
+                kinds = codec.kinds(message) or _EMPTY
+                await self._keep_to_rate(peer, kinds, is_begun=not size)
+                await self._hand_over(codec, peer, stream, acquaintance, message, size)
                 size = 0
+                began_at = self._processor.now()
+        except WireError:
+            await self._keep_to_share(peer, acquaintance, began_at)
+            raise
 
-    async def _keep_to_share(self, peer: Peer, cost_s: float) -> None:
-        """Let other tasks go on after much work, and wait if the peer has cost too much."""
-        now = trio.current_time()
+    async def _hand_over(
+        self,
+        codec: Codec,
+        peer: Peer,
+        stream: Stream,
+        acquaintance: _Acquaintance,
+        message: object,
+        size: int,
+    ) -> None:
+        """Have the core handle a message."""
+        self.hear_of(codec.contacts(message))
+        if codec.is_last:
+            with trio.move_on_after(self._settings.linger_s):
+                await acquaintance.until_others_end()
+        if codec.is_question(message):
+            await self._have_answered(peer, stream, message, acquaintance, size)
+        else:
+            event = Received(peer, message, acquaintance.addresses)
+            await self._inbox.put_when_there_is_room(peer, event, size)
+
+    async def _keep_to_share(
+        self, peer: Peer, acquaintance: _Acquaintance, began_at: float
+    ) -> None:
+        """Let other tasks go on after some work, and for longer if the peer costs too much."""
+        now_s = self._processor.now()
+        cost_s = now_s - began_at
         self._inbox.charge(peer, cost_s)
-        self._shares.charge(peer, cost_s, now)
-        delay_s = self._shares.delay_s(peer, now)
-        if delay_s > 0 and now - self._inbox.delayed_at < _RECENT_S:
+        self._shares.charge(peer, cost_s, now_s)
+        delay_s = self._shares.delay_s(peer, now_s)
+        if delay_s > 0 and self._inbox.delays_others:
             self._counts.delayed_expensive += 1
             await trio.sleep(min(delay_s, self._settings.delay_s_max))
-        elif cost_s > SLICE_S:
-            await trio.lowlevel.checkpoint()
+        elif delay_s > 0:
+            # Events of others pass through several tasks, each of which needs a round of the loop.
+            for _ in range(_ROUNDS_BETWEEN):
+                await trio.lowlevel.checkpoint()
+        else:
+            acquaintance.since_pause_s += cost_s
+            if acquaintance.since_pause_s > _PAUSE_AFTER_S:
+                acquaintance.since_pause_s = 0.0
+                await trio.lowlevel.checkpoint()
 
-    async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int]) -> None:
-        """Wait as the rate limit says; meanwhile the stream is not read."""
+    async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int], *, is_begun: bool) -> None:
+        """Wait as the rate limit says; meanwhile the stream is not read.
+
+        Of a message that is handled in part the rest is there already; the next message waits.
+        """
         now = trio.current_time()
-        delay_s = self._rates.delay_s(peer, kinds, now)
+        delay_s = 0.0 if is_begun else self._rates.delay_s(peer, kinds, now)
         if delay_s > 0:
             self._counts.refused_kinds.update(kinds)
         if delay_s > self._settings.delay_s_max:

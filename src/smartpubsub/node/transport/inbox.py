@@ -29,7 +29,9 @@ TOKEN_S = 20e-6
 BYTES_PER_S = 100e6
 OWN: Peer = b""
 """In place of a peer for events that no peer has caused."""
-WAITED_S_MAX = 0.02
+RECENT_S = 1.0
+"""For how long peers keep to their shares after an event has waited for too long."""
+WAITED_S_MAX = 0.01
 """An event that has waited for longer in a queue of its own shows that others take too long."""
 
 
@@ -100,6 +102,11 @@ class Inbox(Generic[T]):
         ):
             await queue.has_room.wait()
         self.put(item, size)
+
+    @property
+    def delays_others(self) -> bool:
+        """Whether an event has waited for too long behind events of others not long ago."""
+        return trio.current_time() - self.delayed_at < RECENT_S
 
     def charge(self, peer: Peer, cost_s: float) -> None:
         """Count processor time that a peer has cost."""

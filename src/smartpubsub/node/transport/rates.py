@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from smartpubsub.seam import Peer
 
+RARER = 10
+"""The buckets of rare kinds are refilled this many times more slowly."""
+
 
 @dataclass(slots=True)
 class _Bucket:
@@ -21,10 +24,13 @@ class Rates:
     """Buckets by peer and kind. Those of peers that were silent for long are forgotten.
 
     A burst is the number of messages of one second. A message may overdraw a bucket, since it is
-    read already; the next one of that kind waits until the bucket is refilled.
+    read already; the next one of that kind waits until the bucket is refilled. The buckets of rare
+    kinds are refilled more slowly.
     """
 
     def __init__(self, per_s: float, peer_count_max: int) -> None:
+        self.rare_kinds: set[str] = set()
+        """Kinds of which many come only in bursts."""
         self._per_s = per_s
         self._peer_count_max = peer_count_max
         self._of: OrderedDict[Peer, dict[str, _Bucket]] = OrderedDict()
@@ -35,8 +41,9 @@ class Rates:
     def delay_s(self, peer: Peer, kinds: Mapping[str, int], now: float) -> float:
         """The delay of a message with these counts by kind."""
         buckets = self._of.get(peer, {})
-        tokens = [self._filled(buckets[kind], now) for kind in kinds if kind in buckets]
-        return max(0.0, -min(tokens, default=0.0) / self._per_s)
+        known = [kind for kind in kinds if kind in buckets]
+        delays = [-self._filled(kind, buckets[kind], now) / self._refill(kind) for kind in known]
+        return max(0.0, *delays, 0.0)
 
     def take(self, peer: Peer, kinds: Mapping[str, int], now: float) -> None:
         """Count a message."""
@@ -46,9 +53,12 @@ class Rates:
             bucket = buckets.get(kind)
             if bucket is None:
                 bucket = buckets[kind] = _Bucket(self._per_s, now)
-            bucket.tokens, bucket.at = self._filled(bucket, now) - count, now
+            bucket.tokens, bucket.at = self._filled(kind, bucket, now) - count, now
         if len(self._of) > self._peer_count_max:
             self._of.popitem(last=False)
 
-    def _filled(self, bucket: _Bucket, now: float) -> float:
-        return min(self._per_s, bucket.tokens + (now - bucket.at) * self._per_s)
+    def _refill(self, kind: str) -> float:
+        return self._per_s / RARER if kind in self.rare_kinds else self._per_s
+
+    def _filled(self, kind: str, bucket: _Bucket, now: float) -> float:
+        return min(self._per_s, bucket.tokens + (now - bucket.at) * self._refill(kind))

@@ -1,4 +1,7 @@
-"""The processor time that each peer costs, and how long a peer waits that costs too much."""
+"""The processor time that each peer costs, and how long a peer waits that costs too much.
+
+Times are those of a `ProcessorClock`: a share is a part of what the node has of a busy machine.
+"""
 
 from __future__ import annotations
 

@@ -286,6 +286,12 @@ def decode(data: bytes, limits: ParcelLimits) -> Parcel:
     return Parcel(_wire.decode(data, limits.parcel_bytes_max, limits.part_count_max, limits))
 
 
+def decode_pieces(data: bytes, limits: ParcelLimits) -> Iterator[Parcel]:
+    """Decode one parcel as several, each of few parts."""
+    sizes = limits.parcel_bytes_max, limits.part_count_max
+    return map(Parcel, _wire.decode_pieces(data, *sizes, limits))
+
+
 def wire_bytes(parcel: Parcel) -> int:
     """The length of `encode(parcel)`."""
     return _wire.wire_bytes(parcel.parts)

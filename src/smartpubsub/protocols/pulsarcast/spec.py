@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
-from smartpubsub.protocols.codecs import Codec, WireLimits, in_pieces
+from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import messages
 from smartpubsub.protocols.pulsarcast.events import read_event
@@ -67,7 +67,7 @@ def pulsarcast_codec(_: WireLimits | None = None) -> Codec:
         decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.parcel_bytes_max,
         contacts=messages.contacts_in,
-        pieces=lambda parcel: map(Parcel, in_pieces(parcel.parts)),
+        decode_pieces=lambda data: messages.decode_pieces(data, taken),
         kinds=lambda parcel: Counter([_PART_KINDS[type(part)] for part in parcel.parts]),
         event_kinds=frozenset({_PART_KINDS[Spread]}),
         event_ids=_event_ids,

@@ -47,7 +47,7 @@ constructor, because the simulator measures every message that a node sends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
@@ -89,6 +89,9 @@ from smartpubsub.seam import Peer
 NUMBER_MAX = (1 << 63) - 1
 FIELDS_MAX = 15
 """The tags of so many fields take one byte."""
+
+PARTS_AT_ONCE = 64
+"""The messages of an envelope that are decoded and handled at once: some milliseconds of work."""
 
 T = TypeVar("T")
 
@@ -562,16 +565,25 @@ class ListEnvelope(Envelope):
         self, data: bytes, bytes_max: int, count_max: int, limits: MessageLimits
     ) -> tuple[Any, ...]:
         """The messages of one envelope with its length before it."""
+        pieces = self.decode_pieces(data, bytes_max, count_max, limits)
+        return tuple([message for piece in pieces for message in piece])
+
+    def decode_pieces(
+        self, data: bytes, bytes_max: int, count_max: int, limits: MessageLimits
+    ) -> Iterator[tuple[Any, ...]]:
+        """The messages of one envelope, decoded a few at a time; at least one piece, if empty."""
         name = self._name.lower()
         buffer = parsed(self.buffer, unframed(data, bytes_max), name)
         limit(f"a {name}", buffer.parts, count_max, "parts")
         budget, reads = Budget(limits), self._reads
-        found = [
-            reads[kind](getattr(part, kind), budget)
-            for part in buffer.parts
-            if (kind := part.WhichOneof("part")) is not None
-        ]
-        return tuple(found)
+        for first in range(0, len(buffer.parts) or 1, PARTS_AT_ONCE):
+            yield tuple(
+                [
+                    reads[kind](getattr(part, kind), budget)
+                    for part in buffer.parts[first : first + PARTS_AT_ONCE]
+                    if (kind := part.WhichOneof("part")) is not None
+                ]
+            )
 
     def wire_bytes(self, messages: Iterable[Any]) -> int:
         """The length of `encode(messages)`."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -504,6 +505,12 @@ def encode(bundle: Bundle) -> bytes:
 def decode(data: bytes, limits: BundleLimits) -> Bundle:
     """Decode one bundle with its length before it, and check it against the limits."""
     return Bundle(_wire.decode(data, limits.bundle_bytes_max, limits.part_count_max, limits))
+
+
+def decode_pieces(data: bytes, limits: BundleLimits) -> Iterator[Bundle]:
+    """Decode one bundle as several, each of few parts."""
+    sizes = limits.bundle_bytes_max, limits.part_count_max
+    return map(Bundle, _wire.decode_pieces(data, *sizes, limits))
 
 
 def wire_bytes(bundle: Bundle) -> int:

@@ -10,7 +10,7 @@ from math import log
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.messages import RpcLimits
-from smartpubsub.protocols.codecs import Codec, WireLimits, in_pieces
+from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
@@ -45,6 +45,9 @@ _EVENT_PARTS = frozenset(
         messages.Done,
     }
 )
+
+_OF_EVENTS = _EVENT_PARTS | {messages.Offer, messages.Want, messages.Piece}
+"""What nodes send for each event, and fragments, which come in bursts."""
 
 
 # --- settings ---
@@ -86,8 +89,9 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
         decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.bundle_bytes_max,
         contacts=_contacts_in,
-        pieces=lambda bundle: map(Bundle, in_pieces(bundle.parts)),
+        decode_pieces=lambda data: messages.decode_pieces(data, taken),
         kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
+        rare_kinds=frozenset(k for part, k in _PART_KINDS.items() if part not in _OF_EVENTS),
         event_kinds=frozenset({_PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,
         at_once=_at_once,

@@ -37,7 +37,9 @@ def check_lapses(facts: Facts) -> Judgement:
     found: dict[tuple[int, int, int], Violation] = {}
     for at, node, inspection in facts.inspections:
         for peer in inspection.served:
-            served = facts.nodes_by_peer[peer]
+            served = facts.nodes_by_peer.get(peer)
+            if served is None:
+                continue  # An attacker, which is no node of the experiment.
             down_us = _down_since(facts, served, at)
             if down_us is not None and at - down_us <= 2 * facts.refresh_us + LAST_WORDS_US:
                 judgement.excuse("down_recently")

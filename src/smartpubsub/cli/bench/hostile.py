@@ -1,0 +1,36 @@
+"""smartpubsub bench hostile."""
+
+import click
+
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.testbed.hostile.attacks import ATTACKS
+
+
+@click.command()
+@click.option(
+    "--attack",
+    "names",
+    type=click.Choice(list(ATTACKS)),
+    multiple=True,
+    help="An attack to measure; may be repeated.  [default: all]",
+)
+@json_option
+def hostile(names: tuple[str, ...], as_json: bool) -> None:
+    """Measure how much a hostile peer delays the events of others.
+
+    Three nodes in processes of their own publish to each other while a peer attacks all of them.
+    The latency of an acknowledged event under each attack is divided by that of the quiet time just
+    before it. Uses loopback only; takes about a minute. The exit code is 0 whatever the ratios are.
+
+    \b
+    Examples:
+      smartpubsub bench hostile
+      smartpubsub bench hostile --attack attributes --attack probes --json
+    """
+    from smartpubsub.bench.hostile import run
+
+    report = run(lambda step: click.echo(step, err=True), names)
+    if as_json:
+        print_json(report.document())
+    else:
+        click.echo(report.text())

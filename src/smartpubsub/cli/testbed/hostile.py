@@ -1,0 +1,104 @@
+"""smartpubsub testbed hostile."""
+
+from __future__ import annotations
+
+import click
+
+from smartpubsub.cli.commands import FAILURE, INTERRUPTED
+from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.testbed.soak import NODES_MAX, SAMPLES_WANTED, WARM_UP_SHARE, SoakProgress
+from smartpubsub.cli.testbed.soak_text import soak_text
+from smartpubsub.protocols.spec import ProtocolOptions
+from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.testbed.hostile.attacks import ATTACKS
+from smartpubsub.testbed.hostile.run import Siege
+from smartpubsub.testbed.placed import peer_of
+from smartpubsub.testbed.soak import result as results
+from smartpubsub.testbed.soak.plan import Kind
+from smartpubsub.testbed.soak.run import SoakOptions
+
+PUBLISH_P99_MS_MAX = 2_000.0
+
+
+@click.command()
+@click.option(
+    "--nodes", type=click.IntRange(2, NODES_MAX), default=10, show_default=True, help="How many."
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, 60_000, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="How long.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.01, 1_000),
+    default=5.0,
+    show_default=True,
+    help="Events a second, of all nodes together.",
+)
+@click.option(
+    "--attack",
+    "attacks",
+    type=click.Choice(list(ATTACKS)),
+    multiple=True,
+    help="An attack; may be repeated.  [default: all at once]",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the events.")
+@json_option
+@click.pass_context
+def hostile(
+    context: click.Context,
+    /,
+    *,
+    nodes: int,
+    minutes: float,
+    rate: float,
+    attacks: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Run whole nodes under attack by hostile peers.
+
+    Each node has its own process, with an application that subscribes, reads and publishes.
+    Hostile peers in another process attack all nodes, each in its own way: they flood them with
+    announcements, filters, probes, questions and records, send messages that are malformed or never
+    end, and claim roles that they do not have. The oracle of all experiments judges what the
+    applications got. The exit code is 1 if an event was lost, an invariant was violated, or one
+    acknowledgement in a hundred took longer than 2 s. Ctrl-C ends the attack and reports; the exit
+    code is then 130.
+
+    \b
+    Examples:
+      smartpubsub testbed hostile --nodes 10 --minutes 10 --json
+      smartpubsub testbed hostile --nodes 3 --minutes 1 --attack attributes --attack probes
+    """
+    seconds = 60 * minutes
+    options = RunOptions(
+        protocol="scoutsubs",
+        protocol_options=ProtocolOptions(),
+        nodes=nodes,
+        seed=seed,
+        peers=tuple(peer_of(seed, node) for node in range(nodes)),
+    )
+    wanted = SoakOptions(
+        seconds=seconds,
+        rate=rate,
+        without=frozenset(Kind),
+        warm_up_s=seconds * WARM_UP_SHARE,
+        sample_s=min(10.0, seconds / SAMPLES_WANTED),
+    )
+    names = attacks or tuple(ATTACKS)
+    with SoakProgress("hostile, ", tells_stages=True) as progress:
+        result = results.run(Siege(options, wanted, names, progress))
+    found = result.document() | {"attacks": list(names)}
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"{'attacks':<14}{', '.join(names)}\n{soak_text(found, result.violations)}")
+    if result.soak.was_ended_early:
+        context.exit(INTERRUPTED)
+    is_slow = found["publish_ms"]["p99"] > PUBLISH_P99_MS_MAX
+    if result.violations or found["missing"] or is_slow:
+        context.exit(FAILURE)

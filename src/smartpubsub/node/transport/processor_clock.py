@@ -1,0 +1,32 @@
+"""The processor time that a node has, used or not."""
+
+from __future__ import annotations
+
+import time
+
+import trio
+
+
+class ProcessorClock(trio.abc.Instrument):
+    """Counts the processor time of this thread, and the time in which it had nothing to do.
+
+    On a busy machine that is less than the time that passes.
+    """
+
+    def __init__(self) -> None:
+        self.idle_s = 0.0
+        """The time in which the event loop had nothing to do."""
+        self._idle_since: float | None = None
+
+    def now(self) -> float:
+        """The time of this clock in seconds."""
+        return time.thread_time() + self.idle_s
+
+    def before_io_wait(self, timeout: float) -> None:
+        """The loop has nothing to do until something happens, or for a time."""
+        self._idle_since = time.perf_counter() if timeout > 0 else None
+
+    def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002
+        """Something has happened."""
+        if self._idle_since is not None:
+            self.idle_s += time.perf_counter() - self._idle_since
