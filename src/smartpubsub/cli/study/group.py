@@ -24,6 +24,10 @@ COMMANDS = {
         "smartpubsub.cli.study.churn:churn",
         "Show whether events reach all subscribers while nodes are replaced.",
     ),
+    "adversaries": LazyCommand(
+        "smartpubsub.cli.study.adversaries:adversaries",
+        "Show what nodes that lie cost honest nodes, in all protocols.",
+    ),
 }
 
 

@@ -1,0 +1,97 @@
+"""smartpubsub sim study adversaries."""
+
+import click
+
+from smartpubsub.cli.output import json_option
+from smartpubsub.cli.protocol_types import ProtocolName
+from smartpubsub.cli.sim.progress import StderrProgress
+from smartpubsub.cli.sim.text import percent
+from smartpubsub.cli.sim.values import AdversaryType
+from smartpubsub.cli.study.options import nodes_option, seed_option, show
+from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.studies.adversaries import ATTACKS, Withstood, study
+
+EVENTS_MAX = 100_000
+HEAD = (
+    "protocol",
+    "attack",
+    "liars",
+    "owed",
+    "in 10 s",
+    "in 30 s",
+    "in 60 s",
+    "at all",
+    "acknowledged",
+    "p50 ms",
+    "p99 ms",
+    "messages",
+    "KiB",
+)
+
+
+@click.command()
+@nodes_option(60)
+@click.option(
+    "--events",
+    type=click.IntRange(1, EVENTS_MAX),
+    default=100,
+    show_default=True,
+    help="The number of events.",
+)
+@click.option(
+    "--adversary",
+    "attacks",
+    type=AdversaryType(),
+    multiple=True,
+    help="An attack, beside a run without one; may be given again.  [default: eleven runs]",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    multiple=True,
+    type=ProtocolName(),
+    help="A protocol to run; may be given again.  [default: all]",
+)
+@seed_option
+@json_option
+def adversaries(
+    nodes: int,
+    events: int,
+    attacks: tuple[Adversary, ...],
+    protocols: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Show what nodes that lie cost honest nodes, in all protocols.
+
+    Counts what honest nodes are owed, how much of it comes and when, and the messages. The kinds of
+    adversaries are those of `smartpubsub sim run --adversary`. The exit code is 1 if an event is
+    lost.
+
+    \b
+    Examples:
+      smartpubsub sim study adversaries
+      smartpubsub sim study adversaries --protocol scoutsubs --adversary drop:0.2 --nodes 250
+    """
+    chosen = (None, *attacks) if attacks else ATTACKS
+    found = study(nodes, seed, events, chosen, protocols, StderrProgress)
+    show(found, HEAD, [cells(one) for one in found], as_json=as_json)
+
+
+def cells(found: Withstood) -> list[str]:
+    """A run as a row of the table."""
+    times = (found.latency_ms_p50, found.latency_ms_p99)
+    return [
+        found.protocol,
+        found.attack,
+        f"{found.adversaries:,}",
+        f"{found.expected:,}",
+        percent(found.share_within_10_s),
+        percent(found.share_within_30_s),
+        percent(found.share_within_60_s),
+        percent(found.share),
+        percent(found.acknowledged),
+        *("never" if ms is None else f"{ms:,.0f}" for ms in times),
+        f"{found.messages:,}",
+        f"{found.bytes >> 10:,}",
+    ]
