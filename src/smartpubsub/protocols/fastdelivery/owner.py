@@ -206,7 +206,8 @@ class GroupOwner:
     def restore(self, stored: Iterable[Stored]) -> None:
         """Restore the groups and members of an earlier incarnation.
 
-        The clock may have jumped meanwhile, so each member has the time to renew its request.
+        A member that has lapsed meanwhile, or was renewed in the future, has the time to renew its
+        request: the clock may have jumped.
         """
         now, renew_us = self._outbox.now, self._settings.renew_us
         for entry in stored:
@@ -218,7 +219,8 @@ class GroupOwner:
                     contract=accept_none_yet if entry.has_contract else accept_all,
                 )
             elif entry.group in self.groups:
-                renewed_us = min(max(entry.renewed_us, now - renew_us // 2), now)
+                is_plausible = now - 2 * renew_us < entry.renewed_us <= now
+                renewed_us = entry.renewed_us if is_plausible else now - renew_us
                 self._admit(self.groups[entry.group], entry.request, renewed_us)
 
     def _store_group(self, group: OwnedGroup) -> None:
