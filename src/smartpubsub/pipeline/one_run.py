@@ -147,6 +147,7 @@ def result_row(run: PlannedRun, result: Result) -> dict[str, object]:
         "link_bandwidth_bytes": network.bandwidth_bytes_per_s,
         "ordered": options.ordered,
         "faults": options.crash_count,
+        "adversary": " ".join(map(str, options.adversary)),
         "command": run.command,
         "violations": len(violations),
         "first_violation": violations[0].what if violations else None,

@@ -10,6 +10,7 @@ from smartpubsub.pipeline.schemas import Column, Table
 from smartpubsub.sim.judging.checkers.suite import CHECKS
 
 LATENCY_FIGURES = ("mean", "p50", "p95", "p99", "max")
+WITHIN_FIGURES = ("p50", "p95", "p99", "p99_9", "p100")
 LOAD_FIGURES = ("mean", "sd", "p95", "p99")
 
 _LONG, _DOUBLE, _STRING = LongType(), DoubleType(), StringType()
@@ -84,6 +85,17 @@ RESULTS = Table(
         *_figures("region_crossings_per_event", "copies from another region", _PER_EVENT),
         *_figures("publish_ms", "from publish to its acknowledgement", ("p50", "p99", "max")),
         *(
+            Column(
+                f"delivered_within_ms_{figure}",
+                _DOUBLE,
+                f"the time within which so many expected deliveries came: {figure}",
+                is_nullable=True,
+            )
+            for figure in WITHIN_FIGURES
+        ),
+        Column("adversary", _STRING, "the nodes that lie; empty if none do"),
+        Column("convicted_honest", _LONG, "honest nodes that were convicted"),
+        *(
             Column(f"judged_{name}", _LONG, f"cases that the checker {name} judged")
             for name in CHECKS
         ),
@@ -122,7 +134,9 @@ def flattened(document: Mapping[str, object]) -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in document.items():
         if isinstance(value, Mapping):
-            flat |= {f"{name}_{inner}": figure for inner, figure in value.items()}
+            # A dot in the name of a column would stand for a field in it.
+            names = {inner: f"{name}_{inner}".replace(".", "_") for inner in value}
+            flat |= {names[inner]: figure for inner, figure in value.items()}
         else:
             flat[name] = value
     return flat
