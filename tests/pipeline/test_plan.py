@@ -141,7 +141,8 @@ def test_a_scenario_beside_a_workload_file_is_a_mistake(tmp_path: Path) -> None:
 def test_plans_that_come_with_the_project_can_be_read(path: Path) -> None:
     plan = read_plan(path)
 
-    assert plan.paper
+    assert plan.title
+    assert plan.runs
     for run in plan.runs.values():
         assert shlex.split(run.command)[:5] == [
             "smartpubsub",
