@@ -99,6 +99,13 @@ SAID: dict[str, Part] = {
     "`Recalled`, the event and more, the oldest of the time 300": scout.Recalled(
         "surf", 9, (EVENT,), True, 300
     ),
+    "`KeepForAudits`": scout.KeepForAudits(EVENT, "surf"),
+    "`Audit` number 9, `surf`, of the last minute, except one": scout.Audit(
+        "surf", 9, (SURF,), 60_000, 1_000, (5,)
+    ),
+    "`Audited`, the event, which came 300 ms ago": scout.Audited(
+        "surf", 9, (scout.Missed(EVENT, 300),), False
+    ),
     "`Probe` with number 300": scout.Probe(300),
     "`Alive` in answer to that": scout.Alive(300, 1),
 }

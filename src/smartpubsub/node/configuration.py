@@ -36,7 +36,7 @@ from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.spec import ProtocolOptions
+from smartpubsub.protocols.spec import RESILIENCES, ProtocolOptions
 
 CONFIG_FILE = "config.toml"
 """In the data folder, unless another file is given."""
@@ -162,6 +162,9 @@ class NodeConfig(NodeLimits):
     """The variant, if the protocol has variants; empty for the default one."""
     backups: int = _setting(2, whole(0, 100))
     """The number of replicas besides this node."""
+    resilience: str = _setting("standard", one_of(RESILIENCES))
+    """`audited` to withstand nodes that drop events, and `byzantine` more of them at a higher cost
+    (docs/security.md). All nodes of a network should have the same."""
     region: str = _setting("", NAME)
     """Where the node is, for groups; if it is empty, owners of groups measure it."""
     capacity: int = _setting(10, whole(0, 1_000_000))
@@ -187,6 +190,7 @@ class NodeOptions(TypedDict, total=False):
     protocol: str | None
     variant: str | None
     backups: int | None
+    resilience: str | None
     region: str | None
     capacity: int | None
     log_level: Literal["debug", "info", "warning", "error"] | None
@@ -257,6 +261,7 @@ def protocol_options(config: NodeConfig) -> ProtocolOptions:
     return ProtocolOptions(
         variant=config.variant,
         backups=config.backups,
+        resilience=config.resilience,
         region=config.region,
         capacity=config.capacity,
         limits={entry.name: getattr(config, entry.name) for entry in fields(NodeLimits)},

@@ -10,6 +10,7 @@ from typing import Any
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.words import shown
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
+from smartpubsub.protocols.spec import RESILIENCES
 from smartpubsub.sim.adversaries.kinds import Adversary, AdversaryError
 from smartpubsub.sim.experiments.options import Churning, Cutting
 from smartpubsub.workloads import SCENARIOS
@@ -150,6 +151,7 @@ KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "cut": _cut,
         "ordered": _flag,
         "backups": _whole(0, 100),
+        "resilience": _one_of(*RESILIENCES),
         "latency_ms": _MS,
         "jitter_ms": _MS,
         "loss": _number(0, 1),

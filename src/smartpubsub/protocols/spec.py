@@ -16,6 +16,10 @@ from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident
 
+RESILIENCES = ("standard", "audited", "byzantine")
+"""What the nodes of a network withstand: nodes that stop, nodes that drop events in silence, and
+more nodes that lie, at a higher cost."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolOptions:
@@ -29,6 +33,8 @@ class ProtocolOptions:
     """Where the node is; empty if it does not say."""
     capacity: int = 10
     """How many other nodes it is ready to serve."""
+    resilience: str = "standard"
+    """One of `RESILIENCES`; all nodes of a network should have the same."""
     renew_us: int = 15 * MINUTE
     """How often a node renews what it has announced to others."""
     limits: Mapping[str, int] = field(default_factory=dict)

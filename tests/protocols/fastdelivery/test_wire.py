@@ -113,6 +113,8 @@ BY_KIND = {
     messages.Measure: st.builds(messages.Measure, some(contacts)),
     messages.Measured: st.builds(messages.Measured, some(numbers)),
     messages.Expect: st.builds(messages.Expect, numbers, numbers),
+    messages.Review: st.builds(messages.Review, predicates, durations, some(numbers)),
+    messages.Reviewed: st.builds(messages.Reviewed, some(publications)),
     messages.Keep: st.builds(messages.Keep, peers, predicates, publications),
 }
 packets = st.builds(Packet, numbers, st.one_of(*BY_KIND.values()))

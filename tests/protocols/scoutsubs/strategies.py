@@ -129,6 +129,23 @@ some_parts = st.one_of(
         st.lists(st.builds(messages.Span, numbers, numbers, numbers), max_size=3).map(tuple),
         flags,
     ),
+    st.builds(messages.KeepForAudits, publications, attributes),
+    st.builds(
+        messages.Audit,
+        attributes,
+        numbers,
+        st.lists(said().map(predicate), max_size=3).map(tuple),
+        st.integers(0, 1 << 40),
+        st.integers(0, 1 << 40),
+        st.lists(numbers, max_size=3).map(tuple),
+    ),
+    st.builds(
+        messages.Audited,
+        attributes,
+        numbers,
+        st.lists(st.builds(messages.Missed, publications, st.just(5)), max_size=3).map(tuple),
+        flags,
+    ),
     st.builds(messages.Probe, numbers),
     st.builds(messages.Alive, numbers, numbers),
 )

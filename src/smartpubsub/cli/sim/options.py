@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from smartpubsub.cli.sim.values import AdversaryType, ChurnType, CutType, FiniteRange
+from smartpubsub.protocols.spec import RESILIENCES
 from smartpubsub.sim.adversaries.kinds import KINDS
 from smartpubsub.sim.experiments.options import NODES, SCENARIO, OptionsError, SimOptions
 from smartpubsub.workloads import SCENARIOS
@@ -106,6 +107,14 @@ _SIM_OPTIONS = (
         default=2,
         show_default=True,
         help="The number of backups (f) of a rendezvous.",
+    ),
+    click.option(
+        "--resilience",
+        type=click.Choice(RESILIENCES),
+        default=RESILIENCES[0],
+        show_default=True,
+        help="What the nodes withstand: nodes that stop; with audited also nodes that drop events;"
+        " with byzantine, in ScoutSubs, more of them at a higher cost.",
     ),
     click.option(
         "--latency-ms",

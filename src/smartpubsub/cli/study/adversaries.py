@@ -14,6 +14,7 @@ from smartpubsub.sim.studies.adversaries import ATTACKS, Withstood, study
 EVENTS_MAX = 100_000
 HEAD = (
     "protocol",
+    "resilience",
     "attack",
     "liars",
     "owed",
@@ -83,6 +84,7 @@ def cells(found: Withstood) -> list[str]:
     times = (found.latency_ms_p50, found.latency_ms_p99)
     return [
         found.protocol,
+        found.resilience,
         found.attack,
         f"{found.adversaries:,}",
         f"{found.expected:,}",

@@ -8,10 +8,12 @@ member stops waiting when the owner says no or does not answer.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.matching import Index
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import Expect, GroupId
@@ -22,6 +24,9 @@ from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
 HOLD_TIMER = "hold"
+RECENT_US = 10 * MINUTE
+RECENT_COUNT_MAX = 10_000
+"""How many delivered events are remembered, and for how long, to tell owners what has come."""
 
 Transmission = tuple[Peer, int]
 """The peer that has sent an event, and the number of its request."""
@@ -64,6 +69,8 @@ class GroupDelivery:
         self._waits_for: dict[EventId, EventId] = {}
         """The predecessor that each held event waits for."""
         self._has_timer = False
+        self._recent: deque[tuple[EventId, GroupId, int]] = deque()
+        """The events of late, and when they came."""
 
     @property
     def held_count(self) -> int:
@@ -97,9 +104,27 @@ class GroupDelivery:
     def deliver(self, event: Publication, group: GroupId, hops: int) -> None:
         """Hand an event of a group to the application, if it wants it and has not got it yet."""
         if self._seen.add(event.id, self._outbox.now):
+            self._note(event.id, group)
             wanted = self._wanting(event.predicate, group)
             if wanted:
                 self._outbox.deliver(Delivery(event, tuple(sorted(wanted)), hops))
+
+    def _note(self, id: EventId, group: GroupId) -> None:
+        recent, now = self._recent, self._outbox.now
+        recent.append((id, group, now))
+        while recent[0][2] < now - RECENT_US or len(recent) > RECENT_COUNT_MAX:
+            recent.popleft()
+
+    def recent(self, group: GroupId, since_us: int) -> list[EventId]:
+        """The events of a group that were delivered, or not wanted, since a time."""
+        return [id for id, of, at_us in self._recent if of == group and at_us >= since_us]
+
+    def bring(self, event: Publication, group: GroupId) -> bool:
+        """Deliver an event that its helper has not brought; return whether it was missing."""
+        is_missing = event.id not in self._seen and event.id not in self._waits_for
+        if is_missing:
+            self._deliver_in_order(_HeldEvent(event, group, 1, {}))
+        return is_missing
 
     # --- order ---
 

@@ -16,6 +16,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.runtime.messages import (
     Attribute,
+    Digest,
     Duration,
     MessageLimits,
     NumberedEnvelope,
@@ -369,6 +370,24 @@ class Keep(NamedTuple):
     event: Publication
 
 
+@_wire.message(29)
+class Review(NamedTuple):
+    """A member asks the owner for events of a group that it has missed."""
+
+    group: Predicate
+    age_ms: Duration
+    """Only events that were published at most so long ago."""
+    had: tuple[Digest, ...]
+    """The events that the member has: each incarnation times 2^32, and the number."""
+
+
+@_wire.message(30)
+class Reviewed(NamedTuple):
+    """The events that a member has missed."""
+
+    events: tuple[Publication, ...]
+
+
 # --- all components ---
 
 
@@ -399,6 +418,7 @@ Question: TypeAlias = (
     | Measure
     | Keep
     | Expect
+    | Review
     | Ping
 )
 Answer: TypeAlias = (
@@ -411,6 +431,7 @@ Answer: TypeAlias = (
     | Watchers
     | Listed
     | Measured
+    | Reviewed
     | RequestDone
 )
 

@@ -56,6 +56,8 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Release,
     Request,
     RequestDone,
+    Review,
+    Reviewed,
     ServedBy,
     Turn,
     Watched,
@@ -77,6 +79,7 @@ from smartpubsub.protocols.fastdelivery.persistence import (
 from smartpubsub.protocols.fastdelivery.ports import FastPorts, ignore_answer
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
+from smartpubsub.protocols.fastdelivery.review import RecentGroupEvents
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.protocols.runtime.bounded import BoundedDict
@@ -101,6 +104,7 @@ class GroupOwner:
         regions: RegionFinder,
         replicas: GroupReplicas,
         store: GroupStore,
+        recent: RecentGroupEvents,
         deliver: Callable[[Publication, GroupId, int], None],
     ) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
@@ -110,6 +114,7 @@ class GroupOwner:
         self._regions = regions
         self._replicas = replicas
         self._store = store
+        self._recent = recent
         self._deliver = deliver
         """Delivers an event of this node to its own application."""
         self._first_term = 0
@@ -548,6 +553,7 @@ class GroupOwner:
         self._deliver(event, self._id_of(group), 0)
         in_flight = EventInFlight(event, group, wants_all)
         self._in_flight[event.id] = group.in_flight[event.id] = in_flight
+        self._recent.keep(group.predicate, event)
         if group.is_open:
             self._disseminate(in_flight)
 
@@ -627,6 +633,18 @@ class GroupOwner:
         hop = event.sent.get(peer) if event is not None and peer in event.waiting else None
         is_under_way = hop is not None and self._was_heard(hop)
         self._requests.answer(peer, number, Working() if is_under_way else RequestDone())
+
+    def on_review(self, contact: Contact, number: int, question: Review) -> None:
+        """Send a member the events that it has missed, though its helper has confirmed them."""
+        peer, group = contact.peer, self.groups.get(question.group)
+        request = None if group is None else group.requests.get(peer)
+        events = () if request is None else self._recent.missed(question, request.predicates)
+        confirmed = (event for event in events if not self._is_under_way(event.id, peer))
+        self._requests.answer(peer, number, Reviewed(tuple(confirmed)))
+
+    def _is_under_way(self, id: EventId, peer: Peer) -> bool:
+        event = self._in_flight.get(id)
+        return event is not None and peer in event.waiting
 
     # --- confirmations ---
 

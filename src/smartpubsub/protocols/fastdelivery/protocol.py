@@ -26,6 +26,12 @@ from smartpubsub.protocols.fastdelivery.persistence import GroupStore
 from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastPorts, FastRequests
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
+from smartpubsub.protocols.fastdelivery.review import (
+    RECENT_BYTES_MAX,
+    REVIEW_TIMER,
+    GroupReviews,
+    RecentGroupEvents,
+)
 from smartpubsub.protocols.fastdelivery.search import GroupSearch
 from smartpubsub.protocols.fastdelivery.senders import FastSenders
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
@@ -43,6 +49,7 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.runtime.randomness import branch_of
 from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
 from smartpubsub.seam import (
     Connect,
@@ -117,10 +124,16 @@ class FastDelivery:
         self._delivery = GroupDelivery(ports)
         self.directory = GroupDirectory(ports, keepers)
         self._search = GroupSearch(ports, keepers, rng)
-        self._subscriber = GroupSubscriber(ports, self._search, self._delivery)
+        self._subscriber = GroupSubscriber(
+            ports, self._search, self._delivery, lambda group: self._reviews.begin(group)
+        )
+        self._reviews = GroupReviews(
+            ports, self._delivery, self._subscriber.is_helped, branch_of(rng, "reviews")
+        )
         self.helper = GroupHelper(ports, self._delivery, self._subscriber.is_member)
         self._regions = RegionFinder(ports)
         self._replicas = GroupReplicas(ports, keepers)
+        self._recent = RecentGroupEvents(ports)
         self._owner = GroupOwner(
             ports,
             timeouts,
@@ -128,6 +141,7 @@ class FastDelivery:
             self._regions,
             self._replicas,
             self._store,
+            self._recent,
             self._delivery.deliver,
         )
         self._senders = FastSenders(ports, keepers, self._subscriber)
@@ -148,6 +162,7 @@ class FastDelivery:
             fast.Measure: self._regions.on_measure,
             fast.Keep: self._replicas.on_keep,
             fast.Expect: self._owner.on_expect,
+            fast.Review: self._owner.on_review,
             fast.Ping: self._on_ping,
         }
 
@@ -274,6 +289,8 @@ class FastDelivery:
         match timer:
             case (_, name) if name == REQUEST_TIMER:
                 self._requests.on_timer()
+            case (_, name, fast.GroupId() as group) if name == REVIEW_TIMER:
+                self._reviews.on_timer(group)
             case (_, name) if name == HOLD_TIMER:
                 self._delivery.on_hold_timer()
             case (_, name) if name == TICK_TIMER:
@@ -310,6 +327,7 @@ class FastDelivery:
 
     def _tick(self) -> None:
         self._set_tick_timer()
+        self._recent.forget_old()
         for component in (
             self._keepers,
             self.directory,
@@ -360,8 +378,10 @@ class FastDelivery:
             self._delivery,
             self.directory,
             self._subscriber,
+            self._reviews,
             self.helper,
             self._replicas,
+            self._recent,
             self._owner,
         ):
             component.check()
@@ -377,6 +397,7 @@ class FastDelivery:
             Bound("fan-out", fan_out, settings.fan_out_max),
             Bound("delegated members", self.helper.delegated_count, settings.capacity),
             Bound("events in flight", self._owner.in_flight_count, settings.in_flight_count_max),
+            Bound("bytes of own events", self._recent.bytes_held, RECENT_BYTES_MAX),
             Bound("held events", held, settings.held_count_max),
             Bound("directories", len(self.directory.directories), settings.directory_count_max),
             Bound("event replicas", self._replicas.count, settings.replica_count_max),

@@ -123,6 +123,7 @@ FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
         _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
     ),
     fast.Expect: _ANYBODY,
+    fast.Review: Rule("any node; only members get events"),
     fast.Ping: _ANYBODY,
     **dict.fromkeys(get_args(fast.Answer), _ASKED),
 }

@@ -18,6 +18,8 @@ class FastSettings:
     """How many members the node serves as a helper, in all groups together."""
     backups: int = 2
     """How many other nodes keep a copy of a directory: f."""
+    has_reviews: bool = False
+    """Whether members ask the owner for events that their helper has not brought."""
 
     direct_max: int = 5
     """How many members of a region an owner serves itself before it asks for help."""

@@ -20,7 +20,12 @@ from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
+from smartpubsub.protocols.spec import (
+    RESILIENCES,
+    EventLoad,
+    ProtocolOptions,
+    ProtocolSpec,
+)
 
 FASTDELIVERY = "/smartpubsub/fastdelivery/2.0.0"
 
@@ -31,6 +36,7 @@ def fast_settings(options: ProtocolOptions) -> FastSettings:
         region=options.region,
         capacity=options.capacity,
         backups=options.backups,
+        has_reviews=options.resilience != RESILIENCES[0],
         renew_us=options.renew_us,
         group_count_max=options.limits.get("group_count_max", FastSettings.group_count_max),
     )

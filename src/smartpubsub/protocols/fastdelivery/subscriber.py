@@ -138,11 +138,19 @@ class GroupMembership:
 class GroupSubscriber:
     """The subscriptions of this node, and the groups that it is a member of for them."""
 
-    def __init__(self, ports: FastPorts, search: GroupSearch, delivery: GroupDelivery) -> None:
+    def __init__(
+        self,
+        ports: FastPorts,
+        search: GroupSearch,
+        delivery: GroupDelivery,
+        on_helped: Callable[[GroupId], None],
+    ) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
         self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
         self._searches = search
         self._delivery = delivery
+        self._on_helped = on_helped
+        """Called when a helper serves this node in a group."""
         self._subscriptions: dict[int, GroupSubscription] = {}
         self._memberships: dict[GroupId, GroupMembership] = {}
         self._first_version = 0
@@ -232,13 +240,18 @@ class GroupSubscriber:
         membership = self._memberships.get(id)
         return membership is not None and peer in membership.helpers
 
+    def is_helped(self, id: GroupId) -> bool:
+        """Whether this node is a member of a group and a helper has served it."""
+        return self.is_member(id) and bool(self._memberships[id].helpers)
+
     def owns_joined_group(self, peer: Peer) -> bool:
         """Whether this node is a member of a group of a peer, or is joining or leaving one."""
         return any(id.owner == peer for id in self._memberships)
 
     def on_served_by(self, contact: Contact, number: int, question: ServedBy) -> None:
         """Accept events of a group from a helper that its owner names."""
-        self._memberships[GroupId(contact.peer, question.group)].add_helper(question.helper)
+        membership = self._memberships[GroupId(contact.peer, question.group)]
+        self._add_helper(membership, question.helper)
         self._requests.answer(contact.peer, number, RequestDone())
 
     def _join(
@@ -326,13 +339,18 @@ class GroupSubscriber:
             return
         membership.request = None
         membership.is_answered = True
-        membership.add_helper(answer.helper)
+        self._add_helper(membership, answer.helper)
         if not membership.wanted or answer.refusal:
             self._memberships.pop(membership.id, None)
         if answer.refusal:
             for number in membership.wanted:
                 self._refuse(self._subscriptions[number], membership.id, answer.refusal)
         self._call_waiting(membership)
+
+    def _add_helper(self, membership: GroupMembership, helper: Peer) -> None:
+        membership.add_helper(helper)
+        if self.is_helped(membership.id):
+            self._on_helped(membership.id)
 
     def _refuse(self, wanted: GroupSubscription, group: GroupId, reason: str) -> None:
         """Report that an owner refuses a subscription."""

@@ -21,6 +21,7 @@ from smartpubsub.protocols.pubsub import (
     Tally,
 )
 from smartpubsub.protocols.pulsarcast import messages as pulsar
+from smartpubsub.protocols.pulsarcast.audits import TopicAudits
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
@@ -51,6 +52,7 @@ from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.runtime.randomness import branch_of
 from smartpubsub.seam import (
     Departed,
     Disconnected,
@@ -133,9 +135,12 @@ class Pulsarcast:
             *base, *in_tree, self.keepers, self._parent_fetcher, self._publisher
         )
         self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
+        self._audits = TopicAudits(
+            *base, directory, self.keepers, self.fetcher, branch_of(rng, "audits")
+        )
         self._senders = PulsarSenders(
             *(*base, *in_tree, self.keepers, self.fetcher, self._backfill),
-            *(self._parent_fetcher, self._history),
+            *(self._parent_fetcher, self._history, self._audits),
         )
         self._importer = Importer(*base, *in_tree, self._dissemination)
         self._on_message: dict[type, Callable[[Contact, Any], None]] = {
@@ -170,6 +175,7 @@ class Pulsarcast:
             "check": self.fetcher.on_check,
             "fetch": self.fetcher.on_fetch_timer,
             "news": self.fetcher.on_news_timer,
+            "audit": self._audits.on_timer,
             "backfill": self._backfill.on_timer,
             "keep": self.keepers.on_timer,
             "link": self._parent_fetcher.on_timer,
@@ -347,6 +353,7 @@ class Pulsarcast:
         self._backfill.on_page(contact.peer, message)
         self._history.on_page(contact.peer, message)
         self._parent_fetcher.on_page(contact.peer, message)
+        self._audits.on_page(contact.peer, message)
 
     def _on_timer_fired(self, name: Sequence[Any]) -> None:
         kind, *about = name
@@ -446,6 +453,7 @@ class Pulsarcast:
             case PlaceTaken(replica, heads, peer):
                 if self.fetcher.on_place(replica, heads, peer):
                     self._backfill.begin_if_needed(replica)
+                self._audits.begin(replica)
             case RootActive(replica):
                 self.keepers.find(replica)
             case Attached(replica, newest):
@@ -459,6 +467,7 @@ class Pulsarcast:
                 self.keepers.on_left(replica)
                 self.fetcher.on_left(replica)
                 self._backfill.on_left(replica)
+                self._audits.on_left(replica)
 
     # --- inspection ---
 
@@ -499,6 +508,7 @@ class Pulsarcast:
             self._publisher,
             self._request_server,
             self._history,
+            self._audits,
         ):
             component.check()
 

@@ -13,6 +13,7 @@ from typing import Any
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast import messages as pulsar
+from smartpubsub.protocols.pulsarcast.audits import TopicAudits
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
 from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
@@ -34,6 +35,7 @@ class PulsarSenders(Component):
     _backfill: Backfill
     _parent_fetcher: ParentFetcher
     _history: HistoryReader
+    _audits: TopicAudits
 
     def may_send(self, contact: Contact, message: pulsar.Part) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""
@@ -51,7 +53,10 @@ class PulsarSenders(Component):
     def has_asked(self, contact: Contact, message: pulsar.Page) -> bool:
         """Whether a peer was asked for a page."""
         peer = contact.peer
-        askers = (self._fetcher, self._backfill, self._parent_fetcher, self._history)
+        askers = (
+            *(self._fetcher, self._backfill, self._parent_fetcher, self._history),
+            self._audits,
+        )
         return any(asker.has_asked(peer, message) for asker in askers)
 
     def is_keeper(self, id: Cid) -> bool:

@@ -31,6 +31,8 @@ class PulsarSettings:
     f + 1."""
     fan_out_max: int = 4
     """How many children a node takes in a tree before it redirects peers that join."""
+    has_audits: bool = False
+    """Whether members compare their heads with those of keepers and of the author."""
 
     beat_us: int = 3 * SECOND
     """The interval of heartbeats between children and parents."""

@@ -17,7 +17,12 @@ from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, rules_ordered_by
-from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
+from smartpubsub.protocols.spec import (
+    RESILIENCES,
+    EventLoad,
+    ProtocolOptions,
+    ProtocolSpec,
+)
 from smartpubsub.seam import Effect, Peer
 
 PULSARCAST = "/smartpubsub/pulsarcast/2.0.0"
@@ -36,7 +41,11 @@ LINKED_EVENT_BYTES = 600
 
 def pulsar_settings(options: ProtocolOptions) -> PulsarSettings:
     """The settings of a core; a topic has one keeper more than nodes may fail."""
-    settings = PulsarSettings(keepers=options.backups + 1, retention=_retention(options.limits))
+    settings = PulsarSettings(
+        keepers=options.backups + 1,
+        retention=_retention(options.limits),
+        has_audits=options.resilience != RESILIENCES[0],
+    )
     if "stored_bytes_max" in options.limits:
         share = options.limits["stored_bytes_max"] // STORAGE_SHARE
         descriptors = max(share // DESCRIPTORS_SHARE, 2 * TOPIC_BYTES_MAX)

@@ -111,6 +111,7 @@ class EventSpread(NamedTuple):
 
     event: Publication
     hops: int
+    attribute: str
 
 
 class RootFlightConfirmed(NamedTuple):
@@ -213,6 +214,16 @@ class Dissemination:
             self.end(flight)
             self._confirm(flight.upstream, flight.key, flight.on_behalf)
 
+    def has_spread(self, key: EventKey) -> bool:
+        """Whether an event has come by a tree, or by another shard of its attribute."""
+        id, attribute = key
+        others = ((id, name) for name in sibling_names(attribute))
+        return key in self._delivered or any(other in self._delivered for other in others)
+
+    def is_replay(self, key: EventKey) -> bool:
+        """Whether an event is older than those that this node remembers."""
+        return self._delivered.is_replay(key)
+
     def root_flight(self, key: EventKey) -> Flight | None:
         """An event in flight from this node as the rendezvous."""
         flight = self._flights.get(key, {}).get(NOBODY)
@@ -294,7 +305,7 @@ class Dissemination:
             else:
                 self._send_first(flight, table.children[peer])
         self._keep(flight)
-        self._report(EventSpread(event, hops))
+        self._report(EventSpread(event, hops, attribute))
         return flight
 
     def _came_by_sibling(self, id: EventId, attribute: str) -> bool:

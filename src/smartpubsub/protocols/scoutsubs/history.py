@@ -179,7 +179,7 @@ class History:
         since_us = event.created_us - event.created_us % SPAN_US
         span = spans.get(since_us)
         _, count, digest = (since_us, 0, 0) if span is None else span
-        spans[since_us] = Span(since_us, count + by, digest ^ _digest(event.id))
+        spans[since_us] = Span(since_us, count + by, digest ^ digest_of_id(event.id))
         if not count + by:
             del spans[since_us]
 
@@ -584,7 +584,8 @@ def _user_with_most(account: Account) -> Peer | None:
 
 
 @lru_cache(maxsize=1 << 10)
-def _digest(id: EventId) -> int:
+def digest_of_id(id: EventId) -> int:
+    """A short digest of an event's id."""
     written = id.publisher + id.incarnation.to_bytes(8, "big") + id.number.to_bytes(8, "big")
     return int.from_bytes(blake2b(written, digest_size=DIGEST_BYTES).digest(), "big")
 

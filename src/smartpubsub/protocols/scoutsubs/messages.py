@@ -393,6 +393,51 @@ class Inherit(NamedTuple):
     """Whether the receiver has sent its own spans, so the sender does not ask for them."""
 
 
+# --- audits ---
+
+
+@_wire.message(28)
+class KeepForAudits(NamedTuple):
+    """An event for a keeper of a tree, from its publisher; subscribers may ask for it."""
+
+    event: Publication
+    attribute: TreeName
+    wants_answer: bool = False
+    """Whether the keeper is to answer with `Recorded`."""
+
+
+@_wire.message(29)
+class Audit(NamedTuple):
+    """A subscriber asks a keeper for the events that it has missed."""
+
+    attribute: TreeName
+    number: int
+    filters: tuple[Predicate, ...]
+    age_ms: Duration
+    """Only events that came to the keeper at most so long ago,"""
+    grace_ms: Duration
+    """and at least so long ago: the tree may still bring later ones."""
+    had: tuple[Digest, ...]
+    """Digests of the ids of events that the subscriber has."""
+
+
+class Missed(NamedTuple):
+    """An event, and how long ago it came to the keeper."""
+
+    event: Publication
+    age_ms: Duration
+
+
+@_wire.message(30)
+class Audited(NamedTuple):
+    """The events that a subscriber has missed, as far as a keeper knows."""
+
+    attribute: TreeName
+    number: int
+    missed: tuple[Missed, ...]
+    has_more: bool
+
+
 # --- failure detector ---
 
 
@@ -463,6 +508,9 @@ Part: TypeAlias = (
     | Recall
     | Recalled
     | Inherit
+    | KeepForAudits
+    | Audit
+    | Audited
     | Probe
     | Alive
     | Piece
@@ -527,7 +575,9 @@ def event_bytes_in(part: Part) -> int:
     """How many bytes of events a message brings."""
     if isinstance(part, Recalled):
         return sum([event.wire_bytes for event in part.events])
-    return part.event.wire_bytes if isinstance(part, Notify | Raise | Record) else 0
+    if isinstance(part, Audited):
+        return sum([missed.event.wire_bytes for missed in part.missed])
+    return part.event.wire_bytes if isinstance(part, Notify | Raise | Record | KeepForAudits) else 0
 
 
 def entry_bytes(entry: Predicate | ChildCopy | Record | bytes | tuple[Any, ...]) -> int:

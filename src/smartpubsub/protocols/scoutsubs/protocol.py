@@ -1,9 +1,10 @@
 """ScoutSubs: routes inputs to the components, and news from one component to the others.
 
 Each component owns its state and knows only those before it in this order: outbox, failure
-detector, proximity, persistence, recovery, history, replicas, membership, filters, subscriptions,
-replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, root lookup,
-publisher, senders. What a component finds out that concerns later ones it reports here.
+detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
+subscriptions, replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, root
+lookup, tree keepers, placement, publisher, auditor, senders. What a component finds out that
+concerns later ones it reports here.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ from smartpubsub.protocols.runtime.failure_detector import (
     PeerUp,
 )
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER
+from smartpubsub.protocols.runtime.randomness import branch_of
 from smartpubsub.protocols.scoutsubs import announcement_turns, messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
+from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
+from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_BYTES_MAX, AuditKeeper
 from smartpubsub.protocols.scoutsubs.dissemination import (
     ChildGivenUp,
     Dissemination,
@@ -57,6 +61,7 @@ from smartpubsub.protocols.scoutsubs.filters import (
 from smartpubsub.protocols.scoutsubs.fragments import INCOMPLETE_COUNT_MAX, Reassembly
 from smartpubsub.protocols.scoutsubs.history import History, HistoryAntiEntropy
 from smartpubsub.protocols.scoutsubs.inspection import ScoutView, TreeView
+from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.membership import (
     BecameRoot,
     ParentChanged,
@@ -67,6 +72,7 @@ from smartpubsub.protocols.scoutsubs.membership import (
 from smartpubsub.protocols.scoutsubs.messages import Bundle
 from smartpubsub.protocols.scoutsubs.offers import HELD_COUNT_MAX, Offers
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
+from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
@@ -143,9 +149,10 @@ class ScoutSubs:
             on_begun=lambda attribute: self._anti_entropy.on_begun(attribute),
             on_ended=lambda attribute: self._anti_entropy.on_ended(attribute),
         )
+        self._audits_kept = audits_kept = AuditKeeper(outbox, settings, signing, kademlia.ledger)
         self._tables_kept = tables_kept = TableReplicas(outbox, settings)
         self._events_kept = events_kept = EventReplicas(
-            outbox, settings, own, signing, detector, persistence, history
+            outbox, settings, own, signing, detector, persistence, history, audits_kept
         )
         self._membership = membership = TreeMembership(
             *(outbox, settings, kademlia, detector, proximity, times, tables_kept),
@@ -177,14 +184,27 @@ class ScoutSubs:
         self._offers = Offers(outbox, times, recovery, filters, dissemination)
         self._rendezvous = rendezvous = Rendezvous(
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
-            *(filters, history, events_kept, shards, dissemination),
+            *(filters, history, audits_kept, events_kept, shards, dissemination),
         )
         self._roots = roots = RootLookup(outbox, settings, kademlia, self._on_roots_found)
-        self._publisher = Publisher(outbox, settings, own.peer, detector, times, rendezvous, roots)
+        self._keepers = keepers = TreeKeepers(
+            *(outbox, settings, kademlia, roots, branch_of(rng, "keepers")),
+            on_found=lambda tree: self._placement.on_keepers_found(tree),
+        )
+        self._placement = placement = Placement(
+            *(outbox, settings, keepers), on_quorum=lambda key: self._publisher.on_quorum(key)
+        )
+        self._publisher = Publisher(
+            outbox, settings, own.peer, detector, times, rendezvous, roots, placement
+        )
+        self._auditor = Auditor(
+            *(outbox, settings, signing, detector, times, filters, replay, dissemination),
+            *(keepers, branch_of(rng, "audits")),
+        )
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
             *(self._replication, self._anti_entropy, replay, dissemination, rendezvous),
-            *(roots, self._publisher),
+            *(roots, placement, self._publisher, self._auditor),
         )
 
         self._reassembly = Reassembly()
@@ -221,7 +241,7 @@ class ScoutSubs:
             messages.PulledOwn: from_peer(self._on_pulled_own),
             messages.Raise: lambda contact, part: self._pass_up(contact.peer, part),
             messages.Record: self._on_record,
-            messages.Recorded: from_peer(self._rendezvous.on_recorded),
+            messages.Recorded: from_peer(self._on_recorded),
             messages.Done: from_peer(self._events_kept.on_done),
             messages.Admitted: from_peer(self._publisher.on_admitted),
             messages.Completed: lambda _, part: self._publisher.on_completed(part),
@@ -233,6 +253,9 @@ class ScoutSubs:
             messages.Recall: from_peer(self._history.on_recall),
             messages.Recalled: from_peer(self._on_recalled),
             messages.Inherit: from_peer(self._anti_entropy.on_inherit),
+            messages.KeepForAudits: from_peer(self._audits_kept.on_keep),
+            messages.Audit: from_peer(self._audits_kept.on_audit),
+            messages.Audited: from_peer(self._auditor.on_audited),
             messages.Probe: from_peer(self._on_probe),
             messages.Alive: from_peer(self._on_alive),
         }
@@ -251,6 +274,7 @@ class ScoutSubs:
             "offer": self._offers.on_timer,
             "replay": self._replay.on_timer,
             "history": self._anti_entropy.on_timer,
+            "audit": self._auditor.on_timer,
             "recover": self._recovery.on_timer,
             "probe": self._detector.on_timer,
             "tick": self._tick,
@@ -268,9 +292,9 @@ class ScoutSubs:
             BecameRoot: self._on_became_root,
             TableChanged: lambda news: self._replication.touch(news.attribute, news.peer),
             ChildAnnounced: self._on_child_announced,
-            OwnFilterInForce: lambda news: self._subscriptions.on_filter_in_force(*news),
+            OwnFilterInForce: self._on_own_filter_in_force,
             EpochChanged: self._on_epoch_changed,
-            EventSpread: lambda news: self._offers.keep(news.event, news.hops),
+            EventSpread: self._on_event_spread,
             RootFlightConfirmed: lambda news: self._rendezvous.on_confirmed(news.flight),
             ChildGivenUp: lambda news: self._rendezvous.on_given_up(news.flight),
         }
@@ -341,6 +365,7 @@ class ScoutSubs:
                 self._membership.on_found(found)
                 self._replay.on_found(found)
                 self._roots.on_found(found)
+                self._keepers.on_found(found)
             case Departed(peer):
                 self._detector.on_departed(peer)
                 self._filters.turns.forget(peer)
@@ -449,6 +474,10 @@ class ScoutSubs:
     def _on_record(self, contact: Contact, part: messages.Record) -> None:
         self._membership.on_rival(contact, part.attribute)
         self._events_kept.on_record(contact, part)
+
+    def _on_recorded(self, peer: Peer, part: messages.Recorded) -> None:
+        self._rendezvous.on_recorded(peer, part)
+        self._placement.on_recorded(peer, part)
 
     def _on_recalled(self, peer: Peer, part: messages.Recalled) -> None:
         self._replay.on_recalled(peer, part)
@@ -565,6 +594,14 @@ class ScoutSubs:
             self._rendezvous.send_recent_to(attribute, peer, news.root_ms)
         self._membership.on_child_announced(attribute, peer)
 
+    def _on_own_filter_in_force(self, news: OwnFilterInForce) -> None:
+        self._subscriptions.on_filter_in_force(*news)
+        self._auditor.on_in_force(*news)
+
+    def _on_event_spread(self, news: EventSpread) -> None:
+        self._offers.keep(news.event, news.hops)
+        self._auditor.on_event(news.event.id, news.attribute)
+
     def _on_epoch_changed(self, news: EpochChanged) -> None:
         self._shards.on_epoch(news.attribute)
         self._subscriptions.on_epoch(news.attribute)
@@ -646,6 +683,7 @@ class ScoutSubs:
         self._persistence.tick(self._membership.trees)
         self._offers.tick()
         self._history.tick()
+        self._audits_kept.tick()
         self._anti_entropy.tick()
         self._watch_peers()
 
@@ -773,10 +811,17 @@ class ScoutSubs:
             assert bound.held <= bound.held_max or bound.what == "stored bytes", bound.what
         for component in (
             *(self._detector, self._persistence, self._recovery, self._history, self._reassembly),
-            *(self._tables_kept, self._events_kept, self._membership, self._filters),
+            *(
+                self._audits_kept,
+                self._tables_kept,
+                self._events_kept,
+                self._membership,
+                self._filters,
+            ),
             *(self._subscriptions, self._replication, self._anti_entropy, self._replay),
             *(self._shards, self._dissemination, self._offers, self._rendezvous),
-            *(self._roots, self._publisher, self._senders),
+            *(self._roots, self._keepers, self._placement, self._publisher, self._auditor),
+            self._senders,
         ):
             component.check()
 
@@ -803,6 +848,9 @@ class ScoutSubs:
             Bound("attributes published to", self._publisher.last_count, LAST_KNOWN_MAX),
             Bound("history of an attribute", history.longest, settings.history_count_max),
             Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
+            Bound("bytes of events for audits", self._audits_kept.bytes_held, KEPT_BYTES_MAX),
+            Bound("events without signatures of keepers", len(self._placement), records),
+            Bound("audited trees", len(self._auditor), TREES_MAX),
             Bound("replays", len(replay), settings.recall_count_max),
             Bound("history fetches", len(self._anti_entropy), settings.tree_count_max),
             Bound("messages with missing fragments", len(self._reassembly), INCOMPLETE_COUNT_MAX),

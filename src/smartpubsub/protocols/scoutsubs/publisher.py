@@ -15,7 +15,14 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
-from smartpubsub.protocols.scoutsubs.messages import Admitted, Completed, Holder, Raise
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.messages import (
+    Admitted,
+    Completed,
+    Holder,
+    Raise,
+)
+from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
@@ -24,6 +31,8 @@ from smartpubsub.protocols.scoutsubs.timeouts import MS, AdaptiveTimeout, Respon
 from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
+PLACED_TRIES = 2
+"""After so many tries keepers get an event that is not acknowledged."""
 LAST_KNOWN_MAX = 10_000
 """The last event is remembered for so many attributes; for others the order is not kept."""
 
@@ -62,6 +71,7 @@ class Publisher:
         times: ResponseTimes,
         rendezvous: Rendezvous,
         roots: RootLookup,
+        placement: Placement,
     ) -> None:
         self._outbox = outbox
         self._settings = settings
@@ -70,6 +80,7 @@ class Publisher:
         self._times = times
         self._rendezvous = rendezvous
         self._root_lookup = roots
+        self._placement = placement
         self._copies: dict[tuple[EventId, str], _PublishedCopy] = {}
         """Copies without an acknowledgement."""
         self._attributes: dict[EventId, dict[str, None]] = {}
@@ -81,6 +92,8 @@ class Publisher:
         self._last: BoundedDict[str, EventId] = BoundedDict(LAST_KNOWN_MAX)
         """The last event to each attribute's rendezvous."""
         self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
+        self._unproved: dict[EventKey, tuple[Peer, Admitted]] = {}
+        """Acknowledgements that wait for the signatures of keepers."""
         self._admission = AdaptiveTimeout(0)
         self._deadlines: Deadlines[tuple[EventId, str]] = Deadlines(outbox, "publish")
         self._incarnation = 0
@@ -140,6 +153,9 @@ class Publisher:
             copy.sent_to = self._rendezvous.pass_up(part, came_from=None)
         if copy.sent_to is not None:
             self._root_lookup.prepare(copy.attribute)
+            self._placement.prepare(copy.attribute)
+            if is_retry and self._settings.has_audits:
+                self._send_past_relays(copy, part)
         if copy.sent_to is not None and self._settings.is_reliable:
             self._detector.probe_if_silent(copy.sent_to)
         if self._settings.is_reliable:
@@ -149,6 +165,21 @@ class Publisher:
                 most_us=2 * self._settings.patience_us_max,
             )
             self._deadlines.set((copy.event.id, copy.attribute), timeout_us)
+
+    def _send_past_relays(self, copy: _PublishedCopy, part: Raise) -> None:
+        """Send a copy straight to the nodes found closest, in turn: a relay may drop it.
+
+        The rendezvous may drop it too, so subscribers get it by audits in any case. An event must
+        not overtake its predecessor, and where links are full nothing is sent twice.
+        """
+        found = [peer for peer in self._root_lookup.found(copy.attribute) if peer != self._own]
+        if not found or copy.tries < 2 or self._times.are_slow:
+            return
+        before = copy.event.id._replace(number=copy.previous)
+        if (before, copy.attribute) not in self._copies:
+            self._outbox.queue(found[(copy.tries - 2) % len(found)], part._replace(hops=1))
+        if copy.tries == PLACED_TRIES:
+            self._placement.repeat(copy.event, copy.attribute)
 
     def _known_root(self, copy: _PublishedCopy, *, is_retry: bool) -> _KnownRoot | None:
         """The rendezvous to send a copy to straight, unless it would overtake its predecessor."""
@@ -197,6 +228,8 @@ class Publisher:
     def on_admitted(self, peer: Peer, part: Admitted) -> None:
         """A rendezvous has acknowledged an event, or refused it."""
         attribute = base_name(part.attribute)
+        if not self._is_proved(peer, part):
+            return
         incomplete = self._incomplete.get(part.id, {}).get(attribute)
         if incomplete is not None:
             incomplete.admitted_by = peer  # Even if another rendezvous has acknowledged before.
@@ -218,12 +251,32 @@ class Publisher:
             self._outbox.deliver(Refused(part.id, part.refusal))
             return
         held = self._held.setdefault(part.id, [])
-        for holder in (Holder(peer, part.evidence), *part.holders):
+        signed = self._placement.take((part.id, part.attribute))
+        for holder in dict.fromkeys((Holder(peer, part.evidence), *part.holders, *signed)):
             held.append(Held(part.attribute, *holder))
         left.pop(attribute, None)
         if not left:
             del self._attributes[part.id]
             self._outbox.deliver(Published(part.id, tuple(self._held.pop(part.id))))
+
+    def _is_proved(self, peer: Peer, part: Admitted) -> bool:
+        """Have the keepers keep an acknowledged event; whether enough of them have signed."""
+        copy = self._copies.get((part.id, base_name(part.attribute)))
+        key = (part.id, part.attribute)
+        if copy is None or part.refusal:
+            return True
+        holders = (Holder(peer, part.evidence), *part.holders)
+        self._placement.place(copy.event, part.attribute, [holder.peer for holder in holders])
+        self._placement.on_signed(key, holders)
+        if self._placement.has_quorum(key):
+            return True
+        self._unproved[key] = peer, part
+        return False
+
+    def on_quorum(self, key: EventKey) -> None:
+        """Enough keepers have signed that they keep an event."""
+        if key in self._unproved:
+            self.on_admitted(*self._unproved.pop(key))
 
     def on_completed(self, part: Completed) -> None:
         """All subscribers that an event reaches by one attribute have it."""
@@ -242,6 +295,11 @@ class Publisher:
         settings, now = self._settings, self._outbox.now
         if not settings.is_reliable:
             self._give_up()
+        self._placement.forget_old(now - 2 * settings.renew_us)
+        for id, tree in [
+            key for key in self._unproved if (key[0], base_name(key[1])) not in self._copies
+        ]:
+            del self._unproved[id, tree]
         for id, copies in list(self._incomplete.items()):
             for attribute, copy in copies.items():
                 if now - copy.began_us > 2 * settings.renew_us:

@@ -17,6 +17,7 @@ from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination, Flight
 from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow, EventKey
 from smartpubsub.protocols.scoutsubs.filters import Filters
@@ -110,6 +111,7 @@ class Rendezvous:
         membership: TreeMembership,
         filters: Filters,
         history: History,
+        audits: AuditKeeper,
         replicas: EventReplicas,
         shards: Shards,
         dissemination: Dissemination,
@@ -124,6 +126,7 @@ class Rendezvous:
         self._membership = membership
         self._filters = filters
         self._history = history
+        self._audits = audits
         self._replicas = replicas
         self._shards = shards
         self._dissemination = dissemination
@@ -374,6 +377,7 @@ class Rendezvous:
         record = custody.record(self._outbox.now)
         self._persistence.keep_record(record, own)
         self._history.keep(flight.event, flight.attribute)
+        self._audits.keep(flight.event, flight.attribute)
         self._record(custody, record)
         self._track(custody)
         self._acknowledge_if_recorded(custody)

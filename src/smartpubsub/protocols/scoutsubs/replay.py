@@ -198,6 +198,19 @@ class Replay:
         if ready:
             self._outbox.deliver(delivery._replace(subscriptions=tuple(ready)))
 
+    def deliver_late(self, delivery: Delivery) -> bool:
+        """Deliver an event that may still arrive by the tree; return whether it was missing."""
+        missing = [
+            number
+            for number in delivery.subscriptions
+            if (number, delivery.event.id) not in self._given
+        ]
+        if missing:
+            self.deliver(delivery._replace(subscriptions=tuple(missing)))
+        for number in missing:
+            self._given.add((number, delivery.event.id), self._outbox.now)
+        return bool(missing)
+
     def _hold(self, reader: _ReplayReader, delivery: Delivery) -> None:
         reader.held.append(delivery)
         reader.size += delivery.event.wire_bytes

@@ -9,6 +9,7 @@ from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.messages import (
@@ -175,6 +176,7 @@ class EventReplicas:
         detector: FailureDetector,
         persistence: Persistence,
         history: History,
+        audits: AuditKeeper,
     ) -> None:
         self._outbox = outbox
         self._settings = settings
@@ -183,6 +185,7 @@ class EventReplicas:
         self._detector = detector
         self._persistence = persistence
         self._history = history
+        self._audits = audits
         self.kept: dict[EventKey, EventReplica] = {}
         self._completed: BoundedDict[tuple[Peer, str], EventId] = BoundedDict(COMPLETED_COUNT_MAX)
         """By publisher and attribute, the newest event that was completed."""
@@ -240,6 +243,7 @@ class EventReplicas:
         self.kept[record.event.id, record.attribute] = EventReplica(record, owner, began_us)
         self._persistence.keep_record(record, owner)
         self._history.keep(record.event, record.attribute)
+        self._audits.keep(record.event, record.attribute)
 
     def may_complete(self, peer: Peer, part: Done) -> bool:
         """Whether a peer has an event in its custody, as far as this node knows."""

@@ -30,6 +30,8 @@ class _FoundRoots:
 
     peers: dict[Peer, None] = field(default_factory=dict)
     found_us: int = -1 << 62
+    paths: int = 0
+    """How many disjoint paths the lookup followed."""
 
 
 class RootLookup:
@@ -47,38 +49,46 @@ class RootLookup:
         self._kademlia = kademlia
         self._on_found = on_found
         self._found: BoundedDict[str, _FoundRoots] = BoundedDict(TREE_COUNT_MAX)
-        self._lookups: dict[int, str] = {}
+        self._lookups: dict[int, tuple[str, int]] = {}
+        """By query: the tree, and the number of paths."""
 
     def has_found(self, tree: str, peer: Peer) -> bool:
-        """Whether a lookup has found a peer among the closest to a tree's key."""
+        """Whether a lookup on disjoint paths has found a peer among the closest to a tree's key."""
         found = self._found.get(tree)
-        return found is not None and peer in found.peers
+        return found is not None and found.paths >= PATHS and peer in found.peers
 
-    def prepare(self, tree: str) -> None:
+    def found(self, tree: str) -> list[Peer]:
+        """The peers that the last lookup has found, the closest first."""
+        found = self._found.get(tree)
+        return [] if found is None else [*found.peers]
+
+    def prepare(self, tree: str, paths: int = PATHS) -> None:
         """Look a tree up whose acknowledgement is awaited, unless that was done not long ago."""
         found = self._found.get(tree)
-        if found is None or found.found_us < self._outbox.now - self._settings.renew_us:
-            self.look_up(tree)
+        oldest_us = self._outbox.now - self._settings.renew_us
+        if found is None or found.found_us < oldest_us or found.paths < paths:
+            self.look_up(tree, paths)
 
     def is_under_way(self, tree: str) -> bool:
         """Whether a tree is being looked up."""
-        return tree in self._lookups.values()
+        return any(name == tree for name, _ in self._lookups.values())
 
-    def look_up(self, tree: str) -> bool:
+    def look_up(self, tree: str, paths: int = PATHS) -> bool:
         """Look a tree up, unless that was done just now; return whether a lookup is under way."""
         if self.is_under_way(tree):
             return True
         found = self._found.get(tree)
-        if found is not None and self._outbox.now - found.found_us < AGAIN_US:
+        is_recent = found is not None and self._outbox.now - found.found_us < AGAIN_US
+        if found is not None and is_recent and found.paths >= paths:
             return False
         number, effects = self._kademlia.find_closest(
             tree.encode(),
             self._outbox.now,
             2 * self._settings.backups + 1,
-            paths=PATHS,
+            paths=paths,
             waits_for_slow=False,
         )
-        self._lookups[number] = tree
+        self._lookups[number] = tree, paths
         for effect in effects:
             if isinstance(effect, Deliver):  # The lookup has ended at once.
                 self.on_found(effect.item)
@@ -88,16 +98,16 @@ class RootLookup:
 
     def on_found(self, found: object) -> None:
         """A lookup has ended."""
-        tree = self._lookups.pop(found.number, None) if isinstance(found, Found) else None
-        if tree is None or not isinstance(found, Found):
+        if not isinstance(found, Found) or found.number not in self._lookups:
             return
+        tree, paths = self._lookups.pop(found.number)
         peers = dict.fromkeys(contact.peer for contact in found.closest)
-        self._found[tree] = _FoundRoots(peers, self._outbox.now)
+        self._found[tree] = _FoundRoots(peers, self._outbox.now, paths)
         self._on_found(tree)
 
     def check(self) -> None:
         """Assert the invariants: one lookup of a tree at a time, and results of the right size."""
-        assert len(set(self._lookups.values())) == len(self._lookups)
+        assert len({name for name, _ in self._lookups.values()}) == len(self._lookups)
         assert len(self._found) <= TREE_COUNT_MAX
         for found in self._found.values():
             assert len(found.peers) <= 2 * self._settings.backups + 2

@@ -19,10 +19,12 @@ from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.audit import Auditor
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.history import HistoryAntiEntropy
 from smartpubsub.protocols.scoutsubs.membership import TreeMembership
+from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import Publisher
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
@@ -59,7 +61,9 @@ class ScoutSenders:
         dissemination: Dissemination,
         rendezvous: Rendezvous,
         roots: RootLookup,
+        placement: Placement,
         publisher: Publisher,
+        auditor: Auditor,
     ) -> None:
         self._outbox = outbox
         self.detector = detector
@@ -74,7 +78,9 @@ class ScoutSenders:
         self.dissemination = dissemination
         self.rendezvous = rendezvous
         self._roots = roots
+        self.placement = placement
         self.publisher = publisher
+        self.auditor = auditor
         self._held: dict[tuple[Peer, EventId, str], tuple[Contact, messages.Admitted]] = {}
         """Acknowledgements that wait for a lookup."""
         self._eligible_until_us: BoundedDict[tuple[Peer, str], int] = BoundedDict(
@@ -210,9 +216,10 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         lambda s, contact, part: s.is_rendezvous(contact, part.attribute),
     ),
     messages.Recorded: Rule(
-        "a replica that was asked to record the event",
-        lambda s, contact, part: s.rendezvous.has_asked_to_record(
-            part.id, part.attribute, contact.peer
+        "a replica or a keeper that was asked to keep the event",
+        lambda s, contact, part: (
+            s.rendezvous.has_asked_to_record(part.id, part.attribute, contact.peer)
+            or s.placement.has_asked(contact.peer, part)
         ),
     ),
     messages.Done: Rule(
@@ -241,6 +248,12 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         ),
     ),
     messages.Inherit: Rule("a node that is eligible", _eligible),
+    messages.KeepForAudits: Rule("any node; the event has its publisher's signature"),
+    messages.Audit: Rule("any node"),
+    messages.Audited: Rule(
+        "a node that was asked this question",
+        lambda s, contact, part: s.auditor.has_asked(contact.peer, part),
+    ),
     messages.Probe: Rule("any node"),
     messages.Alive: Rule(
         "the node that was sent a probe with this number",

@@ -96,6 +96,29 @@ class ScoutSettings:
     recalled_bytes_max: int = 128 << 20
     """The limits of one replay, with the events that arrive meanwhile."""
 
+    audit_us_min: int = 5 * SECOND
+    audit_us_max: int = 0
+    """How often a subscriber asks keepers for events that it has missed: at first and while
+    something is missing, and at least; 0 at least for never."""
+    audit_peer_count: int = 2
+    """How many keepers it asks at a time; all of them after something was missing."""
+    audit_path_count: int = 1
+    """On how many disjoint paths it looks keepers up."""
+    audit_grace_us: int = SECOND
+    """How long an event may be on its way down the tree before it counts as missed."""
+
+    region_size: int = 0
+    """The keepers of a tree are all nodes in a region around its key that holds about so many; 0
+    for the 2f + 1 closest."""
+    keeper_quorum: int = 0
+    """How many keepers must have signed that they keep an event before it is published, if there
+    are so many; 0 for the rendezvous and its replicas alone."""
+
+    @property
+    def has_audits(self) -> bool:
+        """Whether subscribers look for events that they have missed; only if none may be lost."""
+        return self.is_reliable and bool(self.audit_us_max)
+
     @property
     def seen_us(self) -> int:
         """How long an event is recognised, so that it is delivered once.
@@ -103,6 +126,20 @@ class ScoutSettings:
         Longer than any rendezvous retransmits it, which is 2t.
         """
         return 3 * self.renew_us
+
+
+AUDITED = {"audit_us_max": 60 * SECOND}
+"""What `resilience = "audited"` changes."""
+BYZANTINE = {
+    "audit_us_min": 2 * SECOND,
+    "audit_us_max": 8 * SECOND,
+    "audit_peer_count": 4,
+    "audit_path_count": 2,
+    "audit_grace_us": SECOND // 2,
+    "region_size": 12,
+    "keeper_quorum": 6,
+}
+"""What `resilience = "byzantine"` changes."""
 
 
 def settings_for(variant: str, backups: int) -> ScoutSettings:

@@ -21,7 +21,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     wire_bytes,
 )
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
-from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
+from smartpubsub.protocols.scoutsubs.settings import AUDITED, BYZANTINE, ScoutSettings, settings_for
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
 SCOUTSUBS = "/smartpubsub/scoutsubs/2.0.0"
@@ -56,7 +56,8 @@ _OF_EVENTS = _EVENT_PARTS | {messages.Offer, messages.Want, messages.Piece}
 def scout_settings(options: ProtocolOptions) -> ScoutSettings:
     """The settings of a core."""
     settings = settings_for(options.variant or VARIANTS[-1], options.backups)
-    limited = {**_from_limits(options.limits), **options.overrides}
+    resilience = {"audited": AUDITED, "byzantine": BYZANTINE}.get(options.resilience, {})
+    limited = {**resilience, **_from_limits(options.limits), **options.overrides}
     return replace(settings, **{"renew_us": options.renew_us, **limited})
 
 

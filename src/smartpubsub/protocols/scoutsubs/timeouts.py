@@ -9,6 +9,7 @@ from smartpubsub.seam import Peer
 
 MS = 1_000
 """A millisecond in microseconds."""
+SLOW_US = 3_000_000
 DOUBLINGS_MAX = 6
 BACKOFF_MAX = 5
 BACKOFF_HEARD_MAX = 2
@@ -59,6 +60,11 @@ class ResponseTimes:
         """How long to wait for an answer."""
         settings = self._settings
         return min(settings.patience_us_max, max(settings.patience_us_min, 4 * self._usual_us))
+
+    @property
+    def are_slow(self) -> bool:
+        """Whether answers take so long that links may be full."""
+        return self.timeout_us > SLOW_US
 
     def timeout_us_for(self, peer: Peer) -> int:
         """How long to wait for a peer's answer; longer if the peer is known to be slow.

@@ -101,9 +101,15 @@ def _scout_history(part: Any, withheld: Withheld) -> Lie:
             records = tuple(one for one in part.records if not withheld(name_of(one.event.id)))
             if len(records) < len(part.records):
                 return Lie(part._replace(records=records), part)
+        case scout.Audited():
+            missed = tuple(one for one in part.missed if not withheld(name_of(one.event.id)))
+            if len(missed) < len(part.missed):
+                return Lie(part._replace(missed=missed, has_more=False), part)
         case scout.Inherit() if part.spans:
             return Lie(None, part)
-        case scout.Piece(part=scout.Recalled() | scout.Pulled() | scout.Inherit()):
+        case scout.Piece(
+            part=scout.Recalled() | scout.Pulled() | scout.Inherit() | scout.Audited()
+        ):
             return Lie(None, part)
     return Lie(part)
 
@@ -132,8 +138,9 @@ def _pulsar(part: Any, withheld: Withheld) -> Lie:
                 return Lie(told, part, (pulsar.Kept(room, gone),))
         case pulsar.Page():
             kept = tuple(block for block in part.blocks if not withheld(block))
-            if len(kept) < len(part.blocks):
-                return Lie(part._replace(blocks=kept, has_more=False, heads=()), part)
+            heads = tuple(head for head in part.heads if not withheld(head.cid))
+            if len(kept) < len(part.blocks) or len(heads) < len(part.heads):
+                return Lie(part._replace(blocks=kept, has_more=False, heads=heads), part)
         case pulsar.Beat() | pulsar.Welcome() if part.heads:
             heads = tuple(head for head in part.heads if not withheld(head.cid))
             return Lie(part._replace(heads=heads))
@@ -201,7 +208,7 @@ def _forged_scout(peer: Peer, own: Peer, part: Any, signing: Signing) -> tuple[P
         case scout.Raise(event, attribute) if event.id.publisher != own:
             evidence = _evidence(event.id, attribute, signing)
             return event.id.publisher, Bundle((scout.Admitted(event.id, attribute, "", evidence),))
-        case scout.Record(event, attribute):
+        case scout.Record(event, attribute) | scout.KeepForAudits(event, attribute):
             evidence = _evidence(event.id, attribute, signing)
             return peer, Bundle((scout.Recorded(event.id, attribute, False, evidence),))
         case scout.Notify(event, attribute):

@@ -12,7 +12,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.registry import spec_of
-from smartpubsub.protocols.spec import ProtocolOptions
+from smartpubsub.protocols.spec import RESILIENCES, ProtocolOptions
 from smartpubsub.seam import Peer
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
@@ -90,6 +90,7 @@ class SimOptions:
     cut: Cutting | None = None
     ordered: bool = False
     backups: int = 2
+    resilience: str = RESILIENCES[0]
     latency_ms: float = 10.0
     jitter_ms: float = 0.0
     loss: float = 0.0
@@ -209,7 +210,9 @@ class SimOptions:
         return RunOptions(
             protocol=protocol,
             protocol_options=ProtocolOptions(
-                variant=spec_of(protocol).variant(variant or None), backups=self.backups
+                variant=spec_of(protocol).variant(variant or None),
+                backups=self.backups,
+                resilience=self.resilience,
             ),
             nodes=len(workload.names) if self.nodes is None else self.nodes,
             seed=self.seed,

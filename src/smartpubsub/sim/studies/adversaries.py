@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.registry import protocol_names
+from smartpubsub.protocols.spec import RESILIENCES
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import facts_of, run
@@ -31,6 +32,8 @@ ATTACKS: tuple[Adversary | None, ...] = (
 )
 """None for a run in which all nodes are honest."""
 WITHIN_S = (10, 30, 60)
+RESILIENCE_COUNTS = {"scoutsubs": 3, "fastdelivery": 2, "pulsarcast": 2}
+"""In how many resiliences protocols differ; others have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class Withstood:
     """How a protocol did under an attack."""
 
     protocol: str
+    resilience: str
     attack: str
     adversaries: int
     expected: int
@@ -65,39 +69,45 @@ def study(
     protocols: Sequence[str] = (),
     watch: Watch = unwatched,
 ) -> list[Withstood]:
-    """Run every protocol under every attack."""
+    """Run every protocol under every attack, in each resilience that it has."""
     found = []
     for protocol in protocols or protocol_names():
-        for attack in attacks:
-            with watch(f"{protocol}, {attack or 'no attack'}, ") as progress:
-                options = SimOptions(
-                    nodes=nodes, seed=seed, events=events, adversary=(attack,) if attack else ()
+        for resilience in RESILIENCES[: RESILIENCE_COUNTS.get(protocol, 1)]:
+            for attack in attacks:
+                with watch(f"{protocol} {resilience}, {attack or 'no attack'}, ") as progress:
+                    options = SimOptions(
+                        nodes=nodes,
+                        seed=seed,
+                        events=events,
+                        resilience=resilience,
+                        adversary=(attack,) if attack else (),
+                    )
+                    workload = options.load([protocol])
+                    experiment = options.experiment(protocol, "", workload, progress=progress)
+                    result = run(experiment, options.scenario_name)
+                waits_us = list(expected_waits_us(facts_of(experiment)))
+                verdict, traffic = result.verdict, experiment.traffic()
+                within = [_share(waits_us, seconds * SECOND) for seconds in WITHIN_S]
+                found.append(
+                    Withstood(
+                        protocol=protocol,
+                        resilience=resilience,
+                        attack=str(attack or "none"),
+                        adversaries=len(experiment.crowd.by_node),
+                        expected=verdict.expected,
+                        share_within_10_s=within[0],
+                        share_within_30_s=within[1],
+                        share_within_60_s=within[2],
+                        share=verdict.coverage_injected,
+                        acknowledged=verdict.published / max(1, verdict.injected),
+                        latency_ms_p50=verdict.delivered_within_ms["p50"],
+                        latency_ms_p99=verdict.delivered_within_ms["p99"],
+                        messages=sum(node.sent for node in traffic),
+                        bytes=sum(node.sent_bytes for node in traffic),
+                        forged=verdict.unexpected + verdict.app_duplicates,
+                        violations=len(result.violations),
+                    )
                 )
-                workload = options.load([protocol])
-                experiment = options.experiment(protocol, "", workload, progress=progress)
-                result = run(experiment, options.scenario_name)
-            waits_us = list(expected_waits_us(facts_of(experiment)))
-            verdict, traffic = result.verdict, experiment.traffic()
-            within = [_share(waits_us, seconds * SECOND) for seconds in WITHIN_S]
-            found.append(
-                Withstood(
-                    protocol=protocol,
-                    attack=str(attack or "none"),
-                    adversaries=len(experiment.crowd.by_node),
-                    expected=verdict.expected,
-                    share_within_10_s=within[0],
-                    share_within_30_s=within[1],
-                    share_within_60_s=within[2],
-                    share=verdict.coverage_injected,
-                    acknowledged=verdict.published / max(1, verdict.injected),
-                    latency_ms_p50=verdict.delivered_within_ms["p50"],
-                    latency_ms_p99=verdict.delivered_within_ms["p99"],
-                    messages=sum(node.sent for node in traffic),
-                    bytes=sum(node.sent_bytes for node in traffic),
-                    forged=verdict.unexpected + verdict.app_duplicates,
-                    violations=len(result.violations),
-                )
-            )
     return found
 
 

@@ -1,0 +1,173 @@
+"""Members notice events that their helper has not brought, and get them from the owner.
+
+A helper may drop an event and confirm it all the same. So a member that a helper serves asks the
+owner now and then for the events of late that it lacks; less and less often while none is missing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
+from smartpubsub.protocols.fastdelivery.messages import Answer, GroupId, Review, Reviewed
+from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.publication import EventId, Publication
+
+REVIEW_TIMER = "review"
+REVIEW_US_MIN = 5 * SECOND
+REVIEW_US_MAX = MINUTE
+"""How often a member asks: at first and while something is missing, and at least."""
+GRACE_US = SECOND
+"""How long an event may be on its way before it counts as missed."""
+SLACK_US = SECOND
+"""How far the times may differ at which an event is published and delivered."""
+RECENT_US = 5 * MINUTE
+RECENT_BYTES_MAX = 32 << 20
+REVIEWED_BYTES_MAX = 256 << 10
+"""Of the events in one answer."""
+MS = 1_000
+
+
+def mark_of(id: EventId) -> int:
+    """A number that no other event of the same owner has."""
+    return id.incarnation << 32 | id.number
+
+
+class _RecentOwnEvent(NamedTuple):
+    group: Predicate
+    event: Publication
+    published_us: int
+
+
+class RecentGroupEvents:
+    """The owner's events of late, for members that ask."""
+
+    def __init__(self, ports: FastPorts) -> None:
+        self._outbox, self._settings = ports.outbox, ports.settings
+        self._recent: deque[_RecentOwnEvent] = deque()
+        self.bytes_held = 0
+
+    def keep(self, group: Predicate, event: Publication) -> None:
+        """Keep an event that was published in a group."""
+        if not self._settings.has_reviews:
+            return
+        self._recent.append(_RecentOwnEvent(group, event, self._outbox.now))
+        self.bytes_held += event.wire_bytes
+        self.forget_old()
+
+    def forget_old(self) -> None:
+        """Forget events that no member asks for any more."""
+        recent, oldest_us = self._recent, self._outbox.now - RECENT_US
+        while recent and (recent[0].published_us < oldest_us or self.bytes_held > RECENT_BYTES_MAX):
+            self.bytes_held -= recent.popleft().event.wire_bytes
+
+    def missed(self, question: Review, wanted: Iterable[Predicate]) -> tuple[Publication, ...]:
+        """The events of a group that a member wants and lacks, the oldest first."""
+        now, had, size = self._outbox.now, dict.fromkeys(question.had), 0
+        since_us, until_us = now - question.age_ms * MS, now - GRACE_US
+        found: list[Publication] = []
+        for group, event, published_us in self._recent:
+            if group != question.group or not since_us <= published_us <= until_us:
+                continue
+            if mark_of(event.id) in had or not any(p.matches(event.predicate) for p in wanted):
+                continue
+            size += event.wire_bytes
+            if found and size > REVIEWED_BYTES_MAX:
+                break
+            found.append(event)
+        return tuple(found)
+
+    def check(self) -> None:
+        """Assert that the size is that of the events."""
+        assert self.bytes_held == sum(entry.event.wire_bytes for entry in self._recent)
+
+
+@dataclass(slots=True)
+class _GroupReview:
+    """A group in which a helper serves this node."""
+
+    since_us: int
+    """Up to when the owner has answered; before the first answer, since when to ask."""
+    interval_us: int = REVIEW_US_MIN
+    is_first: bool = True
+    """Whether the owner has not answered yet."""
+
+
+class GroupReviews:
+    """The questions of this node, as a member, to owners."""
+
+    def __init__(
+        self,
+        ports: FastPorts,
+        delivery: GroupDelivery,
+        is_helped: Callable[[GroupId], bool],
+        rng: Random,
+    ) -> None:
+        self._outbox, self._requests, self._reject = ports.outbox, ports.requests, ports.reject
+        self._signatures, self._settings = ports.signatures, ports.settings
+        self._delivery = delivery
+        self._is_helped = is_helped
+        self._rng = rng
+        self._reviews: dict[GroupId, _GroupReview] = {}
+
+    def begin(self, group: GroupId) -> None:
+        """A helper serves this node in a group."""
+        if self._settings.has_reviews and group not in self._reviews:
+            self._reviews[group] = _GroupReview(self._outbox.now)
+            self._set_timer(group)
+
+    def _set_timer(self, group: GroupId) -> None:
+        after_us = self._reviews[group].interval_us * self._rng.randint(80, 120) // 100
+        self._outbox.set_timer((REVIEW_TIMER, group), after_us)
+
+    def on_timer(self, group: GroupId) -> None:
+        """Ask the owner what is missing."""
+        review = self._reviews.get(group)
+        if review is None:
+            return
+        if not self._is_helped(group):
+            del self._reviews[group]
+            return
+        now = self._outbox.now
+        wait_us = 0 if review.is_first else GRACE_US + SLACK_US
+        age_us = min(now - review.since_us + wait_us, RECENT_US)
+        had = self._delivery.recent(group, now - age_us - GRACE_US - SLACK_US)
+        question = Review(group.predicate, age_us // MS, tuple(map(mark_of, had)))
+        self._requests.ask(group.owner, question, partial(self._on_answer, group, now))
+        review.interval_us = min(2 * review.interval_us, REVIEW_US_MAX)
+        self._set_timer(group)
+
+    def _on_answer(self, group: GroupId, asked_us: int, answer: Answer) -> None:
+        review = self._reviews.get(group)
+        if review is None or not isinstance(answer, Reviewed):
+            return
+        had = self._delivery.recent(group, review.since_us) if review.is_first else []
+        # An event that is older than the membership must not come after later ones.
+        events = [event for event in answer.events if all(id < event.id for id in had)]
+        review.is_first = False
+        missing = [event for event in events if self._deliver(group, event)]
+        if missing:
+            review.interval_us = REVIEW_US_MIN
+            self._set_timer(group)
+        else:
+            review.since_us = asked_us
+
+    def _deliver(self, group: GroupId, event: Publication) -> bool:
+        """Deliver an event of the owner unless it has come meanwhile; whether it was missing."""
+        is_of_group = group.owner == event.id.publisher and group.predicate.matches(event.predicate)
+        if not is_of_group or not self._signatures.is_event_signed(event):
+            self._reject("reviewed events")
+            return False
+        return self._delivery.bring(event, group)
+
+    def check(self) -> None:
+        """Assert that the intervals are within their limits."""
+        for review in self._reviews.values():
+            assert REVIEW_US_MIN <= review.interval_us <= REVIEW_US_MAX

@@ -1,0 +1,108 @@
+"""Members of a topic notice events that their neighbours hide, and fetch them.
+
+A neighbour in the tree may drop events and report old heads. So a member asks the keepers of the
+topic, and its author, in turn for their heads; less and less often while nothing is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.component import Component
+from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.fetcher import Fetcher
+from smartpubsub.protocols.pulsarcast.keepers import Keepers
+from smartpubsub.protocols.pulsarcast.messages import Fetch, Page
+from smartpubsub.seam import Peer
+
+AUDIT_US_MIN = 3 * SECOND
+AUDIT_US_MAX = 15 * SECOND
+"""How often a member asks: at first and while something is missing, and at least."""
+TURNS_WITHOUT_KEEPERS = 2
+SILENT_MAX = 2
+"""After so many questions without an answer the keepers are looked up again."""
+
+
+@dataclass(slots=True, eq=False)
+class _TopicAudit:
+    """The questions of this node in one topic."""
+
+    interval_us: int = AUDIT_US_MIN
+    asked: Peer = b""
+    """The peer that has not answered; empty if none."""
+    number: int = 0
+    turn: int = 0
+    silent: int = 0
+
+
+@dataclass(eq=False)
+class TopicAudits(Component):
+    """Compares what this node has of its topics with what keepers have."""
+
+    _directory: TopicDirectory
+    _keepers: Keepers
+    _fetcher: Fetcher
+    _rng: Random
+    _audits: dict[Cid, _TopicAudit] = field(init=False, default_factory=dict)
+
+    def begin(self, replica: TopicReplica) -> None:
+        """This node has taken a place in the tree of a topic."""
+        if not self._settings.has_audits:
+            return
+        if replica.id not in self._audits and self._directory.is_current(replica):
+            self._audits[replica.id] = _TopicAudit()
+            self._set_timer(replica, self._audits[replica.id])
+
+    def _set_timer(self, replica: TopicReplica, audit: _TopicAudit) -> None:
+        after_us = audit.interval_us * self._rng.randint(80, 120) // 100
+        self._outbox.set_timer(("audit", replica.id), after_us)
+
+    def on_timer(self, replica: TopicReplica) -> None:
+        """Ask the next source for its heads."""
+        audit = self._audits.get(replica.id)
+        if audit is None:
+            return
+        audit.silent = audit.silent + 1 if audit.asked else 0
+        keepers = self._keepers.peers(replica)
+        # The author is known without a lookup, so the first questions cost little.
+        is_unknown = not keepers and audit.turn >= TURNS_WITHOUT_KEEPERS
+        if is_unknown or audit.silent >= SILENT_MAX:
+            audit.silent = 0
+            self._keepers.find(replica)
+        sources = [p for p in dict.fromkeys([*keepers, replica.topic.author]) if p != self._own]
+        audit.asked = b""
+        if sources and replica.log.is_settled:
+            audit.asked = sources[audit.turn % len(sources)]
+            audit.turn += 1
+            audit.number = self._overlay.new_number()
+            floor_us = max(0, replica.log.floor_us)
+            self._outbox.queue(audit.asked, Fetch(replica.id, audit.number, (), (), floor_us))
+            audit.interval_us = min(2 * audit.interval_us, AUDIT_US_MAX)
+        self._set_timer(replica, audit)
+
+    def has_asked(self, peer: Peer, message: Page) -> bool:
+        """Whether a peer was asked for its heads."""
+        audit = self._audits.get(message.room)
+        return audit is not None and (audit.asked, audit.number) == (peer, message.number)
+
+    def on_page(self, peer: Peer, message: Page) -> None:
+        """Compare the heads of a source with what is here, and fetch what is missing."""
+        replica, audit = self._directory.get(message.room), self._audits.get(message.room)
+        if replica is None or audit is None or not self.has_asked(peer, message):
+            return
+        audit.asked = b""
+        if any(not replica.log.knows(head.cid) for head in message.heads):
+            audit.interval_us = AUDIT_US_MIN
+            self._set_timer(replica, audit)
+            self._fetcher.compare(replica, message.heads, peer)
+
+    def on_left(self, replica: TopicReplica) -> None:
+        """Forget a topic."""
+        self._audits.pop(replica.id, None)
+
+    def check(self) -> None:
+        """Assert that audits are of topics that this node is in."""
+        assert self._audits.keys() <= self._directory.replicas.keys()

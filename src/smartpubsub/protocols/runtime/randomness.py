@@ -1,0 +1,16 @@
+"""Random generators of components."""
+
+from __future__ import annotations
+
+from random import Random
+
+
+def branch_of(rng: Random, name: str) -> Random:
+    """A generator for a component, made without a draw from the given one.
+
+    So a new component does not change what the others draw, and a seed still stands for the world
+    that it stood for.
+    """
+    copy = Random()
+    copy.setstate(rng.getstate())
+    return Random(f"{copy.getrandbits(64)}/{name}")

@@ -1,0 +1,75 @@
+"""Members get events that their helper drops from the owner."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.messages import Review
+from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.review import RECENT_US, RecentGroupEvents, mark_of
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging.result import run
+
+SURF = Predicate.parse("surf")
+
+
+class _Clock:
+    now = 0
+
+
+def kept(*texts: str) -> tuple[RecentGroupEvents, _Clock, list[Publication]]:
+    """Events of one owner, published one second after the other."""
+    clock = _Clock()
+    ports = SimpleNamespace(outbox=clock, settings=FastSettings(has_reviews=True))
+    recent, events = RecentGroupEvents(cast(FastPorts, ports)), []
+    for number, text in enumerate(texts, 1):
+        clock.now += SECOND
+        id = EventId(b"owner", 0, number)
+        events.append(Publication.of(id, Predicate.parse(text), b"", b""))
+        recent.keep(SURF, events[-1])
+    clock.now += 10 * SECOND
+    return recent, clock, events
+
+
+def test_an_owner_names_what_a_member_wants_and_lacks() -> None:
+    recent, _, (first, second, third) = kept("surf/price=1", "surf/price=2", "surf/price=3")
+    cheap = [Predicate.parse("surf/price[0,2]")]
+
+    assert recent.missed(Review(SURF, 60_000, ()), cheap) == (first, second)
+    assert recent.missed(Review(SURF, 60_000, (mark_of(first.id),)), [SURF]) == (second, third)
+    assert recent.missed(Review(SURF, 10_500, ()), [SURF]) == (third,)
+    assert recent.missed(Review(Predicate.parse("ski"), 60_000, ()), [SURF]) == ()
+
+
+def test_an_owner_forgets_its_events_after_some_minutes() -> None:
+    recent, clock, _ = kept("surf", "surf")
+    clock.now += RECENT_US
+    recent.forget_old()
+
+    assert recent.missed(Review(SURF, 60 * MINUTE // 1000, ()), [SURF]) == ()
+    assert recent.bytes_held == 0
+    recent.check()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_everything_comes_though_half_of_the_helpers_drop(seed: int) -> None:
+    options = SimOptions(
+        nodes=40,
+        events=30,
+        seed=seed,
+        resilience="audited",
+        adversary=(Adversary("drop", 0.5),),
+    )
+    result = run(options.experiment("fastdelivery", "", options.load(["fastdelivery"])), "normal")
+
+    verdict = result.verdict
+    assert verdict.missing == verdict.app_duplicates == verdict.unexpected == 0
+    slowest_ms = verdict.delivered_within_ms["p100"]
+    assert slowest_ms is not None
+    assert SECOND / 1000 < slowest_ms < 30_000

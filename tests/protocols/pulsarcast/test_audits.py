@@ -1,0 +1,26 @@
+"""Members fetch events that their neighbours in the tree hide."""
+
+import pytest
+
+from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging.result import run
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_everything_comes_though_one_node_in_five_drops(seed: int) -> None:
+    options = SimOptions(
+        nodes=20,
+        events=15,
+        seed=seed,
+        resilience="audited",
+        adversary=(Adversary("drop", 0.2),),
+    )
+    workload = options.load(["pulsarcast"])
+    result = run(options.experiment("pulsarcast", "", workload), "reddit")
+
+    verdict = result.verdict
+    assert verdict.missing == verdict.app_duplicates == verdict.unexpected == 0
+    slowest_ms = verdict.delivered_within_ms["p100"]
+    assert slowest_ms is not None
+    assert slowest_ms < 30_000

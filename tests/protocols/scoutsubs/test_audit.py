@@ -1,0 +1,207 @@
+"""Subscribers notice events that the tree has not brought, and get them from keepers."""
+
+from itertools import pairwise
+
+import pytest
+
+from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.runtime.rules import refusal_of
+from smartpubsub.protocols.scoutsubs import audit_keeper
+from smartpubsub.protocols.scoutsubs.history import digest_of_id
+from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, KeepForAudits, Missed
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging.result import Result, run
+from tests.protocols.scoutsubs.forest import Forest
+
+SETTINGS = ScoutSettings(audit_us_max=MINUTE)
+SURF = Predicate.parse("surf")
+AGE_MS = 60_000
+GRACE_MS = 1_000
+
+
+def answers(forest: Forest, receiver: int) -> list[Audited]:
+    parts = [said.part for said in forest.said if said.receiver == receiver]
+    return [part for part in parts if isinstance(part, Audited)]
+
+
+def answer_to(forest: Forest, keeper: int, part: Audit) -> tuple[EventId, ...]:
+    """The events that a keeper names to a node that has not missed anything by itself."""
+    asker = len(forest.contacts) - 1
+    forest.send(asker, keeper, part)
+    forest.run(SECOND // 10)
+    (answer,) = (one for one in answers(forest, asker) if one.number == part.number)
+    return tuple(missed.event.id for missed in answer.missed)
+
+
+# --- keepers ---
+
+
+def test_a_keeper_names_the_events_that_a_subscriber_lacks() -> None:
+    forest = Forest(8, SETTINGS)
+    first, second = forest.published(5, "surf/price=1"), forest.published(5, "surf/price=2")
+    forest.run(2 * SECOND)
+    cheap = Predicate.parse("surf/price[0,1]")
+
+    assert answer_to(forest, 0, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ())) == (first, second)
+    had = (digest_of_id(first),)
+    assert answer_to(forest, 0, Audit("surf", 91, (SURF,), AGE_MS, GRACE_MS, had)) == (second,)
+    assert answer_to(forest, 0, Audit("surf", 92, (cheap,), AGE_MS, GRACE_MS, ())) == (first,)
+    assert answer_to(forest, 0, Audit("surf", 93, (SURF,), 1, GRACE_MS, ())) == ()
+    assert answer_to(forest, 0, Audit("ski", 94, (SURF,), AGE_MS, GRACE_MS, ())) == ()
+
+
+def test_an_event_that_has_just_come_is_not_missed_yet() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.published(5, "surf")
+
+    assert answer_to(forest, 0, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ())) == ()
+
+
+def test_all_nodes_that_the_publisher_finds_keep_an_event() -> None:
+    forest = Forest(10, SETTINGS)
+    id = forest.published(9, "surf")
+    forest.run(2 * SECOND)
+
+    keeping = [
+        n
+        for n in range(9)
+        if answer_to(forest, n, Audit("surf", 90 + n, (SURF,), AGE_MS, GRACE_MS, ()))
+    ]
+
+    assert keeping == [0, 1, 2, 3, 4]
+    assert answer_to(forest, 4, Audit("surf", 99, (SURF,), AGE_MS, GRACE_MS, ())) == (id,)
+
+
+def test_keepers_forget_events_after_some_minutes() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.published(5, "surf")
+    forest.run(audit_keeper.KEPT_US + MINUTE)
+
+    age_ms = 60 * AGE_MS
+    assert answer_to(forest, 0, Audit("surf", 90, (SURF,), age_ms, GRACE_MS, ())) == ()
+
+
+def test_an_event_without_its_publishers_signature_is_not_kept() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.run(SECOND)
+    event = forest.event(5, 1, "surf")._replace(signature=b"forged")
+    forest.receive(6, 0, KeepForAudits(event, "surf"))
+    forest.run(2 * SECOND)
+
+    assert forest.rejected(0)["signature"] == 1
+    assert answer_to(forest, 0, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ())) == ()
+
+
+def test_the_publisher_with_most_events_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_keeper, "KEPT_BYTES_MAX", 12_000)
+    forest = Forest(8, SETTINGS)
+    forest.run(SECOND)
+    modest = forest.event(5, 1, "surf")
+    forest.receive(5, 0, KeepForAudits(modest, "surf"))
+    flood = [forest.event(6, number, "surf") for number in range(1, 50)]
+    forest.receive(6, 0, *(KeepForAudits(event, "surf") for event in flood))
+    forest.run(2 * SECOND)
+
+    kept = answer_to(forest, 0, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ()))
+
+    assert kept[0] == modest.id
+    assert kept[-1] == flood[-1].id
+    assert len(kept) == 10
+
+
+# --- subscribers ---
+
+
+def test_an_answer_that_was_not_asked_for_is_refused() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(5, "surf")
+    event = forest.event(6, 1, "surf")
+
+    forest.receive(0, 5, Audited("surf", 1, (Missed(event, 10),), False))
+
+    assert forest.rejected(5)[refusal_of(Audited)] == 1
+    assert forest.received(5) == []
+
+
+def test_events_before_the_subscription_are_not_delivered() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.published(5, "surf")
+    forest.run(5 * SECOND)
+    forest.subscribed(6, "surf")
+    forest.run(MINUTE)
+
+    assert any(isinstance(said.part, Audited) for said in forest.said if said.receiver == 6)
+    assert forest.received(6) == []
+
+
+def test_an_event_that_comes_by_an_audit_and_by_the_tree_is_delivered_once() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.run(SECOND)
+    forest.cut(0, 6, 30 * SECOND)
+    id = forest.published(5, "surf")
+    forest.run_until(lambda: forest.received(6) == [id], 20 * SECOND)
+    forest.run(2 * MINUTE)
+
+    assert forest.received(6) == [id]
+
+
+def test_a_node_asks_less_and_less_often_while_nothing_is_missing() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.run(10 * MINUTE)
+
+    settings = SETTINGS
+    times = [
+        said.at_us for said in forest.said if said.receiver == 6 if isinstance(said.part, Audited)
+    ]
+    gaps = [b - a for a, b in pairwise(times) if b - a > SECOND]
+    assert gaps[0] < 2.5 * settings.audit_us_min
+    assert all(gap >= 0.75 * settings.audit_us_max for gap in gaps[5:])
+    assert len(times) < 2 * 16
+
+
+def test_a_node_without_subscriptions_asks_nothing() -> None:
+    forest = Forest(8, SETTINGS)
+    number = forest.subscribed(6, "surf")
+    forest.unsubscribed(6, number)
+    forest.run(MINUTE)
+    before = len(forest.said)
+    forest.run(5 * MINUTE)
+
+    assert not any(isinstance(said.part, Audit) for said in forest.said[before:])
+
+
+# --- droppers ---
+
+
+def ran(seed: int, adversary: str, resilience: str = "audited") -> Result:
+    options = SimOptions(
+        nodes=40,
+        events=40,
+        seed=seed,
+        resilience=resilience,
+        adversary=(Adversary.parse(adversary),),
+    )
+    return run(options.experiment("scoutsubs", "", options.load(["scoutsubs"])), "normal")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("adversary", ["drop:0.2", "forge-ack:0.2"])
+def test_everything_comes_within_a_minute_though_one_node_in_five_lies(
+    seed: int, adversary: str
+) -> None:
+    verdict = ran(seed, adversary).verdict
+
+    assert verdict.missing == verdict.app_duplicates == verdict.unexpected == 0
+    slowest_ms = verdict.delivered_within_ms["p100"]
+    assert slowest_ms is not None
+    assert slowest_ms < 60_000
+
+
+def test_without_audits_droppers_lose_events() -> None:
+    assert ran(1, "drop:0.2", "standard").verdict.missing > 100
