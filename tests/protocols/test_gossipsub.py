@@ -200,7 +200,7 @@ def digest_of_a_lossy_run() -> str:
     nodes.join_all()
     nodes.subscribe(3, "surf")
     nodes.world.crash(nodes.host(5))
-    publish_in_turn(nodes, 20)
+    publish_in_turn(nodes, 40)
     nodes.world.restart(nodes.host(5))
     nodes.run(2 * MINUTE)
     assert nodes.received["iwant"]

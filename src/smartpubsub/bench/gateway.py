@@ -29,8 +29,8 @@ def run(
     progress: Callable[[str], None], *, readers: int = 1_000, per_s: int = 10, seconds: int = 20
 ) -> Report:
     """Open readers, publish, and count what each reader gets."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = readers + SPARE_FILES
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(now, readers + SPARE_FILES)
     if most != resource.RLIM_INFINITY and most < wanted:
         raise SmartPubSubError(f"this needs {wanted} open files, and {most} are allowed: ulimit -n")
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -218,3 +218,14 @@ def test_a_rendezvous_that_hands_over_does_not_keep_events_from_the_new_ones_chi
     id = forest.published(1, "surf")
     forest.run(10 * SECOND)
     assert forest.receivers(id) == [3, 5, 6, 8, 11]
+
+
+def test_a_node_that_leaves_a_tree_forgets_what_it_has_asked_its_neighbours() -> None:
+    forest = Forest(5)
+    membership = forest.scouts(0)._membership
+    forest.poke(0, lambda _: membership.join("surf"))
+    forest.run_until(lambda: membership.role("surf") is Role.SYNCING)
+
+    membership.leave("surf")
+
+    assert not any(membership.has_asked("surf", forest.host(n).peer) for n in range(1, 5))

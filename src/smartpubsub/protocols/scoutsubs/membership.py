@@ -179,6 +179,7 @@ class TreeMembership:
     def leave(self, attribute: str) -> None:
         """Leave a tree that is not needed."""
         del self.trees[attribute]
+        self._syncs.pop(attribute, None)
 
     # --- the parent ---
 
