@@ -3,6 +3,9 @@
 import re
 import subprocess
 import sys
+from importlib.metadata import metadata
+
+from packaging.specifiers import SpecifierSet
 
 from tests.setup.fake_checkout import REAL_CHECKOUT
 
@@ -18,6 +21,14 @@ def test_every_line_is_one_package_at_one_version() -> None:
 def test_packages_are_listed_once_and_in_order() -> None:
     names = [line.partition("==")[0] for line in LINES]
     assert names == sorted(set(names))
+
+
+def test_every_package_can_be_installed_with_the_oldest_python_that_is_promised() -> None:
+    """Distributions ship the first releases of a version."""
+    names = [line.partition("==")[0] for line in LINES]
+    wanted = {name: str(metadata(name).json.get("requires_python", "")) for name in names}
+
+    assert {n: text for n, text in wanted.items() if "3.11.0" not in SpecifierSet(text)} == {}
 
 
 # libp2p pins a version that has no wheels; the one here has them and does what libp2p asks of it.
