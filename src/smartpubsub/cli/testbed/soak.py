@@ -43,6 +43,18 @@ def _length_s(hours: float | None, minutes: float | None) -> float:
     return 3_600 * hours if hours is not None else 60 * (60.0 if minutes is None else minutes)
 
 
+nodes_option = click.option(
+    "--nodes", type=click.IntRange(2, NODES_MAX), default=10, show_default=True, help="How many."
+)
+rate_option = click.option(
+    "--rate",
+    type=click.FloatRange(0.01, 1_000),
+    default=5.0,
+    show_default=True,
+    help="Events a second, of all nodes together.",
+)
+
+
 @click.command()
 @click.option(
     "--protocol",
@@ -52,22 +64,14 @@ def _length_s(hours: float | None, minutes: float | None) -> float:
     help="The protocol that the nodes run.",
 )
 @variant_option
-@click.option(
-    "--nodes", type=click.IntRange(2, NODES_MAX), default=10, show_default=True, help="How many."
-)
+@nodes_option
 @click.option(
     "--hours", type=click.FloatRange(0, 1_000, min_open=True), help="How long.  [default: 1]"
 )
 @click.option(
     "--minutes", type=click.FloatRange(0, 60_000, min_open=True), help="How long, in minutes."
 )
-@click.option(
-    "--rate",
-    type=click.FloatRange(0.01, 1_000),
-    default=5.0,
-    show_default=True,
-    help="Events a second, of all nodes together.",
-)
+@rate_option
 @click.option(
     "--backups",
     type=click.IntRange(0, 20),
