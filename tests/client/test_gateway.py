@@ -14,6 +14,7 @@ from smartpubsub import ControlError, LostNodeError, NoNodeError, connect
 from smartpubsub.gateway import control
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.tokens import TokenFile
+from smartpubsub.node.control.server import Control
 from tests.client.running import running_node
 from tests.gateway.serving import served
 from tests.node.hosts import eventually, run
@@ -117,6 +118,14 @@ def test_a_kept_subscription_goes_on_over_a_broken_connection(tmp_path: Path) ->
 
 def test_a_client_that_stays_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "LINGER_S", 0.1)
+    serve_one = Control.serve_one
+
+    async def end_slowly(served: Control, stream: trio.abc.Stream) -> None:
+        await serve_one(served, stream)
+        await trio.sleep_forever()
+
+    # The client comes back while the requests of its session are still ending.
+    monkeypatch.setattr(Control, "serve_one", end_slowly)
 
     async def main() -> None:
         async with (

@@ -197,8 +197,11 @@ class ControlSessions:
             while True:
                 await trio.sleep(LINGER_S / 10)
                 oldest = trio.current_time() - LINGER_S
-                for session in self._sessions.values():
+                for id, session in list(self._sessions.items()):
                     if not session.is_attached and session.unused_since < oldest:
+                        # Its requests take a while to end. A client that comes back meanwhile is
+                        # told that they do, and does not resume them.
+                        del self._sessions[id]
                         session.end()
 
     async def serve(self, socket: WebSocket) -> None:
@@ -254,7 +257,7 @@ class ControlSessions:
         try:
             await self._control.serve_one(session)
         finally:
-            del self._sessions[id]
+            self._sessions.pop(id, None)
 
     def _refusal(self, socket: WebSocket, token: str | None, request: bytes) -> bytes | None:
         try:
