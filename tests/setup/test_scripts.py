@@ -30,7 +30,9 @@ def make_fail(checkout: FakeCheckout, program: str) -> None:
 
 LIVE = [
     f"tests/{name}"
-    for name in ("cli", "gateway", "hostile", "interop", "node", "registry", "setup", "testbed")
+    for name in (
+        *("cli", "client", "gateway", "hostile", "interop", "node", "registry", "setup", "testbed"),
+    )
 ]
 """The folders of tests that run beside all others."""
 
@@ -71,7 +73,7 @@ def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) ->
     assert (before, last) == (CHECKS, "smartpubsub demo")
     assert {one, other, another} == {
         "python -m tests.fuzz --minutes 1",
-        f"python -m pytest {' '.join(LIVE)}",
+        f"python -m pytest {' '.join(LIVE)} -o cache_dir=.pytest_cache/live",
         f"python -m pytest --ignore=tests/tidy {' '.join(f'--ignore={name}' for name in LIVE)}",
     }
 
@@ -85,6 +87,29 @@ def test_test_fails_when_either_half_of_the_tests_does(
 
     assert checkout.run("bin/test").returncode == 9
     assert calls.read_text().splitlines()[-1] != "smartpubsub demo"
+
+
+@pytest.mark.parametrize(
+    ("count", "second", "expected"),
+    [(1, 0, 0), (2, 1, 1), (3, 0, 1)],
+    ids=["once", "twice", "many"],
+)
+def test_test_repeats_a_live_test_that_failed_beside_the_others(
+    count: int, second: int, expected: int, checkout: FakeCheckout, calls: Path
+) -> None:
+    path = checkout.root / ".venv" / "bin" / "python"
+    reports = "".join(f"FAILED tests/node/test_{number}.py\\n" for number in range(count))
+    path.write_text(
+        f"{path.read_text()}"
+        f'case "$*" in *--last-failed) exit {second} ;; esac\n'
+        f"case \"$3\" in {LIVE[0]}) printf '{reports}'; exit 1 ;; esac\n"
+    )
+
+    result = checkout.run("bin/test")
+
+    assert result.returncode == expected
+    assert result.stdout.count("FAILED tests/node/test_0.py") == (2 if count <= 2 else 1)
+    assert (calls.read_text().splitlines()[-1] == "smartpubsub demo") == (expected == 0)
 
 
 def test_test_stops_at_a_failing_check(checkout: FakeCheckout, calls: Path) -> None:
