@@ -76,11 +76,11 @@ class Asks:
 
     def _open_ask(self, ask: OpenAsk, slow_us: int, again_us: int, fails_us: int) -> None:
         self._last_number = number = self._last_number + 1
-        ask.again_us, ask.fails_at = again_us, ask.asked_at + self._patience_us(fails_us, 8)
+        ask.again_us, ask.fails_at = again_us, ask.asked_at + self._timeout_us(fails_us, 8)
         self._open[number] = ask
         contact = ask.contact
         self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
-        slow_at = ask.asked_at + self._patience_us(slow_us, 2)
+        slow_at = ask.asked_at + self._timeout_us(slow_us, 2)
         self._effects.append(SetTimer(("kad", number), slow_at))
 
     @property
@@ -88,7 +88,7 @@ class Asks:
         """Whether answers usually take so long that links are full: pings would add to the load."""
         return 8 * self._usual_us > self._settings.verify_us
 
-    def _patience_us(self, least_us: int, times: int) -> int:
+    def _timeout_us(self, least_us: int, times: int) -> int:
         """A timeout: a multiple of the round-trip time, but at least a minimum."""
         return max(least_us, times * self._usual_us)
 
@@ -155,7 +155,7 @@ class Asks:
     def _repeat(self, number: int, ask: OpenAsk, now: int) -> None:
         contact = ask.contact
         self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
-        again_at = min(ask.fails_at, now + self._patience_us(ask.again_us, 3))
+        again_at = min(ask.fails_at, now + self._timeout_us(ask.again_us, 3))
         self._effects.append(SetTimer(("kad", number), again_at))
 
     def close_all(self, peer: Peer) -> list[OpenAsk]:

@@ -51,7 +51,7 @@ class Account:
         self._largest: list[tuple[int, User]] | None = None
         """Users by size, the largest first; entries whose size has changed do not count.
 
-        None while nobody asks for it.
+        None while no caller asks for it.
         """
 
     def state(self) -> AccountState:

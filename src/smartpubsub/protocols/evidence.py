@@ -4,8 +4,8 @@ The node signs the root of a hash tree whose leaves are the statements. The evid
 statement is the signature and the path from the leaf to the root: for each level the node beside
 it, after a byte that says on which side that is.
 
-A node of the tree has 16 bytes. Whoever finds two statements with one hash could as well sign both;
-to find a second statement for the hash of a given one takes 2^128 tries.
+A node of the tree has 16 bytes. A signer that finds two statements with one hash could as well
+sign both; to find a second statement for the hash of a given one takes 2^128 tries.
 """
 
 from __future__ import annotations

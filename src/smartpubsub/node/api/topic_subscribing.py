@@ -140,18 +140,18 @@ class TopicSubscribing:
     def kept(self) -> list[SubscriptionInfo]:
         """List the kept subscriptions, with and without readers."""
         pulsar, now = self._engine.pulsar, self._engine.host.clock.now()
-        desk = pulsar.subscriptions
+        subscriptions = pulsar.subscriptions
         return [
             SubscriptionInfo(
                 number,
-                desk.wanted[number].predicate,
+                subscriptions.wanted[number].predicate,
                 pulsar.state_of(number, now),
                 number in self._open,
                 waiting,
                 is_kept=number not in self._open or not self._open[number].ends,
-                dropped=desk.dropped[number],
+                dropped=subscriptions.dropped[number],
             )
-            for number, waiting in desk.kept.items()
+            for number, waiting in subscriptions.kept.items()
         ]
 
     async def unsubscribe(self, number: int) -> bool:
@@ -181,14 +181,20 @@ class TopicSubscribing:
         self, subscription: Subscription, given: Mapping[Cid, None]
     ) -> TopicEvent | None:
         """The next event that waits and that the reader does not have."""
-        desk = self._engine.pulsar.subscriptions
-        return None if subscription.number is None else desk.next(subscription.number, given)
+        subscriptions = self._engine.pulsar.subscriptions
+        return (
+            None if subscription.number is None else subscriptions.next(subscription.number, given)
+        )
 
     def waiting_ids(self, subscription: Subscription) -> set[str]:
         """The content ids of the events that wait."""
-        desk = self._engine.pulsar.subscriptions
+        subscriptions = self._engine.pulsar.subscriptions
         number = subscription.number
-        return set() if number is None else {cid_text(cid) for cid in desk.waiting_for(number)}
+        return (
+            set()
+            if number is None
+            else {cid_text(cid) for cid in subscriptions.waiting_for(number)}
+        )
 
     def dropped_of(self, subscription: Subscription) -> int:
         """The number of events dropped before a reader took them."""

@@ -51,7 +51,7 @@ class Lane:
         self._questions: dict[int, None] = {}
         """The numbers of questions that wait for an answer, or in the queue."""
         self._asked: deque[_Outgoing] = deque()
-        self._patience = trio.CancelScope()
+        self._answer_limit = trio.CancelScope()
 
     @property
     def is_idle(self) -> bool:
@@ -98,7 +98,7 @@ class Lane:
 
     async def _carry(self, stream: Stream) -> None:
         """Until the stream ends."""
-        self._patience = trio.CancelScope()
+        self._answer_limit = trio.CancelScope()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, stream, nursery.cancel_scope)
             await self._write(stream)
@@ -144,14 +144,14 @@ class Lane:
 
     def _expect(self, question: _Outgoing) -> None:
         if not self._asked:
-            self._patience.deadline = trio.current_time() + self._settings.answer_s
+            self._answer_limit.deadline = trio.current_time() + self._settings.answer_s
         question.tries += 1
         self._asked.append(question)
 
     async def _read(self, stream: Stream, carrying: trio.CancelScope) -> None:
         """Read answers, in the order of the questions, until the stream ends."""
         frames = FrameReader(stream, self._message_bytes_max)
-        with self._patience:
+        with self._answer_limit:
             try:
                 while (frame := await frames.next()) is not None and self._asked:
                     self._take_answer(frame)
@@ -159,7 +159,7 @@ class Lane:
                 self._counts.garbage += 1
             except STREAM_ERRORS:
                 pass
-        if self._patience.cancelled_caught:
+        if self._answer_limit.cancelled_caught:
             self._counts.unanswered += 1
             self._asked.clear()
         carrying.cancel()
@@ -169,7 +169,7 @@ class Lane:
         assert number is not None
         self._questions.pop(number, None)
         still = self._settings.answer_s if self._asked else inf
-        self._patience.deadline = trio.current_time() + still
+        self._answer_limit.deadline = trio.current_time() + still
         self._counts.received += 1
         self._counts.received_bytes += len(frame)
         self._on_answer(number, frame)

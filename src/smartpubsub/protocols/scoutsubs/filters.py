@@ -561,7 +561,7 @@ class Filters:
             return False
         if before or not after:
             return True
-        # Whoever has most leaves as much room as it has taken, so others always find some.
+        # The peer that has most leaves as much space as it has taken, so others always find some.
         room = settings.tree_count_max - len(self.tables)
         return self.quotas.tables_of(peer) <= min(room, settings.attribute_count_per_peer_max - 1)
 

@@ -127,8 +127,8 @@ class ScoutSubs:
             outbox,
             DetectorSettings(
                 probe_us=settings.probe_us,
-                recent_us=settings.patience_us_min // 5,
-                slow_us=8 * settings.patience_us_min,
+                recent_us=settings.timeout_us_min // 5,
+                slow_us=8 * settings.timeout_us_min,
                 probes_max=settings.tries_max,
                 suspect_us=settings.suspect_us,
                 forget_us=2 * settings.renew_us,

@@ -162,7 +162,7 @@ class Publisher:
             timeout_us = self._admission.timeout_us(
                 copy.tries - 1,
                 least_us=2 * self._times.timeout_us,
-                most_us=2 * self._settings.patience_us_max,
+                most_us=2 * self._settings.timeout_us_max,
             )
             self._deadlines.set((copy.event.id, copy.attribute), timeout_us)
 

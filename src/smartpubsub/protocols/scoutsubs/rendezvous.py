@@ -547,7 +547,7 @@ class Rendezvous:
         Before that, events may have been admitted here while the nodes below the child were below
         this node.
         """
-        oldest = self._began_us(root_ms) - self._settings.patience_us_max
+        oldest = self._began_us(root_ms) - self._settings.timeout_us_max
         for part, began_us in list(self._recent.get(attribute, ())):
             if began_us > oldest:
                 self._send_late(attribute, part.event, part.hops, began_us, peer)

@@ -51,9 +51,9 @@ class ScoutSettings:
     piece_bytes_max: int = 512 << 10
     """Of the lists in a message; a longer message is sent in fragments."""
 
-    patience_us_first: int = SECOND
-    patience_us_min: int = SECOND // 2
-    patience_us_max: int = 10 * SECOND
+    timeout_us_first: int = SECOND
+    timeout_us_min: int = SECOND // 2
+    timeout_us_max: int = 10 * SECOND
     """The response timeout: at first, and its bounds as it adapts."""
     check_us_min: int = 2 * SECOND
     check_us_max: int = 30 * SECOND

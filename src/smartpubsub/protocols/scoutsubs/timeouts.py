@@ -35,7 +35,7 @@ class ResponseTimes:
 
     def __init__(self, settings: ScoutSettings) -> None:
         self._settings = settings
-        self._usual_us = settings.patience_us_first // 4
+        self._usual_us = settings.timeout_us_first // 4
         self._has_sample = False
         self._slow_us: dict[Peer, int] = {}
         """The response times of peers that need longer than the maximum for all."""
@@ -44,7 +44,7 @@ class ResponseTimes:
         """A request was answered after a time; after a retransmission that says nothing."""
         if transmissions > 1:
             return
-        us = min(max(us, 0), self._settings.patience_us_max)
+        us = min(max(us, 0), self._settings.timeout_us_max)
         self._usual_us = _smoothed(self._usual_us, us) if self._has_sample else us
         self._has_sample = True
 
@@ -52,14 +52,14 @@ class ResponseTimes:
         """A peer has answered a probe after a time, perhaps after the timeout."""
         self.sample(us)
         usual_us = _smoothed(self._slow_us.pop(peer, 0), us)
-        if 4 * usual_us > self._settings.patience_us_max:
+        if 4 * usual_us > self._settings.timeout_us_max:
             self._slow_us[peer] = usual_us
 
     @property
     def timeout_us(self) -> int:
         """How long to wait for an answer."""
         settings = self._settings
-        return min(settings.patience_us_max, max(settings.patience_us_min, 4 * self._usual_us))
+        return min(settings.timeout_us_max, max(settings.timeout_us_min, 4 * self._usual_us))
 
     @property
     def are_slow(self) -> bool:
