@@ -312,3 +312,25 @@ def is_closer(peer_id: str, other_id: str, name: str) -> bool:
     key = key_of(name.encode())
     distance, other = (key_of(base58.b58decode(id)) ^ key for id in (peer_id, other_id))
     return distance < other
+
+
+# --- a private network ---
+
+
+def test_a_key_made_by_the_command_is_that_of_two_nodes(running: Commands, tmp_path: Path) -> None:
+    key = tmp_path / "swarm.key"
+    assert running.output("node", "network-key", key) == f"{key}\n"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+    first = running.node(tmp_path / "a", "--network-key", str(key))
+    second = running.node(tmp_path / "b", "--network-key", str(key), "--bootstrap", first.address)
+
+    found = json.loads(running.output("node", "peers", "--data", second.folder, "--json"))
+    assert first.peer_id in str(found)
+
+
+def test_a_missing_key_is_named_with_the_remedy(capsys: Captured, tmp_path: Path) -> None:
+    place = ("--data", str(tmp_path / "a"), "--listen", LOOPBACK)
+    code = cli.main(["node", "run", *place, "--network-key", str(tmp_path / "none.key")])
+    assert code == 1
+    assert "smartpubsub node network-key" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
@@ -112,10 +113,14 @@ class Script:
 
 
 @asynccontextmanager
-async def running(*arguments: str) -> AsyncIterator[Script]:
+async def running(*arguments: str, **variables: str) -> AsyncIterator[Script]:
     """A program of Node.js that ends with the test, started among the client's files."""
     process = await trio.lowlevel.open_process(
-        ["node", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CLIENT
+        ["node", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=CLIENT,
+        env=os.environ | variables,
     )
     try:
         yield Script(process)

@@ -1,4 +1,5 @@
 // A peer of js-libp2p that does what it is told: a command with its arguments in each line as JSON.
+// NETWORK_KEY in the environment is the key of its private network, if it is in one.
 
 import { createInterface } from 'node:readline'
 import './polyfill.mjs'
@@ -9,11 +10,16 @@ const { kadDHT, passthroughMapper } = await import('@libp2p/kad-dht')
 const { noise } = await import('@libp2p/noise')
 const { peerIdFromString } = await import('@libp2p/peer-id')
 const { ping } = await import('@libp2p/ping')
+const { preSharedKey } = await import('@libp2p/pnet')
 const { tcp } = await import('@libp2p/tcp')
 const { yamux } = await import('@libp2p/yamux')
 const { multiaddr } = await import('@multiformats/multiaddr')
 
+const bytes = text => new TextEncoder().encode(text)
+const key = process.env.NETWORK_KEY
+
 const node = await createLibp2p({
+  ...(key && { connectionProtector: preSharedKey({ psk: bytes(key) }) }),
   addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
   transports: [tcp()],
   connectionEncrypters: [noise()],
@@ -40,8 +46,6 @@ node.addEventListener('peer:identify', ({ detail }) => {
   identified.set(detail.peerId.toString(), said)
   waiting.get(detail.peerId.toString())?.(said)
 })
-
-const bytes = text => new TextEncoder().encode(text)
 
 async function all (events, name) {
   const found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,8 +17,10 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Got, Joined, Put
 from smartpubsub.kademlia.settings import MINUTE, Settings
 from smartpubsub.node.identity import Identity, peer_text
+from smartpubsub.node.network_key import NetworkKey
 from smartpubsub.node.transport.contacts import contact_at, text_of
 from smartpubsub.node.transport.host import Host
+from smartpubsub.node.transport.private_network import PrivateTcp
 from smartpubsub.protocols.codecs import KADEMLIA, kademlia_codec
 from tests.interop.javascript import Script, require_packages, running
 from tests.node.hosts import LOOPBACK, Memory, eventually, run
@@ -33,7 +36,7 @@ def _packages() -> None:
 class Ours:
     """Kademlia on a host, where values may stand under `/test/`."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: NetworkKey | None) -> None:
         self.core: Kademlia
         self.told: list[object] = []
         self.host = Host(
@@ -42,6 +45,7 @@ class Ours:
             [kademlia_codec(Settings())],
             Memory(),
             on_deliver=self.told.append,
+            make_tcp=partial(PrivateTcp, key) if key else None,
         )
 
     def _make_core(self, own: Contact) -> Kademlia:
@@ -68,12 +72,15 @@ class Ours:
 
 
 @asynccontextmanager
-async def both() -> AsyncIterator[tuple[Ours, Script, dict[str, str]]]:
+async def both(
+    key: Path | None = None,
+) -> AsyncIterator[tuple[Ours, Script, dict[str, str]]]:
     """Ours, theirs, and who and where theirs is."""
-    ours = Ours()
+    ours = Ours(NetworkKey.read(key) if key else None)
+    variables = {"NETWORK_KEY": key.read_text()} if key else {}
     async with (
         trio.open_nursery() as nursery,
-        running("--input-type=module", "--eval", PEER) as theirs,
+        running("--input-type=module", "--eval", PEER, **variables) as theirs,
     ):
         await nursery.start(ours.host.run, [LOOPBACK])
         yield ours, theirs, await theirs.said()
@@ -111,6 +118,19 @@ def test_a_node_dials_js_and_finds_its_place_there() -> None:
             await ours.host.call(lambda now: ours.core.find_closest(b"surf", now))
             found = {peer_text(contact.peer) for contact in (await ours.hear(Found)).closest}
             assert found == {ours.id, they["id"]}
+
+    run(main)
+
+
+def test_a_private_network_has_nodes_of_both(tmp_path: Path) -> None:
+    NetworkKey.new().write(tmp_path / "swarm.key")
+
+    async def main() -> None:
+        async with both(tmp_path / "swarm.key") as (ours, theirs, they):
+            assert await theirs.ask("dial", ours.address) == ours.id
+        async with both(tmp_path / "swarm.key") as (ours, theirs, they):
+            await ours.join(they["address"])
+            assert await theirs.ask("peers") == [ours.id]
 
     run(main)
 

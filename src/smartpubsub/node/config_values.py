@@ -75,16 +75,20 @@ def _switch(value: object) -> bool:
 
 
 def _folder(value: object) -> Path:
-    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise ValueError
-    try:
-        folder = Path(value).expanduser()
-    except RuntimeError as error:  # There is no such user.
-        raise ValueError from error
+    folder = _file(value)
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not there.is_dir():
         raise ValueError
     return folder
+
+
+def _file(value: object) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:  # There is no such user.
+        raise ValueError from error
 
 
 def _endpoint(value: object) -> Endpoint | None:
@@ -142,6 +146,7 @@ def _name(value: object) -> str:
 SWITCH = Values("true or false", _switch)
 NAME = Values(f"a text of at most {_NAME_BYTES_MAX} bytes", _name)
 FOLDER = Values("the path of a folder, which is made if it is not there", _folder)
+FILE = Values("the path of a file", _file)
 ENDPOINT = Values(f"{OFF}, or a host and a port such as 127.0.0.1:9464", _endpoint)
 HOST_NAMES = Values("names of hosts, such as node.example.org", _host_names)
 LISTEN_ADDRESSES = Values(

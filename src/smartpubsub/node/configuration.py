@@ -17,6 +17,7 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.node.config_values import (
     ANNOUNCED_ADDRESSES,
     ENDPOINT,
+    FILE,
     FOLDER,
     HOST_NAMES,
     LISTEN_ADDRESSES,
@@ -152,6 +153,8 @@ class NodeConfig(NodeLimits):
     """Where other nodes reach this one, if not where it listens: behind NAT, or in a container."""
     bootstrap: tuple[str, ...] = _setting((), PEER_ADDRESSES)
     """Peers through which the node joins the network, besides those that it remembers."""
+    network_key: Path | None = field(default=None, metadata={"values": FILE})
+    """The file with the key of a private network; only nodes that have it connect."""
     loopback_is_exempt: bool = _setting(False, SWITCH)
     """Whether peers on this machine may open more connections than `connections_per_prefix_max`."""
     mdns: bool = _setting(False, SWITCH)
@@ -185,6 +188,7 @@ class NodeOptions(TypedDict, total=False):
     listen: Sequence[str] | None
     announce: Sequence[str] | None
     bootstrap: Sequence[str] | None
+    network_key: str | Path | None
     mdns: bool | None
     loopback_is_exempt: bool | None
     protocol: str | None

@@ -7,6 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -29,6 +30,7 @@ from smartpubsub.node.configuration import (
 )
 from smartpubsub.node.errors import LimitError, NodeClosedError, NotPromisedError
 from smartpubsub.node.identity import Identity, identity_in
+from smartpubsub.node.network_key import NetworkKey
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
 from smartpubsub.node.storage.kept import Change, KeptQueues
@@ -36,6 +38,8 @@ from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.containment import Failures
 from smartpubsub.node.transport.host import Host, HostStoppedError, OnRestart
+from smartpubsub.node.transport.private_network import PrivateTcp
+from smartpubsub.node.transport.swarm import MakeTcp
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
@@ -234,6 +238,7 @@ class Engine:
                 on_restart=self._restore,
                 neighbours=lambda: self.core.neighbours(),
                 settings=host_settings(self.config),
+                make_tcp=self._private_tcp(),
             )
             async with trio.open_nursery() as nursery:
                 with trio.CancelScope(shield=True):  # A start cannot be undone halfway.
@@ -253,6 +258,12 @@ class Engine:
                         await self._leave(host)
                         await host.stop()
                     nursery.cancel_scope.cancel()
+
+    def _private_tcp(self) -> MakeTcp | None:
+        """What connects the nodes of a private network; None in a public one."""
+        if self.config.network_key is None:
+            return None
+        return partial(PrivateTcp, NetworkKey.read(self.config.network_key))
 
     async def _leave(self, host: Host) -> None:
         """Say goodbye, so that peers need not find out by waiting that this node is gone."""
@@ -277,7 +288,14 @@ class Engine:
             # A refusal may come before the reason why another peer cannot be reached.
             probes.cancel_scope.deadline = trio.current_time() + PROBES_S_MAX
         if bootstrap and not len(self.core.kademlia.table):
-            _log.warning("no peer to bootstrap by has answered; the node is alone for now")
+            _log.warning(
+                "no peer to bootstrap by has answered; the node is alone for now" + self._key_hint()
+            )
+
+    def _key_hint(self) -> str:
+        if self.config.network_key is None:
+            return "; if theirs is a private network, give its key with --network-key"
+        return "; is --network-key the key of their network?"
 
     def _restore(self, now: int) -> list[Effect]:
         """Join again with a core that has been restarted, and have it go on where it was."""

@@ -9,6 +9,9 @@ COMMANDS = {
     "info": LazyCommand(
         "smartpubsub.cli.node.info:info", "Show a running node and its subscriptions."
     ),
+    "network-key": LazyCommand(
+        "smartpubsub.cli.node.network_key:network_key", "Make the key of a private network."
+    ),
     "peers": LazyCommand("smartpubsub.cli.node.peers:peers", "List the peers that a node knows."),
 }
 

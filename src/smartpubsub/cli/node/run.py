@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     multiple=True,
     help="A peer through which the node joins the network; may be repeated.",
 )
+@click.option(
+    "--network-key",
+    metavar="FILE",
+    help="The key of a private network, which `smartpubsub node network-key` makes.",
+)
 @click.option("--mdns", is_flag=True, default=None, help="Find peers in the local network by mDNS.")
 @click.option("--protocol", type=ProtocolName(), help="The protocol of the network.")
 @click.option("--variant", type=VariantName(), help="The variant of the protocol.")
@@ -74,6 +79,7 @@ def run(
     listen: tuple[str, ...],
     announce: tuple[str, ...],
     bootstrap: tuple[str, ...],
+    network_key: str | None,
     mdns: bool | None,
     protocol: str | None,
     variant: str | None,
@@ -97,6 +103,7 @@ def run(
       smartpubsub node run --mdns
       smartpubsub node run --data b --listen /ip4/127.0.0.1/tcp/0 --bootstrap ADDRESS
       smartpubsub node run --http 127.0.0.1:8080
+      smartpubsub node run --network-key swarm.key --bootstrap ADDRESS
       smartpubsub node run --limit connection_count_max=50 --limit messages_per_s_max=1000
       SMARTPUBSUB_LOG_LEVEL=debug smartpubsub node run --config my.toml --json
     """
@@ -105,6 +112,7 @@ def run(
         "listen": listen or None,
         "announce": announce or None,
         "bootstrap": bootstrap or None,
+        "network_key": network_key,
         "mdns": mdns,
         "protocol": protocol,
         "variant": variant,
