@@ -30,7 +30,7 @@ def test_a_payload_comes_from_a_file(data: str, tmp_path: Path, capsys: Captured
     file.write_bytes(b"\x00\xff")
     assert cli.main(["pub", "file", "--file", str(file), "--data", data]) == 0
     with connect(data=data) as node, node.subscribe("file", last=1) as events:
-        assert events.get(timeout_s=10).payload == b"\x00\xff"
+        assert events.get(timeout_s=60).payload == b"\x00\xff"
     assert cli.main(["pub", "file", "text", "--file", str(file), "--data", data]) == 2
     assert cli.main(["pub", "file", "--file", str(tmp_path / "none"), "--data", data]) == 2
     assert "No such file" in capsys.readouterr().err

@@ -314,7 +314,7 @@ def test_a_script_needs_no_event_loop(at: At) -> None:
             node.publish("script", text="héllo")
             node.publish("script", json=[1, None])
             node.publish("script", value="abc")
-            texts, document, value = (events.get(timeout_s=10) for _ in range(3))
+            texts, document, value = (events.get(timeout_s=60) for _ in range(3))
             assert (texts.text(), document.json(), value.value()) == ("héllo", [1, None], "abc")
             assert value.payload == b"cba"
             with pytest.raises(PayloadError, match="is not JSON"):
@@ -324,7 +324,7 @@ def test_a_script_needs_no_event_loop(at: At) -> None:
         topic = node.create_topic("script")
         with topic.keep() as entries:
             topic.publish(value="abc")
-            assert entries.get(timeout_s=10).value() == "abc"
+            assert entries.get(timeout_s=60).value() == "abc"
         (wish,) = node.subscriptions()
         node.unsubscribe(wish.number)
         assert wish.is_kept

@@ -33,7 +33,7 @@ def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def output(program: str, *arguments: str) -> str:
     command = [sys.executable, str(EXAMPLES / program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -57,7 +57,7 @@ async def served(
         )
         await nursery.start(gateway.run)
         url = f"http://127.0.0.1:{gateway.at.port}"
-        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             yield Served(node, gateway, http)
         nursery.cancel_scope.cancel()
 

@@ -21,7 +21,7 @@ async def say(socket: WebSocketConnection, **message: Any) -> None:
 
 
 async def heard(socket: WebSocketConnection) -> dict[str, Any]:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         content = json.loads(await socket.get_message())
     assert isinstance(content, dict)
     return content
@@ -91,7 +91,7 @@ def test_a_socket_authenticates_with_its_first_message(tmp_path: Path) -> None:
                 assert (await heard(socket))["type"] == "subscribed"
             async with open_websocket_url(url) as socket:
                 await say(socket, type="subscribe", id="a", filter="surf")
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     while not socket.closed:
                         await trio.sleep(0.01)
                 assert "authenticate" in str(socket.closed.reason)

@@ -36,7 +36,8 @@ from smartpubsub.sim.kernel.signing import StandInSigning
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 MANY_HERE = HostSettings(loopback_is_exempt=True)
 """For many nodes on one machine."""
-WATCHDOG_S = 100
+WATCHDOG_S = 240
+"""It ends what hangs, and is no measure of what is slow."""
 
 T = TypeVar("T")
 

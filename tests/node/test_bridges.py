@@ -28,7 +28,7 @@ def test_a_script_publishes_and_gets_events(tmp_path: Path) -> None:
     ):
         one.publish("surf/price=30", b"too dear", wait="all")
         receipt = one.publish("surf/price=15", b"hello", wait="all")
-        event = events.get(timeout_s=10)
+        event = events.get(timeout_s=60)
 
         assert (event.id, event.payload, event.publisher) == (receipt.id, b"hello", one.peer_id)
         with pytest.raises(NotInTimeError, match="no event for surf"):
@@ -113,7 +113,7 @@ def test_a_script_uses_topics(tmp_path: Path) -> None:
         theirs = other.topic(topic.id)
         with theirs.subscribe() as events:
             receipt = theirs.publish(b"asked for")
-            event = events.get(timeout_s=10)
+            event = events.get(timeout_s=60)
         assert (event.id, event.publisher) == (receipt.content_id, one.peer_id)
         topic.update(subtopics={"more": one.create_topic("more").id})
         wait_until(lambda: [version.version for version in theirs.versions()] == [2, 1])
@@ -138,7 +138,7 @@ def test_what_a_script_has_not_dealt_with_comes_again(tmp_path: Path) -> None:
 
         def fail() -> None:
             with topic.keep() as events:
-                assert [events.get(timeout_s=10).payload for _ in range(2)] == [b"1", b"2"]
+                assert [events.get(timeout_s=60).payload for _ in range(2)] == [b"1", b"2"]
                 raise ZeroDivisionError
 
         for payload in (b"1", b"2"):
@@ -146,7 +146,7 @@ def test_what_a_script_has_not_dealt_with_comes_again(tmp_path: Path) -> None:
         with pytest.raises(ZeroDivisionError):
             fail()
         with topic.keep() as events:
-            assert events.get(timeout_s=10).payload == b"2"
+            assert events.get(timeout_s=60).payload == b"2"
         (wish,) = node.subscriptions()
         assert wish.waiting == 0
         node.unsubscribe(wish.number)
@@ -163,7 +163,7 @@ def test_a_script_uses_groups(tmp_path: Path) -> None:
         group = other.group(found.predicate, found.owner)
         with group.join("apple/price[0,0.5]") as events:
             one.group("apple/price[0,1]").publish("apple/price=0.4", b"cheap")
-            assert events.get(timeout_s=10).payload == b"cheap"
+            assert events.get(timeout_s=60).payload == b"cheap"
             assert [(known.is_own, known.owner) for known in other.groups()] == [
                 (False, one.peer_id)
             ]

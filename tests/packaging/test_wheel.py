@@ -73,7 +73,7 @@ class Environment:
             env=SURROUNDINGS,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -165,7 +165,7 @@ import smartpubsub, smartpubsub.gateway.server
 with smartpubsub.SyncNode(data="node", listen=["/ip4/127.0.0.1/tcp/0"]) as node:
     with node.subscribe("a") as events:
         node.publish("a", text="1")
-        print(events.get(timeout_s=10).text())
+        print(events.get(timeout_s=60).text())
 """
     done = environment.run("python", "-c", program)
     assert (done.stdout, done.stderr) == ("1\n", "")
