@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from smartpubsub.node.api.node import Node
     from smartpubsub.node.api.payloads import PayloadError, Serializer
     from smartpubsub.node.api.receipts import Receipt, ReceiptError
+    from smartpubsub.node.api.sealed import Sealed
     from smartpubsub.node.api.subscription import EventStream, TopicStream
     from smartpubsub.node.api.topic import Topic
     from smartpubsub.node.api.topic_rules import RulesError
@@ -86,6 +87,7 @@ __all__ = [
     "Receipt",
     "ReceiptError",
     "RulesError",
+    "Sealed",
     "Serializer",
     "SmartPubSubError",
     "SubscriptionInfo",
@@ -111,6 +113,7 @@ _NAMES = {
     "node.api.node": "Node",
     "node.api.payloads": "PayloadError Serializer",
     "node.api.receipts": "Receipt ReceiptError",
+    "node.api.sealed": "Sealed",
     "node.api.subscription": "EventStream TopicStream",
     "node.api.topic": "Topic",
     "node.api.topic_rules": "RulesError",

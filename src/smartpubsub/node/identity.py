@@ -72,7 +72,6 @@ class Identity:
 
 
 @lru_cache(maxsize=1 << 12)
-@lru_cache(maxsize=1 << 10)
 def peer_text(peer: Peer) -> str:
     """A peer id as people see it, in base 58.
 
