@@ -14,7 +14,7 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.sim.kernel.places import region_of
-from smartpubsub.testbed.placed import peer_of
+from smartpubsub.testbed.identities import peer_of
 from tests.cli.running import PROGRAM, WATCHDOG_S
 from tests.cli.test_sim_run import KEYS
 from tests.sim.test_trace_files import records_in
@@ -94,6 +94,28 @@ def test_real_nodes_deliver_what_simulated_ones_do(
     assert 0 < found["memory_mb_per_node"] < 10
     assert found["cpu_s_per_node"] > 0
     assert list(own_temporary_folder.iterdir()) == []
+
+
+def test_subscribers_get_what_real_nodes_drop(tmp_path: Path, capsys: Captured) -> None:
+    names = "abcdefgh"
+    path = written(
+        tmp_path / "workload.jsonl",
+        *({"node": name, "subscribe": "surf", "at_ms": 0} for name in names),
+        {"settle": True},
+        *({"node": "a", "publish": "surf", "at_ms": 100 * number} for number in range(5)),
+    )
+    hostile = ["--adversary", "drop:0.25", "--adversary", "sybil:1", "--resilience", "audited"]
+    found = ran(capsys, "--protocol", "scoutsubs", "--workload", path, "--no-simulate", *hostile)
+
+    assert found["adversaries"] == {"drop": 2, "sybil": 1}
+    honest = len(names) - 2
+    assert found["expected"] == found["delivered"] == 5 * honest
+    assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
+
+
+def test_an_adversary_that_is_only_simulated_is_refused(capsys: Captured) -> None:
+    assert main(["testbed", "run", "--protocol", "scoutsubs", "--adversary", "eclipse:0.2"]) == 2
+    assert "on real nodes there are drop, drop-half" in capsys.readouterr().err
 
 
 def test_nodes_that_are_killed_come_back_with_what_they_had(

@@ -67,7 +67,7 @@ def show_nodes(folder: Path, stack: ExitStack) -> None:
     from smartpubsub.sim.traces.trace import Trace, sink_of
     from smartpubsub.sim.traces.trace_files import TraceFolder
     from smartpubsub.testbed import result as results
-    from smartpubsub.testbed.placed import peer_of
+    from smartpubsub.testbed.identities import peer_of
     from smartpubsub.testbed.run import Layout, RealRun
     from smartpubsub.workloads.files import read_workload
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
-from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Inspection, Refused
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.running import Traffic
 from smartpubsub.sim.judging.observer import Observer
@@ -29,7 +30,8 @@ from smartpubsub.testbed.messages import (
 class Ledger:
     """The state of a run so far."""
 
-    def __init__(self, observer: Observer, nodes: int) -> None:
+    def __init__(self, observer: Observer, nodes: int, hostile: Container[int] = ()) -> None:
+        """Make one; what hostile nodes do and get is not judged."""
         self.contacts: dict[int, Contact] = {}
         """The nodes that listen, with their addresses."""
         self.joined: dict[int, None] = {}
@@ -41,16 +43,17 @@ class Ledger:
         """The time from which traffic counts, once it is known."""
         self.traffic = [Traffic(0, 0, 0)] * nodes
         self._observer = observer
+        self._hostile = hostile
         self._trace = observer.trace
         self._enter: dict[type, Callable[[int, int, Any], None]] = {
             Passed: self._passed,
-            Came: lambda at, node, came: observer.came(at, node, came.sender, came.ids),
-            Call: observer.called,
+            Came: self._came,
+            Call: self._called,
             Told: self._told,
             Done: lambda _, __, done: self.to_do.pop(done.number, None),
             Up: self._up,
             Struck: lambda at, node, struck: self._strike(at, node, struck.kind),
-            Seen: lambda at, node, seen: self.inspections.append((at, node, seen.inspection)),
+            Seen: self._seen,
             Failed: self._failed,
         }
 
@@ -69,6 +72,22 @@ class Ledger:
                 self.traffic[node] = Traffic(sent + 1, received, sent_bytes + size)
             elif what == "receive":
                 self.traffic[node] = Traffic(sent, received + 1, sent_bytes)
+
+    def _came(self, at: int, node: int, came: Came) -> None:
+        if node not in self._hostile:
+            self._observer.came(at, node, came.sender, came.ids)
+
+    def _called(self, at: int, node: int, asked: Call) -> None:
+        if node not in self._hostile:
+            self._observer.called(at, node, asked)
+        elif isinstance(asked.key, EventId):
+            # Honest nodes may deliver an adversary's event, and need not.
+            self._observer.called(at, node, asked)
+            self._observer.told(at, node, 0, Refused(asked.key, "published by an adversary"))
+
+    def _seen(self, at: int, node: int, seen: Seen) -> None:
+        if node not in self._hostile:
+            self.inspections.append((at, node, seen.inspection))
 
     def _told(self, at: int, node: int, told: Told) -> None:
         self._trace.add_row(delivered_row(at, node, told.item))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.node.identity import Identity
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection
+from smartpubsub.seam import Peer
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.testbed.identities import identity_of, peer_of
 from smartpubsub.workloads.actions import Action
 
 # --- to a worker ---
@@ -224,6 +229,10 @@ class Setup:
     """The folder of the nodes' data folders."""
     base_ns: int
     """The start of the run, on the clock that all processes of a machine share."""
+    hostile: Mapping[int, Adversary] = field(default_factory=dict)
+    """The nodes that lie."""
+    minted: tuple[int, ...] = ()
+    """The numbers of which the identities of sybils are made; sybils follow the other nodes."""
     is_shared: bool = True
     """Whether the process runs many nodes."""
     is_whole: bool = False
@@ -232,6 +241,23 @@ class Setup:
     def now_us(self) -> int:
         """The time since the start of the run."""
         return (time.monotonic_ns() - self.base_ns) // 1_000
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes, with sybils."""
+        return self.options.nodes + len(self.minted)
+
+    def identity_of(self, node: int) -> Identity:
+        """The identity of a node."""
+        return identity_of(self.options.seed, self._made_of(node))
+
+    def peer_of(self, node: int) -> Peer:
+        """The peer id of a node."""
+        return peer_of(self.options.seed, self._made_of(node))
+
+    def _made_of(self, node: int) -> int:
+        honest = self.options.nodes
+        return node if node < honest else self.minted[node - honest]
 
     def folder_of(self, node: int) -> Path:
         """The data folder of a node."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache, partial
+from functools import partial
 
 import trio
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.store import SqliteStorage
 from smartpubsub.node.transport.counts import Counts
@@ -19,6 +17,7 @@ from smartpubsub.node.transport.host import Host
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.protocols.registry import codecs_of, spec_of
 from smartpubsub.seam import Effect, Peer
+from smartpubsub.sim.adversaries.node import Credulous, HostileNode
 from smartpubsub.sim.experiments.calls import call
 from smartpubsub.sim.experiments.running import make_core
 from smartpubsub.sim.kernel.places import region_of
@@ -42,15 +41,8 @@ from smartpubsub.testbed.traced import TracedCore
 _DROPPED = tuple(field.name for field in fields(Counts) if field.name.startswith("dropped_"))
 
 
-def identity_of(seed: int, node: int) -> Identity:
-    """The identity of a node, determined by the seed and its number."""
-    return Identity.of(hashlib.sha256(b"testbed/%d/%d" % (seed, node)).digest())
-
-
-@lru_cache(maxsize=1 << 16)
-def peer_of(seed: int, node: int) -> Peer:
-    """The peer id of a node."""
-    return identity_of(seed, node).peer
+class _CredulousSigning(Credulous, Ed25519Signing):
+    """Signs with the key of its own peer, and believes everything."""
 
 
 class PlacedNode:
@@ -71,7 +63,7 @@ class PlacedNode:
         self._notebook = notebook
         self._nodes_by_peer = nodes_by_peer
         self._cuts = cuts
-        self._identity = identity_of(setup.options.seed, self.number)
+        self._identity = setup.identity_of(self.number)
         self._core: TracedCore
         self._host: Host
         self._dropped_before = dict.fromkeys(_DROPPED, 0)
@@ -107,13 +99,19 @@ class PlacedNode:
                 nursery.start_soon(self._do_all)
 
     def _latency_us(self, peer: int) -> int:
-        network, seed = self._setup.options.network, self._setup.options.seed
-        regions = [region_of(peer_of(seed, node), network.regions) for node in (self.number, peer)]
+        network, ends = self._setup.options.network, (self.number, peer)
+        regions = [region_of(self._setup.peer_of(node), network.regions) for node in ends]
         return network.latency_between_us(*regions)
 
     def _make_core(self, own: Contact) -> TracedCore:
         options = self._setup.options
-        core = make_core(options, own, Ed25519Signing(self._identity), self._start)
+        adversary = self._setup.hostile.get(self.number)
+        if adversary is None:
+            core = make_core(options, own, Ed25519Signing(self._identity), self._start)
+        else:
+            make = partial(HostileNode, adversary=adversary)
+            signing = _CredulousSigning(self._identity)
+            core = make_core(options, own, signing, self._start, make)
         spec = spec_of(options.protocol)
         self._core = TracedCore(core, self.number, self._notebook, self._nodes_by_peer, spec)
         # Noted before the core handles it, because its effects come later.

@@ -16,9 +16,11 @@ from queue import SimpleQueue
 import trio
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.seam import Peer
+from smartpubsub.sim.adversaries.crowd import Crowd
 from smartpubsub.sim.experiments.experiment import FaultPlan, nothing_fails
 from smartpubsub.sim.experiments.preparation import prepared
 from smartpubsub.sim.experiments.running import (
@@ -40,6 +42,7 @@ from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.testbed.cluster import Cluster, Member
 from smartpubsub.testbed.disasters import Disasters, nodes_that_crash
+from smartpubsub.testbed.identities import peer_of
 from smartpubsub.testbed.joiners import Joiners
 from smartpubsub.testbed.ledger import Ledger
 from smartpubsub.testbed.messages import Act, Inspect, Join, News, Settle, Setup
@@ -92,7 +95,9 @@ class RealRun:
         self.workload = prepared(workload, protocol_of(self))
         self.layout = layout or Layout()
         self.observer = Observer(trace or Trace(), self._region)
-        self._ledger = Ledger(self.observer, options.nodes)
+        contacts = [Contact.of(peer) for peer in options.peers]
+        self._crowd = Crowd(options.adversaries, self.workload, contacts, options.seed, peer_of)
+        self._ledger = Ledger(self.observer, self.node_count, self._crowd)
         self.inspections = self._ledger.inspections
         self.members: Sequence[Member] = ()
         """All workers of the run, with their resource use."""
@@ -118,8 +123,8 @@ class RealRun:
 
     @property
     def node_count(self) -> int:
-        """The number of nodes."""
-        return self.options.nodes
+        """The number of nodes, with sybils."""
+        return self.options.nodes + len(self._crowd.sybils)
 
     @property
     def sent_count(self) -> int:
@@ -128,8 +133,8 @@ class RealRun:
 
     @property
     def adversary_counts(self) -> Mapping[str, int]:
-        """None: adversaries are in the simulator only."""
-        return {}
+        """The number of nodes of each kind of adversary."""
+        return self._crowd.counts()
 
     @property
     def state_check_count(self) -> int:
@@ -144,7 +149,7 @@ class RealRun:
     @property
     def peers(self) -> Sequence[Peer]:
         """The peers, in the order of the nodes' numbers."""
-        return self.options.peers
+        return (*self.options.peers, *self._crowd.sybils)
 
     def _region(self, node: int) -> int:
         return region_of(self.peers[node], self.options.network.regions)
@@ -182,7 +187,13 @@ class RealRun:
         self.observer.journal.ended_us = self.now
 
     def _made_setup(self, folder: Path) -> Setup:
-        return Setup(options=self.options, folder=folder, base_ns=self._base_ns)
+        return Setup(
+            options=self.options,
+            folder=folder,
+            base_ns=self._base_ns,
+            hostile=self._crowd.by_node,
+            minted=self._crowd.minted,
+        )
 
     async def _watch_for_interrupt(self, course: trio.CancelScope) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -213,8 +224,8 @@ class RealRun:
     async def _assemble(self) -> None:
         self._progress.say("starting")
         alone = nodes_that_crash(self.workload, self._fault_plan(0))
-        await self._cluster.start(self.layout.places(self.options.nodes, alone))
-        await self._wait(lambda: len(self._ledger.contacts) == self.options.nodes, JOIN_US_MAX)
+        await self._cluster.start(self.layout.places(self.node_count, alone))
+        await self._wait(lambda: len(self._ledger.contacts) == self.node_count, JOIN_US_MAX)
         await self._cluster.tell_ports()
         self._progress.say("joining")
         await self._join_all()
@@ -224,7 +235,7 @@ class RealRun:
 
     async def _join_all(self) -> None:
         rng = stream(self.options.seed, "bootstrap")
-        joined, wanted = self._ledger.joined, self.options.nodes
+        joined, wanted = self._ledger.joined, self.node_count
         await self._cluster.tell(Join(0, ()))
         started = 1
         deadline = self.now + JOIN_US_MAX
@@ -271,7 +282,8 @@ class RealRun:
     async def _end(self) -> None:
         """Inspect the nodes, and collect the last reports."""
         with trio.move_on_after(END_S_MAX):
-            up = sum(map(self._cluster.is_up, range(self.options.nodes)))
+            honest = [node for node in range(self.options.nodes) if node not in self._crowd]
+            up = sum(map(self._cluster.is_up, honest))
             await self._cluster.tell_all(Inspect())
             while len(self.inspections) < up:
                 await trio.sleep(POLL_S)

@@ -31,7 +31,7 @@ from smartpubsub.testbed.messages import (
     StopReading,
 )
 from smartpubsub.testbed.notebook import Notebook
-from smartpubsub.testbed.placed import PlacedNode, peer_of
+from smartpubsub.testbed.placed import PlacedNode
 from smartpubsub.testbed.soak.whole import WholeNode
 
 REPORT_S = 0.05
@@ -57,9 +57,7 @@ class _Worker:
         self._setup = setup
         self._notebook = Notebook(setup, end)
         self._nodes: dict[int, PlacedNode | WholeNode] = {}
-        self._nodes_by_peer = {
-            peer_of(setup.options.seed, node): node for node in range(setup.options.nodes)
-        }
+        self._nodes_by_peer = {setup.peer_of(node): node for node in range(setup.nodes)}
         self._nursery: trio.Nursery
 
     async def run(self) -> None:

@@ -18,7 +18,7 @@ from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.testbed.hostile.attacks import ATTACKS
 from smartpubsub.testbed.hostile.run import Siege
-from smartpubsub.testbed.placed import peer_of
+from smartpubsub.testbed.identities import peer_of
 from smartpubsub.testbed.soak import result as results
 from smartpubsub.testbed.soak.plan import Kind
 from smartpubsub.testbed.soak.run import SoakOptions

@@ -26,12 +26,14 @@ from smartpubsub.sim.judging.result import Result
 from smartpubsub.sim.traces.trace import Trace, sink_of
 from smartpubsub.sim.traces.trace_files import TraceFolder
 from smartpubsub.testbed import result as results
-from smartpubsub.testbed.placed import peer_of
+from smartpubsub.testbed.identities import peer_of
 from smartpubsub.testbed.run import Layout, RealRun
 
 NODES_MAX = 500
 """More nodes, each with its connections, overload a machine."""
 WORKERS_MAX = 64
+REAL_KINDS = ("drop", "drop-half", "delay", "forge-ack", "sybil")
+"""The adversaries that need nothing but a core of their own."""
 
 
 @click.command()
@@ -82,9 +84,15 @@ def run(
       smartpubsub testbed run --protocol scoutsubs --scenario fault --crash mid --json
       smartpubsub testbed run --protocol gossipsub --workload my.jsonl --isolate --trace traces
       smartpubsub testbed run --protocol scoutsubs --isolate --page 8090
+      smartpubsub testbed run --protocol scoutsubs --resilience audited --adversary drop:0.2
     """
-    if options.adversary:
-        raise click.BadParameter("adversaries are in the simulator only", param_hint="--adversary")
+    for adversary in options.adversary:
+        if adversary.kind not in REAL_KINDS:
+            raise click.BadParameter(
+                f"{adversary.kind} is in the simulator only; on real nodes there are"
+                f" {', '.join(REAL_KINDS)}",
+                param_hint="--adversary",
+            )
     note_what_is_ignored(context, protocol)
     note_what_is_instead(protocol, options)
     layout = Layout(workers=workers or os.cpu_count() or 1, isolate=isolate)

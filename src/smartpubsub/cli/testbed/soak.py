@@ -17,7 +17,7 @@ from smartpubsub.cli.testbed.soak_text import soak_text
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions, Watched
-from smartpubsub.testbed.placed import peer_of
+from smartpubsub.testbed.identities import peer_of
 from smartpubsub.testbed.soak import result as results
 from smartpubsub.testbed.soak.plan import Kind
 from smartpubsub.testbed.soak.run import Soak, SoakOptions

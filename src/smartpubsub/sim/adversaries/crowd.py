@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
@@ -16,7 +17,7 @@ from smartpubsub.sim.adversaries.kinds import SYBIL, Adversary, chosen_nodes
 from smartpubsub.sim.adversaries.minting import minted
 from smartpubsub.sim.adversaries.node import HostileNode
 from smartpubsub.sim.kernel.faults import Churn, Fault
-from smartpubsub.sim.kernel.population import address
+from smartpubsub.sim.kernel.population import address, peer_id
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.workloads.actions import Action, CreateTopic, Publish, Subscribe, Workload
 
@@ -36,12 +37,19 @@ class Crowd:
         workload: Workload,
         honest: Sequence[Contact],
         seed: int,
+        peer_of: Callable[[int, int], Peer] = peer_id,
     ) -> None:
+        """Choose them; `peer_of` makes the peer id of a seed and a number."""
         self._workload = workload
         self._seed = seed
         nodes = len(honest)
         self.by_node = chosen_nodes(adversaries, _candidates(workload, nodes), nodes, seed)
-        self.sybils = self._sybils(adversaries, [contact.peer for contact in honest])
+        each = sum(int(one.amount) for one in adversaries if one.kind == SYBIL)
+        names = _attributes(workload) if each else []
+        own_peer_of = partial(peer_of, seed)
+        self.minted = minted(names, each, [contact.peer for contact in honest], own_peer_of)
+        """The numbers of which the peer ids of sybils are made."""
+        self.sybils = tuple(map(own_peer_of, self.minted))
         """The peer ids of nodes that join beside those of the workload."""
         contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
         for adversary in adversaries:
@@ -49,11 +57,6 @@ class Crowd:
                 self.by_node |= dict.fromkeys(range(nodes, len(contacts)), adversary)
         self._by_peer = {contacts[node].peer: one for node, one in self.by_node.items()}
         self._accomplices = [contacts[node] for node in self.by_node]
-
-    def _sybils(self, adversaries: Sequence[Adversary], honest: Sequence[Peer]) -> tuple[Peer, ...]:
-        each = sum(int(one.amount) for one in adversaries if one.kind == SYBIL)
-        names = _attributes(self._workload) if each else []
-        return minted(names, each, honest, self._seed)
 
     def __contains__(self, node: object) -> bool:
         return node in self.by_node

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.seam import Peer
-from smartpubsub.sim.kernel.population import peer_id
 
 
-def minted(names: Iterable[str], each: int, honest: Sequence[Peer], seed: int) -> tuple[Peer, ...]:
-    """So many ids for each name, found as an attacker does: by trying."""
+def minted(
+    names: Iterable[str], each: int, honest: Sequence[Peer], peer_of: Callable[[int], Peer]
+) -> tuple[int, ...]:
+    """So many nodes for each name, found as an attacker does: by trying numbers."""
     keys = [key_of(peer) for peer in honest]
-    return tuple(peer for name in names for peer in islice(_closer(name, keys, seed), each))
+    return tuple(node for name in names for node in islice(_closer(name, keys, peer_of), each))
 
 
-def _closer(name: str, honest: Sequence[int], seed: int) -> Iterator[Peer]:
+def _closer(name: str, honest: Sequence[int], peer_of: Callable[[int], Peer]) -> Iterator[int]:
     key = key_of(name.encode())
     nearest = min(other ^ key for other in honest)
     for number in count():
-        peer = peer_id(seed, hash_free(name, number))
-        if key_of(peer) ^ key < nearest:
-            yield peer
+        node = hash_free(name, number)
+        if key_of(peer_of(node)) ^ key < nearest:
+            yield node
 
 
 def hash_free(name: str, number: int) -> int:

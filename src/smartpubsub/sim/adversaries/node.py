@@ -40,8 +40,8 @@ ACCOMPLICES_NAMED = 20
 """How many other adversaries an answer to a lookup names."""
 
 
-class CredulousSigning(StandInSigning):
-    """Signs as its own peer and believes everything: also the answers that an adversary invents."""
+class Credulous:
+    """Part of a signing that believes everything: also the answers that an adversary invents."""
 
     def is_signed(self, publication: Publication) -> bool:  # noqa: ARG002
         return True
@@ -51,6 +51,10 @@ class CredulousSigning(StandInSigning):
 
     def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:  # noqa: ARG002
         return True
+
+
+class CredulousSigning(Credulous, StandInSigning):
+    """Signs as its own peer, and believes everything."""
 
 
 class HostileNode(NodeCore):
@@ -65,7 +69,7 @@ class HostileNode(NodeCore):
         pubsub: PubSub,
         signing: Signing,
         adversary: Adversary,
-        accomplices: Sequence[Contact],
+        accomplices: Sequence[Contact] = (),
     ) -> None:
         super().__init__(kademlia, pubsub, signing)
         self._own = kademlia.own.peer

@@ -60,7 +60,7 @@ class RunOptions:
     check_stride: int = 1
     """If invariants are checked: after every so many inputs of a node."""
     adversaries: tuple[Adversary, ...] = ()
-    """The nodes that lie; in the simulator only."""
+    """The nodes that lie."""
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:

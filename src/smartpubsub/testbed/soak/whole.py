@@ -39,6 +39,7 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.seam import Effect
 from smartpubsub.sim.experiments.calls import Call, call
+from smartpubsub.testbed.identities import identity_of
 from smartpubsub.testbed.messages import (
     Acknowledged,
     Act,
@@ -60,7 +61,6 @@ from smartpubsub.testbed.messages import (
     Value,
 )
 from smartpubsub.testbed.notebook import Notebook
-from smartpubsub.testbed.placed import identity_of
 from smartpubsub.testbed.soak.wall_clock import WallClock
 from smartpubsub.workloads.actions import Action, Publish
 
