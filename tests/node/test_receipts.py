@@ -54,6 +54,8 @@ def test_a_receipt_can_be_written_down() -> None:
     written = json.dumps(receipt().document())
 
     assert Receipt.read(json.loads(written)) == receipt()
+    shown = repr(replace(receipt(), replicas_wanted=3))
+    assert shown == f"Receipt('{receipt().id}', 'rendezvous', 1 of 3)"
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,10 @@ def fuzz(
     """Search for violations in random worlds.
 
     Draws networks that delay, lose, repeat and reorder messages, nodes that crash, pause, are cut
-    off and join, settings, and workloads, and checks the invariants in each, the
-    state of every node after each input included. In some worlds are encoded and
-    decoded as on a real connection. Prints the command that reproduces each violation. The exit
-    code is 1 if there is one.
+    off and join, settings, and workloads, and checks the invariants in each, the state of every
+    node after each input included. In some worlds messages are encoded and decoded as on a real
+    connection. Prints the command that reproduces each violation. The exit code is 1 if there is
+    one.
 
     \b
     Examples:

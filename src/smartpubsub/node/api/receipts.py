@@ -47,6 +47,11 @@ class Receipt:
         """The event's id, as in `Event.id`."""
         return str(self.event_id)
 
+    def __repr__(self) -> str:
+        # Without the evidence, which has hundreds of bytes for each replica.
+        kept = "" if self.replicas is None else f", {self.replicas} of {self.replicas_wanted}"
+        return f"Receipt({self.id!r}, {self.waited_for.value!r}{kept})"
+
     def verify(self) -> bool:
         """Verify all signatures; False if there are none.
 
