@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from smartpubsub.errors import SmartPubSubError
 
@@ -68,6 +68,18 @@ def workers(count: int) -> Iterator[list[Worker]]:
         yield started
 
 
+class Told(NamedTuple):
+    """What became of events that were published at a rate."""
+
+    acknowledged: list[int]
+    """Their numbers."""
+    late: int
+    refused: int
+    took_s: float
+    lost: int = 0
+    """Events that were acknowledged and have not arrived at some subscriber."""
+
+
 class LiveSystem:
     """A publisher and some subscribers of one system."""
 
@@ -103,6 +115,19 @@ class LiveSystem:
             for member in self.subscribers:
                 member.receive()
         return took
+
+    def publish_at(self, rate: float, seconds: float, at_once: int, deadline_s: float) -> Told:
+        """Publish so many events per second, but wait while `at_once` are not acknowledged."""
+        told = Told(*self.publisher.do("publish_at", rate, seconds, at_once, deadline_s))
+        self._published += len(told.acknowledged)
+        for member in self.subscribers:
+            member.send("missing", told.acknowledged)
+        return told._replace(lost=sum(member.receive() for member in self.subscribers))
+
+    def memory_mb(self) -> float:
+        """The memory of all nodes."""
+        used: list[float] = [member.do("memory_mb") for member in self._members]
+        return sum(used)
 
     def cpu_us(self, count: int, payload_bytes: int, at_once: int) -> float:
         """The processor time of all nodes for an event."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from smartpubsub.bench.floors import flush_s, signature_us
 from smartpubsub.bench.live import GOSSIP, WARM_UP, LiveSystem, live
@@ -31,7 +32,7 @@ FLOOR = "crypto floor"
 def measure_live(report: Report, progress: Progress) -> None:
     """Measure the processor time of events, and the latency of events one after the other."""
     progress("signatures")
-    report.add(FLOOR, _two_nodes_us(), "us of CPU per event")
+    report.add(FLOOR, two_nodes_us(), "us of CPU per event")
     at_most = {"scoutsubs": 4.0 if is_available() else 5.0, "fastdelivery": 2.0, "pulsarcast": 3.5}
     for name, most in at_most.items():
         progress(f"events from node to node: {name}")
@@ -39,7 +40,7 @@ def measure_live(report: Report, progress: Progress) -> None:
         report.ratios.append(Ratio(f"cpu {name}/{FLOOR}", quotient, at_most=most))
     progress(f"events to {MANY} subscribers")
     what = f"cpu per delivery, {MANY} subscribers, scoutsubs"
-    quotient = _cost(report, what, "scoutsubs", MANY_EVENTS, MANY, _delivery_us)
+    quotient = _cost(report, what, "scoutsubs", MANY_EVENTS, MANY, delivery_us)
     report.ratios.append(Ratio(f"{what}/{FLOOR}", quotient, at_most=3))
     progress(f"events from node to node: {GOSSIP}")
     _cost(report, f"cpu {GOSSIP}", GOSSIP, GOSSIP_EVENTS)
@@ -50,15 +51,47 @@ def measure_live(report: Report, progress: Progress) -> None:
     _measure_latency(report)
 
 
-def _two_nodes_us() -> float:
+def two_nodes_us() -> float:
     """The least that a signed event costs two nodes."""
     sign_us, verify_us = signature_us()
     return sign_us + 2 * verify_us
 
 
-def _delivery_us() -> float:
+def delivery_us() -> float:
     """The least that a delivery costs: a verification."""
     return signature_us()[1]
+
+
+class Cost(NamedTuple):
+    """What an event costs, or a delivery if there are several subscribers."""
+
+    us: float
+    floors: float
+    """How many times the floor that is."""
+
+
+def measure_cost(
+    system: str,
+    events: int,
+    subscribers: int = 1,
+    at_once: int = AT_ONCE,
+    *,
+    floor_us: Callable[[], float],
+) -> Cost:
+    """Measure a system of one publisher and some subscribers.
+
+    The floor is measured before and after each try, because other load slows both down.
+    """
+    costs, quotients = [], []
+    with live(system, subscribers) as nodes:
+        nodes.publish(WARM_UP, PAYLOAD_BYTES, at_once)
+        after_us = floor_us()
+        for _ in range(TRIES):
+            before_us = after_us
+            costs.append(nodes.cpu_us(events, PAYLOAD_BYTES, at_once) / subscribers)
+            after_us = floor_us()
+            quotients.append(costs[-1] / ((before_us + after_us) / 2))
+    return Cost(median(costs), median(quotients))
 
 
 def _cost(
@@ -67,23 +100,12 @@ def _cost(
     system: str,
     events: int,
     subscribers: int = 1,
-    floor_us: Callable[[], float] = _two_nodes_us,
+    floor_us: Callable[[], float] = two_nodes_us,
 ) -> float:
-    """Report what a delivery costs; return how many times its floor that is.
-
-    The floor is measured before and after each try, because other load slows both down.
-    """
-    costs, quotients = [], []
-    with live(system, subscribers) as nodes:
-        nodes.publish(WARM_UP, PAYLOAD_BYTES, AT_ONCE)
-        after_us = floor_us()
-        for _ in range(TRIES):
-            before_us = after_us
-            costs.append(nodes.cpu_us(events, PAYLOAD_BYTES, AT_ONCE) / subscribers)
-            after_us = floor_us()
-            quotients.append(costs[-1] / ((before_us + after_us) / 2))
-    report.add(what, median(costs), "us of CPU per event")
-    return median(quotients)
+    """Report what a delivery costs; return how many times its floor that is."""
+    cost = measure_cost(system, events, subscribers, floor_us=floor_us)
+    report.add(what, cost.us, "us of CPU per event")
+    return cost.floors
 
 
 def _measure_latency(report: Report) -> None:

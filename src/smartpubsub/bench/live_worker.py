@@ -6,15 +6,15 @@ arguments. The process answers each with the result.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from multiprocessing.connection import Connection
+from pathlib import Path
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import trio
 from libp2p import new_host
@@ -31,12 +31,17 @@ from multiaddr import Multiaddr
 
 from smartpubsub.bench.live import GOSSIP
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.collector import collect_seldom
+from smartpubsub.node.errors import PublishNotInTimeError, PublishRefusedError
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.testbed.hostile.attacks import run_attack
 
 LISTEN = "/ip4/127.0.0.1/tcp/0"
 STEP_S_MAX = 60.0
-_SENT_AT = Struct(">d")
+PAYLOAD_BYTES = 100
+_HEAD = Struct(">dq")
+"""When an event was sent, and its number."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _GOSSIP = TProtocol("/meshsub/1.0.0")
 
 
@@ -53,13 +58,15 @@ class System(Protocol):
         """Subscribe; the first item, which is empty, says that the subscription is in force."""
         ...
 
-    async def publish(self, payload: bytes) -> None:
+    async def publish(self, payload: bytes, deadline_s: float = STEP_S_MAX) -> None:
         """Publish an event, and wait until the network acknowledges it, if it does."""
         ...
 
 
 class _OwnNode:
     """One of this project's nodes."""
+
+    settings: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -78,12 +85,18 @@ class _ScoutSubs(_OwnNode):
             async for event in events:
                 yield event.payload
 
-    async def publish(self, payload: bytes) -> None:
-        await self._node.publish(self.event, payload)
+    async def publish(self, payload: bytes, deadline_s: float = STEP_S_MAX) -> None:
+        await self._node.publish(self.event, payload, deadline_s=deadline_s)
 
 
 class _ScoutSubsOfOneAttribute(_ScoutSubs):
     event = wanted = "surf"
+
+
+class _ScoutSubsOfShortHistory(_ScoutSubs):
+    """Its memory does not grow for long."""
+
+    settings: ClassVar[dict[str, Any]] = {"history_bytes_max": 4 << 20}
 
 
 class _FastDelivery(_OwnNode):
@@ -100,8 +113,8 @@ class _FastDelivery(_OwnNode):
             async for event in events:
                 yield event.payload
 
-    async def publish(self, payload: bytes) -> None:
-        await self._group.publish(self.event, payload)
+    async def publish(self, payload: bytes, deadline_s: float = STEP_S_MAX) -> None:
+        await self._group.publish(self.event, payload, deadline_s=deadline_s)
 
 
 class _Pulsarcast(_OwnNode):
@@ -115,8 +128,8 @@ class _Pulsarcast(_OwnNode):
             async for event in events:
                 yield event.payload
 
-    async def publish(self, payload: bytes) -> None:
-        await self._topic.publish(payload)
+    async def publish(self, payload: bytes, deadline_s: float = STEP_S_MAX) -> None:
+        await self._topic.publish(payload, deadline_s=deadline_s)
 
 
 class _Gossip:
@@ -137,13 +150,15 @@ class _Gossip:
         while True:
             yield (await subscription.get()).data
 
-    async def publish(self, payload: bytes) -> None:
-        await self._pubsub.publish(self.TOPIC, payload)
+    async def publish(self, payload: bytes, deadline_s: float = STEP_S_MAX) -> None:
+        with trio.fail_after(deadline_s):
+            await self._pubsub.publish(self.TOPIC, payload)
 
 
 _OWN: dict[str, type[_OwnNode]] = {
     "scoutsubs": _ScoutSubs,
     "scoutsubs, one attribute": _ScoutSubsOfOneAttribute,
+    "scoutsubs, short history": _ScoutSubsOfShortHistory,
     "fastdelivery": _FastDelivery,
     "pulsarcast": _Pulsarcast,
 }
@@ -156,8 +171,11 @@ async def _running(system: str, data: str, bootstrap: str | None) -> AsyncIterat
             yield gossip
         return
     others = [] if bootstrap is None else [bootstrap]
-    async with Node(data=data, listen=[LISTEN], bootstrap=others, loopback_is_exempt=True) as node:
-        yield _OWN[system](node)  # type: ignore[misc]
+    own = _OWN[system]
+    async with Node(
+        data=data, listen=[LISTEN], bootstrap=others, loopback_is_exempt=True, **own.settings
+    ) as node:
+        yield own(node)  # type: ignore[misc]
 
 
 @asynccontextmanager
@@ -186,6 +204,9 @@ class _Worker:
         self._delays: list[float] = []
         """How long each event took from its publication to its arrival here."""
         self._arrived = trio.Event()
+        self._numbers: dict[int, None] = {}
+        """Of the events that have arrived."""
+        self._published = 0
         self._attacking: trio.CancelScope
 
     async def start(self, system: str, data: str, bootstrap: str | None) -> str:
@@ -203,7 +224,9 @@ class _Worker:
         is_in_force = False
         async for payload in self._system.events(name):
             if is_in_force:
-                self._delays.append(time.perf_counter() - _SENT_AT.unpack_from(payload)[0])
+                sent_at, number = _HEAD.unpack_from(payload)
+                self._delays.append(time.perf_counter() - sent_at)
+                self._numbers[number] = None
                 self._arrived.set()
             else:
                 is_in_force = True
@@ -230,13 +253,67 @@ class _Worker:
             while left:
                 left -= 1
                 start = time.perf_counter()
-                await self._system.publish(_SENT_AT.pack(start).ljust(payload_bytes))
+                await self._system.publish(self._payload(start, payload_bytes))
                 took.append(time.perf_counter() - start)
 
         async with trio.open_nursery() as nursery:
             for _ in range(at_once):
                 nursery.start_soon(publish_some)
         return took
+
+    def _payload(self, start: float, payload_bytes: int) -> bytes:
+        self._published += 1
+        return _HEAD.pack(start, self._published).ljust(payload_bytes)
+
+    async def publish_at(
+        self, rate: float, seconds: float, at_once: int, deadline_s: float
+    ) -> tuple[list[int], int, int, float]:
+        """Publish so many events per second; wait while `at_once` are not acknowledged.
+
+        Return the numbers of those that were acknowledged, how many were late and how many were
+        refused, and how long it took.
+        """
+        acknowledged: list[int] = []
+        late = refused = 0
+        limit = trio.Semaphore(at_once)
+
+        async def publish_one(start: float) -> None:
+            nonlocal late, refused
+            payload = self._payload(start, PAYLOAD_BYTES)
+            number = self._published
+            try:
+                await self._system.publish(payload, deadline_s)
+                acknowledged.append(number)
+            except PublishNotInTimeError:
+                late += 1
+            except PublishRefusedError:
+                refused += 1
+            finally:
+                limit.release()
+
+        began_at = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for number in range(int(rate * seconds)):
+                await trio.sleep_until(began_at + number / rate)
+                await limit.acquire()
+                if trio.current_time() > began_at + seconds:
+                    limit.release()
+                    break
+                nursery.start_soon(publish_one, time.perf_counter())
+        return acknowledged, late, refused, trio.current_time() - began_at
+
+    async def missing(self, numbers: list[int]) -> int:
+        """Wait until these events have arrived; return how many have not after a time."""
+        with trio.move_on_after(STEP_S_MAX):
+            while any(number not in self._numbers for number in numbers):
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+        return sum(number not in self._numbers for number in numbers)
+
+    async def memory_mb(self) -> float:
+        """The resident memory of this process."""
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * _PAGE_BYTES / (1 << 20)
 
     async def attack(self, name: str, addresses: list[str], settle_s: float) -> None:
         """Attack nodes from now on, by a peer of its own."""
@@ -296,8 +373,7 @@ async def _serve(commands: Connection) -> None:
 def work(commands: Connection) -> None:
     """Execute commands until the parent closes the pipe, which ends the process at once."""
     logging.disable(logging.CRITICAL)  # py-libp2p logs much that is of no interest here.
-    gc.collect()
-    gc.freeze()
+    collect_seldom()  # As `node run` does.
     try:
         trio.run(_serve, commands)
     except BaseExceptionGroup as errors:

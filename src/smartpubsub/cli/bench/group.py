@@ -17,6 +17,14 @@ COMMANDS = {
         "smartpubsub.cli.bench.hostile:hostile",
         "Measure how much a hostile peer delays the events of others.",
     ),
+    "sustained": LazyCommand(
+        "smartpubsub.cli.bench.sustained:sustained",
+        "Measure a steady load for long, and overload.",
+    ),
+    "load": LazyCommand(
+        "smartpubsub.cli.bench.load:load",
+        "Measure what an event costs as load and subscribers grow.",
+    ),
     "client": LazyCommand(
         "smartpubsub.cli.bench.client:client",
         "Measure pub beside an empty Python program, and the memory of an idle node.",
