@@ -176,6 +176,39 @@ def test_what_happens_together_is_kept_together() -> None:
     run(main)
 
 
+def test_what_may_be_late_is_stored_with_what_comes_later() -> None:
+    late = Store(b"late", b"1", may_be_late=True)
+
+    async def main() -> None:
+        recorder = Recorder(settings=replace(QUICK, late_s_max=1e6))
+        async with running(recorder):
+            recorder.done.clear()
+            await recorder.do(late, Deliver("not stored"))
+            assert recorder.done == ["not stored"]
+            await recorder.do(Store(b"a", b"1"))
+            assert recorder.done[1:] == [[(b"late", b"1"), (b"a", b"1")]]
+            await recorder.do(late._replace(value=b"2"))
+            await recorder.do(Store(b"late", b"3"))
+            assert recorder.done[2:] == [[(b"late", b"3")]]
+            await recorder.do(late._replace(value=None), Load(b"late"))
+            await recorder.saw(Loaded(b"late", ()))
+            await recorder.do(late)
+            await recorder.host.stop()
+        assert recorder.storage.load(b"late") == [(b"late", b"1")]
+
+    run(main)
+
+
+def test_what_may_be_late_is_stored_in_time() -> None:
+    async def main() -> None:
+        recorder = Recorder(settings=replace(QUICK, late_s_max=0.01))
+        async with running(recorder):
+            await recorder.do(Store(b"late", b"1", may_be_late=True))
+            await eventually(lambda: recorder.storage.load(b"late") == [(b"late", b"1")])
+
+    run(main)
+
+
 def test_what_was_stored_can_be_loaded_again() -> None:
     async def main() -> None:
         recorder = Recorder()

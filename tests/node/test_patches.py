@@ -337,3 +337,32 @@ def test_d14_what_has_come_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> N
                 await stream.read(1)
 
     run(main)
+
+
+def test_d15_locks_that_are_free_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[None] = []
+    turns_at_sending: list[int] = []
+    send_all = trio.SocketStream.send_all
+
+    async def note_and_send(self: trio.SocketStream, data: bytes) -> None:
+        turns_at_sending.append(len(turns))
+        await send_all(self, data)
+
+    async def take_turns() -> None:
+        while True:
+            turns.append(None)
+            await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            await client.dial(server.peer, server.addresses[0])
+            stream = await client.open(server.peer, PING)
+            monkeypatch.setattr(trio.SocketStream, "send_all", note_and_send)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(take_turns)
+                before = len(turns)
+                await stream.write(bytes(32))
+                assert turns_at_sending[0] == before
+                nursery.cancel_scope.cancel()
+
+    run(main)

@@ -150,3 +150,14 @@ def test_what_was_refused_is_not_remembered() -> None:
     assert not signing.is_signed(forged)
     assert not signing.is_signed(forged)
     assert len(signing._verified) == 0
+
+
+def test_own_evidence_counts_for_what_it_was_made_for_only() -> None:
+    signing = Ed25519Signing(ALICE, verified_count_max=2)
+    made = signing.vouch_for_all([lambda: b"first", lambda: b"second"])
+    assert signing.is_evidence(ALICE.peer, lambda: b"second", made[1])
+    assert not signing.is_evidence(ALICE.peer, lambda: b"first", made[1])
+    assert not signing.is_evidence(MALLORY.peer, lambda: b"second", made[1])
+    signing.vouch_for_all([lambda: b"third", lambda: b"fourth"])
+    assert len(signing._own_evidence) == 2
+    assert signing.is_evidence(ALICE.peer, lambda: b"second", made[1])

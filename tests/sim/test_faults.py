@@ -1,6 +1,6 @@
 """Faults do what they are named for, when they are planned for."""
 
-from smartpubsub.seam import Send, SetTimer, Started, TimerFired
+from smartpubsub.seam import Send, SetTimer, Started, Store, TimerFired
 from smartpubsub.sim.kernel.faults import (
     Churn,
     ClockJump,
@@ -60,6 +60,29 @@ def test_timers_die_with_their_node() -> None:
     world.run(until=9 * SECOND)
 
     assert not any(isinstance(event, TimerFired) for _, event in echo(world, 0).heard)
+
+
+def test_a_crash_undoes_late_changes_after_which_nothing_was_stored() -> None:
+    world = world_of(1)
+    host = world.hosts[0]
+
+    def store(key: bytes, value: bytes | None, *, may_be_late: bool = False) -> None:
+        world.carry_out(host, [Store(key, value, may_be_late)])
+
+    store(b"kept", b"1")
+    store(b"removed", None, may_be_late=True)
+    store(b"late", b"1", may_be_late=True)
+    store(b"kept", b"2")
+    store(b"kept", None, may_be_late=True)
+    store(b"late", b"2", may_be_late=True)
+    store(b"late", b"3", may_be_late=True)
+    assert host.storage == {b"late": b"3"}
+    world.crash(host)
+    assert host.storage == {b"kept": b"2", b"late": b"1"}
+
+    store(b"late", b"2", may_be_late=True)
+    world.leave(host, [])
+    assert host.storage == {b"kept": b"2", b"late": b"2"}
 
 
 def test_crash_with_storage_leaves_nothing() -> None:

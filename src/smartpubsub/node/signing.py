@@ -44,6 +44,8 @@ class Ed25519Signing(Ed25519Witness):
         self._verified: OrderedDict[bytes, None] = OrderedDict()
         self._verified_count_max = verified_count_max
         self._proven = ProvenTrees()
+        self._own_evidence: OrderedDict[bytes, bytes] = OrderedDict()
+        """The evidence that this node has made of late, and what for: it comes back in receipts."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""
@@ -90,10 +92,17 @@ class Ed25519Signing(Ed25519Witness):
 
     def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
         """Sign statements together."""
-        return evidence_of([each() for each in statements], self._signature)
+        made = [each() for each in statements]
+        found = evidence_of(made, self._signature)
+        self._own_evidence.update(zip(found, made, strict=True))
+        while len(self._own_evidence) > self._verified_count_max:
+            self._own_evidence.popitem(last=False)
+        return found
 
     def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:
         """Verify evidence; the signature is verified once for all statements under it."""
+        if peer == self._peer and self._own_evidence.get(evidence) == statement():
+            return True
 
         def is_signed(claim: Claim) -> bool:
             return is_signature(peer, *claim)

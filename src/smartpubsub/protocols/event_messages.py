@@ -6,7 +6,6 @@ The decoder checks a message against limits before it makes an event of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from smartpubsub.kademlia.protobuf import WireError, compile_schema, limit, parsed
@@ -25,6 +24,7 @@ from smartpubsub.protocols.publication import (
     id_of,
     unsigned_bytes,
 )
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 
 EVENT_SCHEMA = """
 message Message {
@@ -88,11 +88,36 @@ def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us:
 # --- reading ---
 
 
+_small_events: BoundedDict[bytes, tuple[EventLimits | None, Publication]] = BoundedDict(1 << 9)
+"""Events of late by their encoded form, and the limits that they were checked against."""
+
+
 def read_event(data: bytes, limits: EventLimits) -> Publication:
-    """Decode an event."""
-    if len(data) <= _CACHED_BYTES_MAX:
-        return _read_small_event(data, limits)
-    return _read_event(data, limits)
+    """Decode an event, or return the one that was decoded or published before."""
+    if len(data) > _CACHED_BYTES_MAX:
+        return _read_event(data, limits)
+    known = _small_events.get(data)
+    if known is not None and (known[0] is limits or _is_within(known[1], limits)):
+        return known[1]
+    event = _read_event(data, limits)
+    _small_events[data] = limits, event
+    return event
+
+
+def remember_event(event: Publication) -> None:
+    """Remember an event that a node of this process publishes: peers send it back to be kept."""
+    if event.wire_bytes <= _CACHED_BYTES_MAX:
+        _small_events[event.encoded] = None, event
+
+
+def _is_within(event: Publication, limits: EventLimits) -> bool:
+    """Whether an event that is shorter than other limits is within these."""
+    return (
+        len(event.predicate.attributes) <= limits.attributes_max
+        and len(event.payload) <= limits.payload_bytes_max
+        and event.wire_bytes <= limits.predicate_bytes_max
+        and len(event.id.publisher) <= limits.peer_bytes_max
+    )
 
 
 def _read_event(data: bytes, limits: EventLimits) -> Publication:
@@ -103,9 +128,6 @@ def _read_event(data: bytes, limits: EventLimits) -> Publication:
     if buffer.topic != TOPIC:
         raise WireError(f"an event in another topic than {TOPIC!r}")
     return event_in(buffer, limits)
-
-
-_read_small_event = lru_cache(maxsize=1 << 9)(_read_event)
 
 
 def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:

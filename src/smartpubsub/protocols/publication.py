@@ -156,6 +156,7 @@ _SEQUENCE = Struct(">II")
 """The incarnation, then the number: later events have larger sequences."""
 
 
+@lru_cache(maxsize=4)  # An event is signed, and then encoded with its signature.
 def unsigned_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int) -> bytes:
     """Encode an event up to its signature, as protobuf does.
 

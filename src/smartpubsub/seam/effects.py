@@ -71,6 +71,9 @@ class Store(NamedTuple):
 
     key: bytes
     value: bytes | None
+    may_be_late: bool = False
+    """Whether nothing waits for it, and a crash soon after may undo it: a host stores it together
+    with what comes later."""
 
 
 class Load(NamedTuple):

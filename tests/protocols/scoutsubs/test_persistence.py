@@ -6,14 +6,15 @@ import pytest
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
-from smartpubsub.protocols.scoutsubs.messages import Notify
-from smartpubsub.protocols.scoutsubs.persistence import STORED
+from smartpubsub.protocols.scoutsubs.messages import Notify, Record
+from smartpubsub.protocols.scoutsubs.persistence import STORED, Persistence
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Loaded, Started, Store
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest, contacts_around
 
+HOUR = 60 * MINUTE
 ALONE = ScoutSettings(backups=0)
 """Only the rendezvous has any state."""
 
@@ -135,6 +136,77 @@ def test_completed_events_are_not_stored_any_more() -> None:
     for number in forest.numbers:
         assert stored(forest, number, b"") == []
         assert forest.held(number, "stored bytes") == 0
+
+
+def marked() -> tuple[Forest, Persistence]:
+    """A rendezvous with three completed events, whose marks are stored."""
+    forest = Forest(2, ScoutSettings(backups=0, history_us_max=HOUR))
+    forest.run(SECOND)
+    for _ in range(3):
+        forest.published(1, "surf")
+    assert stored(forest, 0, b"done/") == []
+    forest.run(2 * SECOND)
+    return forest, forest.scouts(0)._persistence
+
+
+def test_the_marks_of_completed_events_are_stored_together() -> None:
+    forest, _ = marked()
+    assert len(stored(forest, 0, b"record/")) == 3
+    assert len(stored(forest, 0, b"done/")) == 1
+    forest.published(1, "surf")
+    forest.run(2 * SECOND)
+    assert len(stored(forest, 0, b"done/")) == 2
+
+    forest.crash(0)
+    forest.restart(0)
+    forest.run(SECOND)
+    persistence = forest.scouts(0)._persistence
+    persistence.check()
+    assert persistence.take_records() == []
+    assert len(forest.scouts(0)._history) == 4
+    forest.published(1, "surf")
+    forest.run(2 * SECOND)
+    assert len(stored(forest, 0, b"done/")) == 3
+
+
+def test_an_event_is_in_custody_after_a_restart_if_its_mark_was_not_stored() -> None:
+    forest, _ = marked()
+    forest.published(1, "surf")
+    forest.crash(0)
+    storage = forest.host(0).storage
+    loaded = tuple(sorted(item for item in storage.items() if item[0].startswith(STORED)))
+    fresh = Forest(2, ScoutSettings(backups=0, history_us_max=HOUR)).scouts(0)._persistence
+
+    assert len(fresh.on_loaded(loaded)) == 3
+    assert len(fresh.take_records()) == 1
+
+
+def test_an_event_that_is_in_custody_again_is_not_marked() -> None:
+    forest, persistence = marked()
+    event = next(iter(forest.scouts(0)._history._kept.values()))
+    record = Record(event, "surf", 0, False, 0)
+    persistence.keep_record(record, forest.contacts[0].peer)
+    forest.do(0, forest.scouts(0)._outbox.take())
+    persistence.check()
+    loaded = tuple(item for item in forest.host(0).storage.items() if item[0].startswith(STORED))
+    fresh = Forest(2, ScoutSettings(backups=0, history_us_max=HOUR)).scouts(0)._persistence
+
+    assert len(fresh.on_loaded(loaded)) == 2
+    assert [kept.event.id for _, kept in fresh.take_records()] == [event.id]
+    fresh.check()
+
+
+def test_marks_of_earlier_versions_are_read() -> None:
+    forest, _ = marked()
+    storage = forest.host(0).storage
+    records = [key for key in storage if key.startswith(STORED + b"record/")]
+    loaded = [(key, storage[key]) for key in records]
+    loaded.append((records[0].replace(b"record/", b"done/"), b""))
+    fresh = Forest(2, ScoutSettings(backups=0, history_us_max=HOUR)).scouts(0)._persistence
+
+    assert len(fresh.on_loaded(loaded)) == 1
+    assert len(fresh.take_records()) == 2
+    fresh.check()
 
 
 def test_a_rendezvous_whose_storage_is_full_refuses_events_and_says_so() -> None:

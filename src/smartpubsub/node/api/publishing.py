@@ -39,6 +39,7 @@ from smartpubsub.node.errors import (
 )
 from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.event_messages import remember_event
 from smartpubsub.protocols.publication import (
     PAYLOAD_BYTES_MAX,
     EventId,
@@ -260,6 +261,8 @@ class Publishing:
                 content.predicate, content.payload, now, is_signed=is_signed
             )
             id, created_us = publication.id, publication.created_us
+            if is_signed:
+                remember_event(publication)
             self._engine.tracking.on_publish(publication)
             effects = self._send(publication, content.destination, now, wants_all)
             changes = records.add(id, created_us, content, key, wants_all=wants_all)

@@ -98,6 +98,10 @@ def _number_publications(database: sqlite3.Connection) -> None:
         _put(database, prefix + _NUMBERS.pack(old["incarnation"], old["number"]), encode(new))
 
 
+def _mark_together(_: sqlite3.Connection) -> None:
+    """Version 4 has one entry for the marks of many completed events; marks of one are read too."""
+
+
 def _put(database: sqlite3.Connection, key: bytes, value: bytes) -> None:
     row = (key, value, crc32(value, crc32(key)))
     database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
@@ -107,6 +111,7 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     _create_entries,
     _keep_subscriptions,
     _number_publications,
+    _mark_together,
 ]
 """Each converts a file from the version that is its index in the list to the next version."""
 

@@ -247,6 +247,9 @@ class Host:
         self._split: tuple[object, tuple[Any, Any]] = (None, (None, None))
         self._requests: list[_Request] = []
         """The calls whose effects are not carried out yet."""
+        self._late: dict[bytes, bytes | None] = {}
+        """Changes that may be stored with later ones."""
+        self._late_until = inf
         self._nursery: trio.Nursery | None = None
         self._may_go_on = trio.Event()
         self._may_go_on.set()
@@ -285,6 +288,7 @@ class Host:
                 await self._stopping.wait()
                 with trio.move_on_after(self.settings.drain_s):
                     await self._drain()
+                self._store_late()
                 with trio.move_on_after(self.settings.linger_s):
                     await self._linger()
                 nursery.cancel_scope.cancel()
@@ -396,6 +400,7 @@ class Host:
                 for peer in self.connected:
                     nursery.start_soon(self.connections.close, peer)
         self._inbox.keep(lambda item: isinstance(item, _Request))
+        self._store_late()
         self.containment.restarted()
         await self._start_core()
 
@@ -414,6 +419,8 @@ class Host:
                 if request.error is not None or not request.is_acknowledged:
                     request.done.set()
             self._requests.clear()
+            if trio.current_time() >= self._late_until:
+                await self._commit({})
             # A host that had much to do, and is not behind, has more together after the same time.
             took_s = trio.current_time() - began_at
             is_busy = handled >= GATHER_COUNT_MIN and not has_backlog
@@ -450,19 +457,36 @@ class Host:
         if work.changes:
             if not work.commits_first:
                 work.effects = [late for e in work.effects if (late := self._late_part(e))]
-            self.counts.commits += 1
-            try:
-                await trio.to_thread.run_sync(self._storage.apply, list(work.changes.items()))
-            except StorageLimitError as error:
-                if self._on_restart is None:
-                    raise
-                self.containment.drop_commit(error, trio.current_time())
-                for request in self._requests:
-                    request.error = request.error or error
+            # What goes first is written first: the thread would compete for the interpreter.
+            await trio.lowlevel.checkpoint()
+            if not await self._commit(work.changes):
                 return
         if work.commits_first:
             self._perform(work.early)
         self._perform(work.effects)
+
+    async def _commit(self, changes: dict[bytes, bytes | None]) -> bool:
+        """Store changes, and with them those that have been late; whether there was room."""
+        self.counts.commits += 1
+        try:
+            await trio.to_thread.run_sync(self._storage.apply, self._with_late(changes))
+        except StorageLimitError as error:
+            if self._on_restart is None:
+                raise
+            self.containment.drop_commit(error, trio.current_time())
+            for request in self._requests:
+                request.error = request.error or error
+            return False
+        return True
+
+    def _with_late(self, changes: dict[bytes, bytes | None]) -> list[tuple[bytes, bytes | None]]:
+        late, self._late, self._late_until = self._late, {}, inf
+        return list((late | changes).items())
+
+    def _store_late(self) -> None:
+        """Store what has been late, unless there is no room: a crash could undo it too."""
+        with suppress(StorageLimitError):
+            self._storage.apply(self._with_late({}))
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -488,8 +512,9 @@ class Host:
     def _deadline(self) -> float:
         due_at = self._timers.next_at
         if due_at is None:
-            return inf
-        return trio.current_time() + (due_at - self.clock.now()) / MICROSECONDS
+            return self._late_until
+        now = trio.current_time()
+        return min(self._late_until, now + (due_at - self.clock.now()) / MICROSECONDS)
 
     def _handle_next(self, work: _Work) -> bool:
         """Handle one event, call or timer; return False if there is none."""
@@ -537,7 +562,13 @@ class Host:
         """Do what must be done at once, and note the rest for after the commit."""
         for effect in effects:
             if isinstance(effect, Store):
-                work.changes[effect.key] = effect.value
+                key, value, may_be_late = effect
+                if not may_be_late or key in work.changes:
+                    work.changes[key] = value
+                    continue
+                self._late[key] = value
+                if self._late_until == inf:
+                    self._late_until = trio.current_time() + self.settings.late_s_max
             # Timers are set at once, because the next event may cancel them.
             elif isinstance(effect, SetTimer):
                 timer, at, may_be_early, peer = effect
@@ -593,6 +624,7 @@ class Host:
         return self._encoded[1]
 
     def _load(self, effect: Load) -> None:
+        self._store_late()
         values = tuple(self._storage.load(effect.prefix))
         self._inbox.put(Loaded(effect.prefix, values))
 

@@ -82,6 +82,8 @@ class HostSettings:
     """How long a busy host waits for more events, to handle them together."""
     commit_count_max: int = 256
     """Events handled in one transaction."""
+    late_s_max: float = 0.25
+    """How long changes that may be late wait for a transaction."""
 
     ban_s: float = 300.0
     """For how long a peer is banned whose message has made the core fail."""

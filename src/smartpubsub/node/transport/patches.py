@@ -25,6 +25,7 @@ from libp2p.io.trio import TrioTCPStream
 from libp2p.network import swarm
 from libp2p.network.connection import swarm_connection
 from libp2p.network.exceptions import SwarmException
+from libp2p.network.stream.net_stream import NetStream
 from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
 from libp2p.security.noise.transport import Transport as Noise
 from libp2p.stream_muxer.exceptions import MuxedStreamError
@@ -70,6 +71,7 @@ def apply(installed: str | None = None) -> None:
         d12_socket_is_not_asked_for_each_piece,
         d13_plain_frames_take_no_detour,
         d14_what_has_come_is_read_at_once,
+        d15_locks_that_are_free_are_taken_at_once,
     ):
         patch()
 
@@ -241,6 +243,39 @@ def d14_what_has_come_is_read_at_once() -> None:
         return await read_slowly(self, n)
 
     _replace(yamux.YamuxStream, "read", read)
+
+
+def d15_locks_that_are_free_are_taken_at_once() -> None:
+    """0.8.1 takes three locks for a write, and each lets all other tasks have a turn before."""
+    _quicken(NetStream, "_state_lock")
+    _quicken(yamux.Yamux, "_write_lock")
+    _quicken(TrioTCPStream, "write_lock")
+
+
+class _QuickLock:
+    """A lock that is a checkpoint only if it is held by another task."""
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+
+    async def __aenter__(self) -> None:
+        try:
+            self._lock.acquire_nowait()
+        except trio.WouldBlock:
+            await self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _quicken(owner: Any, lock: str) -> None:
+    make = owner.__init__
+
+    def make_with_quick_lock(self: Any, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        _replace(self, lock, _QuickLock())
+
+    _replace(owner, "__init__", make_with_quick_lock)
 
 
 def _data_header(stream: int, length: int) -> bytes:

@@ -91,9 +91,9 @@ class Outbox(Generic[Part]):
         """Forget a timer, if it is set."""
         self._effects.append(CancelTimer((self.name, *name)))
 
-    def store(self, key: bytes, value: bytes | None) -> None:
+    def store(self, key: bytes, value: bytes | None, *, may_be_late: bool = False) -> None:
         """Keep a value through crashes under a key of this protocol; None removes it."""
-        self._effects.append(Store(self._prefix + key, value))
+        self._effects.append(Store(self._prefix + key, value, may_be_late))
 
     def emit(self, effect: Effect) -> None:
         """Add any other effect, such as one of the overlay."""

@@ -54,7 +54,8 @@ def bundles_of(queued: Iterable[Part], bytes_max: int) -> Iterator[Bundle]:
     bundle: list[Part] = []
     size = 0
     for message in queued:
-        for part in fragments_of(message, bytes_max):
+        whole = type(message) not in _LISTS
+        for part in (message,) if whole else fragments_of(message, bytes_max):
             added = event_bytes_in(part)
             size += added
             is_long = size > EVENT_BYTES_MAX or len(bundle) == PARTS_MAX

@@ -571,13 +571,19 @@ def part_bytes(part: Part) -> bytes:
     return _wire.encode_part(part)
 
 
+_WITH_EVENT = frozenset({Notify, Raise, Record, KeepForAudits})
+
+
 def event_bytes_in(part: Part) -> int:
     """How many bytes of events a message brings."""
+    kind = type(part)
+    if kind in _WITH_EVENT:
+        return part.event.wire_bytes  # type: ignore[union-attr]
     if isinstance(part, Recalled):
         return sum([event.wire_bytes for event in part.events])
     if isinstance(part, Audited):
         return sum([missed.event.wire_bytes for missed in part.missed])
-    return part.event.wire_bytes if isinstance(part, Notify | Raise | Record | KeepForAudits) else 0
+    return 0
 
 
 def entry_bytes(entry: Predicate | ChildCopy | Record | bytes | tuple[Any, ...]) -> int:

@@ -2,8 +2,9 @@
 
 Replicas exist on other nodes, but all nodes may crash at once, or there may be no others. A node
 stores the events in its custody, those that it keeps as a replica, and the filters of its children.
-A completed event that stays as history is not stored again but marked as done. Where another node
-knows better after a restart, what was stored does not count.
+A completed event that stays as history is not stored again but marked as done. If the mark is lost
+in a crash, the event is sent again, and nodes recognise it; so the marks of a second are stored
+together. Where another node knows better after a restart, what was stored does not count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from smartpubsub.kademlia.ledger import USER_SHARE, Account, Ledger
 from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
@@ -45,8 +47,12 @@ _USER_BYTES_MIN = 4 << 20
 """A publisher or a peer may have so much where the storage is small."""
 # What was accepted once is read again, whatever the limits are by now.
 _LIMITS = BundleLimits(bundle_bytes_max=8 << 20, events=RpcLimits(attributes_max=1_000))
+MARKS_TIMER = "marks"
+_MARKS_US = SECOND
+"""The marks of so long a time are stored together."""
 _NUMBERS = struct.Struct(">II")
 _INT64 = struct.Struct(">q")
+_LENGTH = struct.Struct(">H")
 
 StoredPart = TypeVar("StoredPart", bound=Part)
 
@@ -69,6 +75,11 @@ class Persistence:
         """The accounts that stored things are charged to, and their users."""
         self._sizes: dict[bytes, int] = {}
         self.bytes_held = 0
+        self._marked_in: dict[bytes, bytes] = {}
+        """The names of completed events, and the keys that their marks are stored under."""
+        self._marks: dict[bytes, dict[bytes, None]] = {}
+        """By key: the names that are marked under it."""
+        self._last_marks = 0
         self._records: list[tuple[Peer, Record]] = []
         """Loaded after a start: events, and the nodes that had custody of them."""
         self._children: dict[str, dict[Peer, ChildCopy]] = {}
@@ -108,32 +119,68 @@ class Persistence:
             _counted(owner) + _INT64.pack(began_us) + content,
             self._record_users(record, owner),
         )
-        done = _DONE + name
-        if done in self._sizes:
-            self._drop(done)
+        if name in self._marked_in:
+            self._unmark(name)
 
     def keep_done(self, event: Publication, attribute: str) -> None:
         """Store a completed event that stays as history."""
         age_ms = max(0, self._outbox.now - event.created_us) // MS
         self.keep_record(Record(event, attribute, 0, False, age_ms), self._own)
         self.mark_done((event.id, attribute))
+        self.store_marks()  # Without its mark, an old event would be sent once more.
 
     def drop_record(self, key: EventKey) -> None:
         """An event is completed and does not stay."""
         name = _record_name(key)
-        self._drop(_RECORD + name)
-        self._drop(_DONE + name)
+        self._drop(_RECORD + name, may_be_late=True)
+        if name in self._marked_in:
+            self._forget_mark(name)
 
     def mark_done(self, key: EventKey) -> None:
         """An event is completed and stays as history."""
         name = _record_name(key)
-        if _RECORD + name in self._sizes:
-            self._put(_DONE + name, b"")
+        if _RECORD + name in self._sizes and name not in self._marked_in:
             self._discharge(_RECORD + name)  # From now on, the history counts it.
+            marks = _marks_key(self._last_marks + 1)
+            if marks not in self._marks:
+                self._outbox.set_timer((MARKS_TIMER,), _MARKS_US)
+            self._mark(name, marks)
+
+    def store_marks(self) -> None:
+        """Store the marks of the events that have been completed of late."""
+        marks = _marks_key(self._last_marks + 1)
+        if self._marks.get(marks):
+            self._last_marks += 1
+            self._put_marks(marks)
+
+    def _mark(self, name: bytes, marks: bytes) -> None:
+        self._marked_in[name] = marks
+        self._marks.setdefault(marks, {})[name] = None
+
+    def _put_marks(self, marks: bytes) -> None:
+        self._put(marks, b"".join([_LENGTH.pack(len(name)) + name for name in self._marks[marks]]))
+
+    def _unmark(self, name: bytes) -> None:
+        """An event is in somebody's custody again."""
+        marks = self._forget_mark(name)
+        if marks in self._sizes:
+            self._put_marks(marks)
+
+    def _forget_mark(self, name: bytes) -> bytes:
+        """Forget the mark of an event that is not stored; the key that it was under.
+
+        It is removed from storage with the last of those that are stored with it.
+        """
+        marks = self._marked_in.pop(name)
+        del self._marks[marks][name]
+        if not self._marks[marks]:
+            del self._marks[marks]
+            self._drop(marks)
+        return marks
 
     def drop_done(self, key: EventKey) -> None:
         """An event leaves the history; it stays stored if it is not completed."""
-        if _DONE + _record_name(key) in self._sizes:
+        if _record_name(key) in self._marked_in:
             self.drop_record(key)
 
     # --- filters and epochs ---
@@ -180,7 +227,10 @@ class Persistence:
         return (self._by_publisher, record.event.id.publisher), (self._by_owner, owner)
 
     def _put(
-        self, key: bytes, value: bytes, charged: tuple[tuple[Account, Peer], ...] = ()
+        self,
+        key: bytes,
+        value: bytes,
+        charged: tuple[tuple[Account, Peer], ...] = (),
     ) -> None:
         if key in self._charged:
             self._discharge(key)
@@ -201,12 +251,12 @@ class Persistence:
         for account, user in self._charged.pop(key, ()):
             account.change(user, -self._sizes[key])
 
-    def _drop(self, key: bytes) -> None:
+    def _drop(self, key: bytes, *, may_be_late: bool = False) -> None:
         self._discharge(key)
         size = self._sizes.pop(key, None)
         if size is not None:
             self.bytes_held -= size
-            self._outbox.store(key, None)
+            self._outbox.store(key, None, may_be_late=may_be_late)
 
     # --- after a start ---
 
@@ -217,15 +267,11 @@ class Persistence:
     def on_loaded(self, values: Iterable[tuple[bytes, bytes]]) -> list[tuple[Publication, str]]:
         """Take what was stored; return the completed events that stay as history."""
         self._loaded_us = self._outbox.now
-        done: dict[bytes, None] = {}
         past: list[tuple[Publication, str]] = []
         for stored_key, value in values:
             key = stored_key.removeprefix(STORED)
             self._sizes[key] = len(stored_key) + len(value)
             self.bytes_held += self._sizes[key]
-            if key.startswith(_DONE):
-                done[key.removeprefix(_DONE)] = None
-                continue
             try:
                 self._read(key, value)
             except (WireError, IndexError, ValueError, struct.error):
@@ -234,14 +280,13 @@ class Persistence:
         records, self._records = self._records, []
         for owner, record in records:
             name = _record_name((record.event.id, record.attribute))
-            if name in done:
-                del done[name]
+            if name in self._marked_in:
                 past.append((record.event, record.attribute))
             else:
                 self._records.append((owner, record))
                 self._charge(_RECORD + name, self._record_users(record, owner))
-        for name in done:  # The event itself was not stored.
-            self._drop(_DONE + name)
+        for name in [name for name in self._marked_in if _RECORD + name not in self._sizes]:
+            self._forget_mark(name)
         return past
 
     def _read(self, key: bytes, value: bytes) -> None:
@@ -251,6 +296,8 @@ class Persistence:
             record = _decoded(Record, rest[_INT64.size :])
             age_ms = max(0, self._outbox.now - began_us) // MS
             self._records.append((owner, record._replace(age_ms=age_ms)))
+        elif key.startswith(_DONE):
+            self._read_marks(key, value)
         elif key.startswith(_EPOCH):
             (epoch,) = _INT64.unpack(value)
             if not NO_EPOCH < epoch <= EPOCH_MAX:
@@ -261,6 +308,18 @@ class Persistence:
             children = self._children.setdefault(part.attribute, {})
             children.update({copy.contact.peer: copy for copy in part.children})
             self._charge(key, tuple((self._by_child, c.contact.peer) for c in part.children[:1]))
+
+    def _read_marks(self, key: bytes, value: bytes) -> None:
+        if not value:  # As earlier versions have stored the mark of one event.
+            self._mark(key.removeprefix(_DONE), key)
+            return
+        (number,) = _INT64.unpack(key.removeprefix(_DONE))
+        self._last_marks = max(self._last_marks, number)
+        place = 0
+        while place < len(value):
+            (length,) = _LENGTH.unpack_from(value, place)
+            place += _LENGTH.size + length
+            self._mark(value[place - length : place], key)
 
     @property
     def attributes_with_children(self) -> list[str]:
@@ -292,10 +351,16 @@ class Persistence:
         for account in (self._by_publisher, self._by_owner, self._by_child):
             account.check()
         assert self._charged.keys() <= self._sizes.keys()
+        assert sum(map(len, self._marks.values())) == len(self._marked_in)
+        assert all(_RECORD + name in self._sizes for name in self._marked_in)
 
 
 def _counted(peer: Peer) -> bytes:
     return bytes([len(peer)]) + peer
+
+
+def _marks_key(number: int) -> bytes:
+    return _DONE + _INT64.pack(number)
 
 
 def _child_key(attribute: str, peer: Peer) -> bytes:

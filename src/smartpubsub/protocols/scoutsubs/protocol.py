@@ -71,7 +71,7 @@ from smartpubsub.protocols.scoutsubs.membership import (
 )
 from smartpubsub.protocols.scoutsubs.messages import Bundle
 from smartpubsub.protocols.scoutsubs.offers import HELD_COUNT_MAX, Offers
-from smartpubsub.protocols.scoutsubs.persistence import Persistence
+from smartpubsub.protocols.scoutsubs.persistence import MARKS_TIMER, Persistence
 from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
@@ -276,6 +276,7 @@ class ScoutSubs:
             "history": self._anti_entropy.on_timer,
             "audit": self._auditor.on_timer,
             "recover": self._recovery.on_timer,
+            MARKS_TIMER: self._persistence.store_marks,
             "probe": self._detector.on_timer,
             "tick": self._tick,
             "upkeep": self._go_on_with_upkeep,

@@ -67,6 +67,8 @@ class Host:
     addresses: tuple[bytes, ...]
     core: Core
     storage: dict[bytes, bytes] = field(default_factory=dict)
+    undone: dict[bytes, bytes | None] = field(default_factory=dict)
+    """What a crash restores: values before changes that may be late."""
     timers: dict[Timer, int] = field(default_factory=dict)
     is_up: bool = True
     is_refusing: bool = False
@@ -186,6 +188,7 @@ class World:
     def leave(self, host: Host, goodbyes: Sequence[Effect]) -> None:
         """Have a node say goodbye and stop, with its storage kept."""
         self.carry_out(host, goodbyes)
+        host.undone.clear()
         self._stop(host, "leave")
         host.is_refusing = True
 
@@ -193,6 +196,9 @@ class World:
         """Stop a node at once; its memory is lost, and its storage too if `with_storage`."""
         self._stop(host, "crash")
         host.is_refusing = self.network.options.refuses_after_crash
+        undone, host.undone = host.undone, {}
+        for key, value in undone.items():
+            self._store(host, Store(key, value))
         if with_storage:
             host.storage.clear()
 
@@ -417,10 +423,15 @@ class World:
             self.on_deliver(host, effect.item)
 
     def _store(self, host: Host, effect: Store) -> None:
-        if effect.value is None:
-            host.storage.pop(effect.key, None)
+        key, value, may_be_late = effect
+        if may_be_late:
+            host.undone.setdefault(key, host.storage.get(key))
+        elif host.undone:  # A host stores late changes in the next transaction.
+            host.undone.clear()
+        if value is None:
+            host.storage.pop(key, None)
         else:
-            host.storage[effect.key] = effect.value
+            host.storage[key] = value
 
     def _load(self, host: Host, effect: Load) -> None:
         found = sorted(item for item in host.storage.items() if item[0].startswith(effect.prefix))
