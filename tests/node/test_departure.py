@@ -18,8 +18,8 @@ from tests.hostile.attacker import attackers, nodes
 from tests.node.hosts import eventually, holds, run
 from tests.node.test_node import node_in
 
-QUICKLY_S = 10
-"""Far less than the time in which unanswered probes find a node down on a busy machine."""
+QUICKLY_S = 60
+"""Less than a publisher waits. The simulator measures how much faster it is."""
 
 
 def test_the_survivor_acknowledges_as_the_only_replica(tmp_path: Path) -> None:

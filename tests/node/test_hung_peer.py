@@ -12,8 +12,8 @@ from tests.cli.running import RunningNode, commands
 from tests.node.hosts import eventually, holds, run
 from tests.node.test_node import node_in
 
-SOON_S = 20
-"""The detection timeout of 5 s, with room for a busy machine. The simulator measures it exactly."""
+SOON_S = 60
+"""Whatever else the machine does. The simulator measures the detection timeout of 5 s exactly."""
 
 
 def attribute_of(rendezvous: str, *others: str) -> str:
