@@ -34,7 +34,7 @@ from smartpubsub.node.api.node import Node
 from smartpubsub.node.collector import collect_seldom
 from smartpubsub.node.errors import PublishNotInTimeError, PublishRefusedError
 from smartpubsub.node.transport.contacts import contact_at
-from smartpubsub.testbed.hostile.attacks import run_attack
+from smartpubsub.testbed.hostile.attacks import keep_to_share, run_attack
 
 LISTEN = "/ip4/127.0.0.1/tcp/0"
 STEP_S_MAX = 60.0
@@ -323,7 +323,9 @@ class _Worker:
 
     async def _attack(self, name: str, addresses: list[str], scope: trio.CancelScope) -> None:
         with scope:
-            await run_attack(name, [contact_at(address) for address in addresses])
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(keep_to_share)
+                await run_attack(name, [contact_at(address) for address in addresses])
 
     async def cease(self, settle_s: float) -> None:
         """End the attack."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import click
 
 from smartpubsub.cli.commands import FAILURE, INTERRUPTED
@@ -89,15 +92,31 @@ def hostile(
     )
     names = attacks or tuple(ATTACKS)
     with SoakProgress("hostile, ", tells_stages=True) as progress:
-        result = results.run(Siege(options, wanted, names, progress))
-    found = result.document() | {"attacks": list(names)}
+        siege = Siege(options, wanted, names, progress)
+        result = results.run(siege)
+    found = result.document() | {
+        "attacks": list(names),
+        "attackers_cpu_s": round(siege.attackers_cpu_s, 1),
+        "nodes_cpu_s": round(result.result.cpu_s, 1),
+        "load": round(siege.load, 1),
+    }
     if as_json:
         print_json(found)
     else:
-        click.echo(f"{'attacks':<14}{', '.join(names)}\n{soak_text(found, result.violations)}")
+        click.echo(f"{attack_text(found)}\n{soak_text(found, result.violations)}")
     if result.soak.was_ended_early:
         context.exit(INTERRUPTED)
     p99_ms = found["publish_ms"]["p99"]
     is_slow = p99_ms is None or p99_ms > PUBLISH_P99_MS_MAX
     if result.violations or found["missing"] or is_slow:
         context.exit(FAILURE)
+
+
+def attack_text(found: dict[str, Any]) -> str:
+    """Which attacks there were, and who used the processor."""
+    used = f"nodes {found['nodes_cpu_s']:,} s, attackers {found['attackers_cpu_s']:,} s"
+    lines = {
+        "attacks": ", ".join(found["attacks"]),
+        "processor": f"{used}; load {found['load']:,} of {os.cpu_count()}",
+    }
+    return "\n".join(f"{name:<14}{text}" for name, text in lines.items())

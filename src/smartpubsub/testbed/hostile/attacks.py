@@ -6,6 +6,7 @@ All of them go on until they are cancelled, as fast as the nodes take what is se
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -41,6 +42,9 @@ from smartpubsub.testbed.hostile.attacker import Attacker
 
 PAUSE_S = 0.02
 """Between two messages, so that the attacker leaves the processor to the nodes of its machine."""
+PROCESSOR_SHARE = 0.25
+SHARE_S = 0.05
+"""How often attackers see to it that they keep to their share."""
 PARTS = 500
 ATTRIBUTES = 10_000
 TOUCHING = 700
@@ -219,8 +223,25 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-async def run_attack(name: str, targets: Sequence[Contact]) -> None:
-    """Attack nodes by a peer of its own, until cancelled.
+async def keep_to_share() -> None:
+    """Have this process, which has attackers alone, use a part of a processor.
+
+    On one machine, attackers that only take the processor from nodes show nothing about nodes.
+    """
+    used_s, at_s = time.process_time(), time.monotonic()
+    while True:
+        await trio.sleep(SHARE_S)
+        now_s = time.monotonic()
+        too_much_s = time.process_time() - used_s - PROCESSOR_SHARE * (now_s - at_s)
+        if too_much_s > 0:
+            time.sleep(too_much_s / PROCESSOR_SHARE)  # All attackers of the process stop.
+        used_s, at_s = time.process_time(), time.monotonic()
+
+
+async def run_attack(
+    name: str, targets: Sequence[Contact], on_connected: Callable[[], None] = lambda: None
+) -> None:
+    """Attack nodes by a peer of its own, until cancelled; call back when it begins.
 
     It answers no questions, so no node takes it for a rendezvous, which could withhold events.
     """
@@ -230,4 +251,5 @@ async def run_attack(name: str, targets: Sequence[Contact]) -> None:
         await nursery.start(attacker.host.run, ["/ip4/127.0.0.1/tcp/0"])
         for target in targets:
             await attacker.connect_to(target)
+        on_connected()
         await ATTACKS[name](attacker, targets)

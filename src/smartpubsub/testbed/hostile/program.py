@@ -1,7 +1,7 @@
 """The process of the attackers. Its arguments are the names of attacks, and the nodes' addresses.
 
-Each attack has a peer of its own. The process ends when its standard input does, so that it never
-outlives the process that has started it.
+Each attack has a peer of its own. The process writes a line when all of them have begun, and ends
+when its standard input does, so that it never outlives the process that has started it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import trio
 
@@ -17,24 +18,35 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.streams import STREAM_ERRORS
-from smartpubsub.testbed.hostile.attacks import run_attack
+from smartpubsub.testbed.hostile.attacks import keep_to_share, run_attack
 
 AGAIN_S = 1.0
 
 
-async def _attack_again_and_again(name: str, targets: Sequence[Contact]) -> None:
+async def _attack_again_and_again(
+    name: str, targets: Sequence[Contact], on_connected: Callable[[], None]
+) -> None:
     while True:
         try:
-            await run_attack(name, targets)
+            await run_attack(name, targets, on_connected)
         except* (SmartPubSubError, *STREAM_ERRORS):
             await trio.sleep(AGAIN_S)  # It was thrown out; another peer goes on.
 
 
 async def _main(names: Sequence[str], addresses: Sequence[str]) -> None:
     targets = [contact_at(address) for address in addresses]
+    missing = dict.fromkeys(names)
+
+    def note_begun(name: str) -> None:
+        if name in missing:
+            del missing[name]
+            if not missing:
+                os.write(sys.stdout.fileno(), b"\n")
+
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_to_share)
         for name in names:
-            nursery.start_soon(_attack_again_and_again, name, targets)
+            nursery.start_soon(_attack_again_and_again, name, targets, partial(note_begun, name))
         await trio.lowlevel.wait_readable(sys.stdin.fileno())
         os._exit(0)  # An attacker says no goodbye.
 
