@@ -54,6 +54,16 @@ def test_a_peer_that_is_back_is_asked_again() -> None:
     assert [ask.peer for ask in items(effects, Ask)] == [contact(1).peer]
 
 
+def test_a_late_answer_of_a_departed_peer_does_not_bring_it_back() -> None:
+    core = core_that_knows(1)
+    _, effects = core.find_closest(b"any", 0)
+    (ask,) = items(effects, Ask)
+    core.handle(Departed(contact(1).peer), 5)
+
+    assert answer(core, ask, now=6) == []
+    assert core.closest_local(b"any", 1) == []
+
+
 def core_that_has_heard_from(*numbers: int) -> Kademlia:
     """A core that knows how long a round trip takes."""
     core = core_that_knows(*numbers)

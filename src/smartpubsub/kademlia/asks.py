@@ -158,6 +158,11 @@ class Asks:
         again_at = min(ask.fails_at, now + self._timeout_us(ask.again_us, 3))
         self._effects.append(SetTimer(("kad", number), again_at))
 
+    def forget_late(self, peer: Peer) -> None:
+        """Ignore late answers of a peer that has left: they do not show that it is up."""
+        for number in [n for n, ask in self._late.items() if ask.contact.peer == peer]:
+            del self._late[number]
+
     def close_all(self, peer: Peer) -> list[OpenAsk]:
         """End all asks to a peer that is gone; they have failed."""
         closed = [item for item in self._open.items() if item[1].contact.peer == peer]

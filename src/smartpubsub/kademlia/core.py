@@ -95,6 +95,7 @@ class Kademlia:
                 self._on_timer(name, now)
             case Departed(peer):
                 self._on_departed(peer, now)
+                self._asks.forget_late(peer)
             case Disconnected(peer):
                 self._on_unreachable(peer, now)
             case Received(peer, Message(kind=Kind.ADD_PROVIDER) as message):
