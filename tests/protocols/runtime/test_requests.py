@@ -3,7 +3,7 @@
 import pytest
 
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
+from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, TOLD_MAX, Requests
 from smartpubsub.seam import SetTimer
 
 PEER, OTHER = b"peer", b"other"
@@ -148,3 +148,20 @@ def test_questions_to_a_peer_that_has_left_are_given_up_at_once() -> None:
 
     toy.requests.on_answer(PEER, number, "late")
     assert toy.answers == []
+
+
+def test_only_the_newest_statements_to_a_peer_stay_pending() -> None:
+    toy = ToyRequests()
+    for _ in range(TOLD_MAX + 5):
+        toy.requests.tell(PEER, "so it is")
+        toy.requests.check()
+    toy.requests.tell(OTHER, "so it is")
+    waiting = toy.ask()
+    numbers = [number for peer, number, _ in toy.sent if peer == PEER]
+    assert [toy.requests.awaits(PEER, number) for number in numbers[:6]] == [False] * 5 + [True]
+    assert toy.requests.awaits(PEER, waiting)
+    toy.requests.on_answer(PEER, numbers[5], "yes")
+    toy.requests.on_departed(PEER)
+    toy.requests.check()
+    assert toy.failures == 1
+    assert len(toy.requests) == 1

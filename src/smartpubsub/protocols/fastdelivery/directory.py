@@ -257,7 +257,7 @@ class GroupDirectory:
         for notice in notices:
             for peer, predicate in watches:
                 if finds(predicate, notice.predicate):
-                    self._requests.ask(peer, Invite(notice), ignore_answer)
+                    self._requests.tell(peer, Invite(notice))
 
     def _watch(
         self, directory: Directory, peer: Peer, request: Request, until: int | None = None

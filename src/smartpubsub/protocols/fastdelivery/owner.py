@@ -76,7 +76,7 @@ from smartpubsub.protocols.fastdelivery.persistence import (
     StoredGroup,
     StoredMember,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastPorts, ignore_answer
+from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.review import RecentGroupEvents
@@ -263,7 +263,7 @@ class GroupOwner:
             if group.is_private:
                 continue
             # A subscriber that may not join learns that from the answer to its join request.
-            self._requests.ask(peer, Invite(notice), ignore_answer)
+            self._requests.tell(peer, Invite(notice))
             if self._refusal(group, request, b"") != "":
                 continue
             version = known.version if known is not None else 0
@@ -410,7 +410,7 @@ class GroupOwner:
                 charges = tuple(Charge(m.contact, m.predicates) for m in members)
                 for member in members:  # They accept events from this helper from now on.
                     served_by = ServedBy(group.predicate, helper)
-                    self._requests.ask(member.peer, served_by, ignore_answer)
+                    self._requests.tell(member.peer, served_by)
                 self._delegate(group, helper, term, charges=charges)
             case TakeBack(helper, term, peer):
                 # An event that the helper gets after this order does not go to the member.
@@ -419,7 +419,7 @@ class GroupOwner:
                         self._unsend(event, [peer])
                 self._delegate(group, helper, term, gone=(peer,))
             case Dismiss(helper, term):
-                self._requests.ask(helper, Release(group.predicate, term), ignore_answer)
+                self._requests.tell(helper, Release(group.predicate, term))
             case Overload(region, served):
                 self._outbox.deliver(Overloaded(self._id_of(group), region, served))
 
@@ -736,7 +736,7 @@ class GroupOwner:
             group.book.settle()
             self._carry_out(group)
         for peer in list(self._silent):
-            self._requests.ask(peer, Ping(), ignore_answer, tries_max=1)
+            self._requests.tell(peer, Ping(), tries_max=1)
 
     def check(self) -> None:
         """Assert that groups, silent members and events in flight agree."""

@@ -17,6 +17,8 @@ REQUEST_TIMER = "request"
 NUMBER_BITS = 32
 """The numbers of a later incarnation are higher than all those of earlier ones."""
 
+TOLD_MAX = 256
+"""Statements to one peer that it has not acknowledged."""
 _UNLIMITED = 1 << 62
 
 
@@ -34,6 +36,10 @@ class Timeouts(Protocol):
 
 def ignore_failure() -> None:
     """Do nothing when a peer does not answer."""
+
+
+def _ignore_answer(_: object) -> None:
+    """Do nothing when a peer answers."""
 
 
 @dataclass(slots=True)
@@ -73,6 +79,8 @@ class Requests(Generic[Question, Answer]):
         self._mark_resend = mark_resend
         self._last_number = 0
         self._pending: dict[int, _PendingRequest[Question, Answer]] = {}
+        self._told: dict[Peer, dict[int, None]] = {}
+        """The numbers of pending statements by peer, the oldest first."""
         self._deadlines: Deadlines[int] = Deadlines(outbox, REQUEST_TIMER)
 
     def __len__(self) -> int:
@@ -111,14 +119,34 @@ class Requests(Generic[Question, Answer]):
         self._set_timer(number, 1)
         return number
 
+    def tell(self, peer: Peer, statement: Question, *, tries_max: int | None = None) -> None:
+        """Send a statement until the peer acknowledges it; nothing here waits for that.
+
+        Other peers can cause such statements, so only the newest ones to a peer stay pending.
+        """
+        number = self.ask(peer, statement, _ignore_answer, tries_max=tries_max)
+        told = self._told.setdefault(peer, {})
+        told[number] = None
+        if len(told) > TOLD_MAX:
+            self.cancel(next(iter(told)))
+
     def answer(self, peer: Peer, number: int, answer: Answer) -> None:
         """Answer the question that a peer sent under a number."""
         self._send(peer, number, answer)
 
     def cancel(self, number: int) -> None:
         """Forget a question; a late answer to it is ignored."""
-        if self._pending.pop(number, None) is not None:
+        if number in self._pending:
+            self._forget(number)
             self._deadlines.cancel(number)
+
+    def _forget(self, number: int) -> None:
+        peer = self._pending.pop(number).peer
+        told = self._told.get(peer)
+        if told is not None:
+            told.pop(number, None)
+            if not told:
+                del self._told[peer]
 
     def awaits(self, peer: Peer, number: int) -> bool:
         """Whether a peer was asked a question of this number that it has not answered."""
@@ -129,7 +157,7 @@ class Requests(Generic[Question, Answer]):
         request = self._pending_to(peer, number)
         if request is None:
             return
-        del self._pending[number]
+        self._forget(number)
         self._deadlines.cancel(number)
         round_trip_us = self._outbox.now - request.sent_us
         self._timeouts.sample(round_trip_us, transmissions=request.transmissions)
@@ -150,7 +178,7 @@ class Requests(Generic[Question, Answer]):
     def _on_late(self, number: int, request: _PendingRequest[Question, Answer]) -> None:
         is_late = self._outbox.now - request.sent_us >= request.us_max
         if request.transmissions >= request.tries_max or is_late:
-            del self._pending[number]
+            self._forget(number)
             request.on_failure()
             return
         request.transmissions += 1
@@ -161,8 +189,9 @@ class Requests(Generic[Question, Answer]):
     def on_departed(self, peer: Peer) -> None:
         """Give up all questions to a peer that has left."""
         for number in [n for n, request in self._pending.items() if request.peer == peer]:
-            request = self._pending.pop(number, None)
+            request = self._pending.get(number)
             if request is not None:  # A failure before it may have cancelled this one.
+                self._forget(number)
                 self._deadlines.cancel(number)
                 request.on_failure()
 
@@ -172,6 +201,9 @@ class Requests(Generic[Question, Answer]):
         for number, request in self._pending.items():
             assert number <= self._last_number, "a pending request has a number of the future"
             assert 1 <= request.transmissions <= request.tries_max, "a request is sent too often"
+        for told in self._told.values():
+            assert 0 < len(told) <= TOLD_MAX, "too many statements are pending"
+            assert told.keys() <= self._pending.keys(), "a statement is not pending"
 
     def _pending_to(self, peer: Peer, number: int) -> _PendingRequest[Question, Answer] | None:
         request = self._pending.get(number)
