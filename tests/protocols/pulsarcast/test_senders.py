@@ -8,6 +8,7 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.blocks import Cid, cid_of
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast.directory import SEARCHES_MAX, SEARCHES_OF_PEER_MAX
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, new_event
 from smartpubsub.protocols.pulsarcast.log import GAP_MAX
 from smartpubsub.protocols.pulsarcast.messages import (
@@ -190,3 +191,52 @@ def test_answers_count_only_from_nodes_that_were_asked() -> None:
     strangers = [n for n in range(3, 8) if n not in village.keepers(1, topic)]
     tell(village, 1, strangers[0], *parts)
     assert [refused(village, 1, type(part)) for part in parts] == [1, 1, 1]
+
+
+# --- descriptors that nobody has ---
+
+
+def invitations(count: int) -> list[InviteKeeper]:
+    cids = [cid_of(b"nothing %d" % number) for number in range(count)]
+    return [InviteKeeper(cid, cid) for cid in cids]
+
+
+def test_the_overlay_is_searched_for_few_of_the_descriptors_that_a_peer_mentions() -> None:
+    village = Village(8)
+    begun: list[object] = []
+    kademlia = village.node(1).kademlia
+    get = kademlia.get
+
+    def noted(name: bytes, now: int) -> object:
+        begun.append(name)
+        return get(name, now)
+
+    kademlia.get = noted  # type: ignore[assignment, method-assign]
+    tell(village, 1, ATTACKER, *invitations(200))
+    village.run(60)
+    assert 0 < len(set(begun)) <= SEARCHES_OF_PEER_MAX
+    assert len(begun) <= SEARCHES_OF_PEER_MAX * SEARCHES_MAX
+    village.core(1).check()
+
+
+def test_a_topic_is_found_while_a_peer_mentions_descriptors_that_nobody_has() -> None:
+    village = Village(8)
+    topic = village.create(AUTHOR)
+    for node in range(7):
+        tell(village, node, ATTACKER, *invitations(200), InviteKeeper(topic.stable_id, topic.cid))
+    village.subscribe_all(range(7), topic)
+    village.publish(AUTHOR, topic, b"news")
+    village.run(2)
+    assert all(village.payloads(node) == [b"news"] for node in range(7))
+
+
+def test_events_that_wait_for_a_descriptor_have_a_share_of_the_memory() -> None:
+    village = Village(8)
+    cid = cid_of(b"nothing")
+    account = village.core(1).directory._waiting
+    for _ in range(20):
+        tell(village, 1, ATTACKER, KeepEvents(cid, cid, (bytes(1 << 20),)))
+    assert 0 < account.size <= account.user_size_max
+    assert account.refused
+    village.run(60)
+    assert not account.size

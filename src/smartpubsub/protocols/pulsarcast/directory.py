@@ -6,11 +6,14 @@ topic names all of them. Descriptors come from the peer that mentioned them, or 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Key, key_of
+from smartpubsub.kademlia.ledger import NOBODY, Account
 from smartpubsub.kademlia.queries import Got
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
@@ -29,6 +32,13 @@ RETRY_US = 3 * SECOND
 SEARCHES_MAX = 10
 """How often to search the overlay for a descriptor before it counts as not found."""
 WANTED_MAX = 10_000
+SEARCHES_OF_PEER_MAX = 4
+"""Descriptors that one peer has mentioned and not sent, for which to search the overlay at a time:
+a search makes many nodes work."""
+WAITING_BYTES_MAX = 64 << 20
+"""Of what waits for descriptors; one peer may have an eighth."""
+WAITING_BYTES = 4 << 10
+"""What each thing that waits counts, besides the events in it."""
 ANSWERED_MAX = 50
 """How many descriptors to send in answer to one message."""
 
@@ -59,21 +69,45 @@ class TopicReplica:
         return not self.own_distance
 
 
+Then: TypeAlias = Callable[[Topic | None], None]
+"""Called with a descriptor, or with None if it cannot be found."""
+
+
+class _Waiting(NamedTuple):
+    then: Then
+    user: Peer
+    """The peer whose message waits; empty for the node itself."""
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """A descriptor that this node wants."""
+
+    peer: Peer
+    """The peer that has mentioned it; empty if the node itself wants it."""
+    waiting: list[_Waiting] = field(default_factory=list)
+    tries: int = 0
+    """How often the overlay was searched for it."""
+
+
 @dataclass(eq=False)
 class TopicDirectory(Component):
-    """Owns the replicas. `on_version` is called with a learned version's replica and its source."""
+    """Owns the replicas. `on_version` is called with a learned version's replica and its source.
+
+    Descriptors are charged to their authors, and what waits for one to the peer that has sent it.
+    """
 
     _on_version: Callable[[TopicReplica, Peer], None]
+    _descriptors: Account
+    _waiting: Account
     _replicas: dict[Cid, TopicReplica] = field(init=False, default_factory=dict)
     _by_version: dict[Cid, TopicReplica] = field(init=False, default_factory=dict)
-    _wanted: dict[Cid, list[Callable[[Topic | None], None]]] = field(
-        init=False, default_factory=dict
-    )
-    _searches: dict[Cid, int] = field(init=False, default_factory=dict)
+    _wanted: dict[Cid, _Search] = field(init=False, default_factory=dict)
+    _searches_of: Counter[Peer] = field(init=False, default_factory=Counter)
+    """For how many descriptors that a peer has mentioned the overlay is searched."""
     _found: dict[Cid, Topic] = field(init=False, default_factory=dict)
     """Descriptors that were found and have no replica yet."""
-    _descriptor_bytes: int = field(init=False, default=0)
-    """The size of the descriptors of all replicas."""
 
     # --- replicas ---
 
@@ -106,7 +140,7 @@ class TopicDirectory(Component):
     def add_version(self, replica: TopicReplica, topic: Topic) -> None:
         """Add a version, which may be the newest."""
         if topic.cid not in replica.versions:
-            self._descriptor_bytes += len(topic.block)
+            self._descriptors.change(topic.author, len(topic.block))
         replica.versions[topic.cid] = topic
         self._by_version[topic.cid] = replica
         if topic is not replica.meta and topic.version >= replica.topic.version:
@@ -118,7 +152,7 @@ class TopicDirectory(Component):
             return
         for cid, topic in replica.versions.items():
             self._by_version.pop(cid, None)
-            self._descriptor_bytes -= len(topic.block)
+            self._descriptors.change(topic.author, -len(topic.block))
 
     def store_state(self, replica: TopicReplica) -> None:
         """Store what has changed about a replica."""
@@ -130,22 +164,25 @@ class TopicDirectory(Component):
         then: Callable[[TopicReplica | None], None],
         peer: Peer | None = None,
         id: Cid | None = None,
+        size: int = 0,
     ) -> None:
         """Call `then` with the replica of a topic, or with None if the topic cannot be found.
 
-        If an id is given, a topic with another id counts as not found.
+        If an id is given, a topic with another id counts as not found. What waits for it meanwhile
+        has a size.
         """
         replica = self._by_version.get(topic)
         if replica is not None:
             then(replica if id in (None, replica.id) else None)
         else:
-            self.find(topic, partial(self._with_topic, then, peer, id), peer)
+            self.find(topic, partial(self._with_topic, then, peer, id, size), peer, size)
 
     def _with_topic(
         self,
         then: Callable[[TopicReplica | None], None],
         peer: Peer | None,
         id: Cid | None,
+        size: int,
         topic: Topic | None,
     ) -> None:
         if topic is None or id not in (None, topic.stable_id):
@@ -153,7 +190,7 @@ class TopicDirectory(Component):
         elif topic.meta is None:
             then(self._opened(topic, topic))
         else:
-            self.find(topic.meta, partial(self._with_meta, then, topic), peer)
+            self.find(topic.meta, partial(self._with_meta, then, topic), peer, size)
 
     def _with_meta(
         self, then: Callable[[TopicReplica | None], None], topic: Topic, meta: Topic | None
@@ -188,12 +225,18 @@ class TopicDirectory(Component):
     @property
     def is_full(self) -> bool:
         """Whether this node replicates as many topics as it may."""
-        has_room = self._descriptor_bytes < self._settings.descriptor_bytes_max
+        account = self._descriptors
+        has_room = account.size < account.size_max
         return not has_room or len(self._replicas) >= self._settings.topic_count_max
 
     def _has_room_for(self, *topics: Topic) -> bool:
-        size = self._descriptor_bytes + sum(len(topic.block) for topic in topics)
-        return size <= self._settings.descriptor_bytes_max
+        """Whether there is room for descriptors of one author."""
+        account, size = self._descriptors, sum(len(topic.block) for topic in topics)
+        has_room = account.size + size <= account.size_max
+        if has_room and account.has_room_for(topics[0].author, size):
+            return True
+        account.refuse()
+        return False
 
     # --- versions ---
 
@@ -255,55 +298,87 @@ class TopicDirectory(Component):
 
     # --- descriptors ---
 
-    def find(
-        self, cid: Cid, then: Callable[[Topic | None], None], peer: Peer | None = None
-    ) -> None:
+    def find(self, cid: Cid, then: Then, peer: Peer | None = None, size: int = 0) -> None:
         """Find a descriptor: ask a peer that should have it, then search the overlay."""
         known = self._known(cid) or self._found.get(cid)
         if known is not None:
             then(known)
             return
-        waiting = self._wanted.get(cid)
-        if waiting is not None:
-            waiting.append(then)
-            return
-        if len(self._wanted) >= WANTED_MAX:
+        search, user = self._wanted.get(cid), peer or NOBODY
+        is_full = search is None and len(self._wanted) >= WANTED_MAX
+        if is_full or not self._may_wait(user, size):
             self._permissions.count("too many searches")
             then(None)
             return
-        self._wanted[cid] = [then]
-        self._searches[cid] = 0
+        if search is not None:
+            self._wait(search, then, user, size)
+            if peer is None:
+                self._make_own(search)
+            return
+        self._wanted[cid] = search = _Search(user)
+        self._wait(search, then, user, size)
         if peer is not None:
             self._outbox.queue(peer, WantBlocks((cid,)))
             self._outbox.set_timer(("find", cid), RETRY_US)
         else:
-            self._search(cid)
+            self._search(cid, search)
+
+    def _may_wait(self, user: Peer, size: int) -> bool:
+        """Whether a message of a peer may wait for a descriptor; this node's own calls may."""
+        account, size = self._waiting, size + WAITING_BYTES
+        has_room = account.size + size <= account.size_max and account.has_room_for(user, size)
+        if user and not has_room:
+            account.refuse()
+        return has_room or not user
+
+    def _wait(self, search: _Search, then: Then, user: Peer, size: int) -> None:
+        search.waiting.append(_Waiting(then, user, size + WAITING_BYTES))
+        self._waiting.change(user, size + WAITING_BYTES)
+
+    def _make_own(self, search: _Search) -> None:
+        """This node itself wants a descriptor that a peer has mentioned."""
+        if search.peer and search.tries:
+            self._leave_search(search)
+        search.peer = NOBODY
 
     def _known(self, cid: Cid) -> Topic | None:
         replica = self._by_version.get(cid)
         return None if replica is None else replica.versions[cid]
 
-    def _search(self, cid: Cid) -> None:
+    def _search(self, cid: Cid, search: _Search) -> None:
         if not self._overlay.is_ready:
             self._outbox.set_timer(("find", cid), RETRY_US)
             return
-        self._searches[cid] += 1
+        if search.peer and not search.tries:
+            if self._searches_of[search.peer] >= SEARCHES_OF_PEER_MAX:
+                self._permissions.count("too many searches")
+                self._settle(cid, None)
+                return
+            self._searches_of[search.peer] += 1
+        search.tries += 1
         self._overlay.get(cid, self._on_got)
+
+    def _leave_search(self, search: _Search) -> None:
+        self._searches_of[search.peer] -= 1
+        if not self._searches_of[search.peer]:
+            del self._searches_of[search.peer]
 
     def _on_got(self, got: Got) -> None:
         if got.value is not None:
             self._on_block(got.value)
-        if got.name not in self._wanted:
+        search = self._wanted.get(got.name)
+        if search is None:
             return
-        if self._searches[got.name] >= SEARCHES_MAX:
+        if search.tries >= SEARCHES_MAX:
             self._settle(got.name, None)
         else:
             self._outbox.set_timer(("find", got.name), RETRY_US)
 
     def on_timer(self, cid: Cid) -> None:
         """Search the overlay for a descriptor that no peer has sent."""
-        if cid in self._wanted:
-            self._search(cid)
+        search = self._wanted.get(cid)
+        if search is not None:
+            self._search(cid, search)
 
     def on_want(self, peer: Peer, message: WantBlocks) -> None:
         """Send a peer the descriptors that it asks for, now or when they are found."""
@@ -311,8 +386,8 @@ class TopicDirectory(Component):
             known = self._known(cid)
             if known is not None:
                 self._describe(peer, known)
-            elif cid in self._wanted and len(self._wanted[cid]) < WANTED_MAX:
-                self._wanted[cid].append(partial(self._describe, peer))
+            elif cid in self._wanted and self._may_wait(peer, 0):
+                self._wait(self._wanted[cid], partial(self._describe, peer), peer, 0)
 
     def _describe(self, peer: Peer, topic: Topic | None) -> None:
         if topic is not None:
@@ -337,17 +412,23 @@ class TopicDirectory(Component):
     def _settle(self, cid: Cid, topic: Topic | None) -> None:
         if topic is not None and len(self._found) < WANTED_MAX:
             self._found[cid] = topic
-        del self._searches[cid]
+        search = self._wanted.pop(cid)
+        if search.peer and search.tries:
+            self._leave_search(search)
         self._outbox.cancel_timer(("find", cid))
-        for then in self._wanted.pop(cid):
-            then(topic)
+        for _, user, size in search.waiting:
+            self._waiting.change(user, -size)
+        for waiting in search.waiting:
+            waiting.then(topic)
         self._found.pop(cid, None)
 
     def check(self) -> None:
         """Assert that the indexes agree and that each replica's versions are of one topic."""
         assert len(self._replicas) <= self._settings.topic_count_max
-        assert self._wanted.keys() == self._searches.keys()
         assert len(self._wanted) <= WANTED_MAX
+        searches = self._wanted.values()
+        assert self._searches_of == Counter(s.peer for s in searches if s.peer and s.tries)
+        assert self._waiting.size == sum(w.size for s in searches for w in s.waiting)
         indexed = 0
         for id, replica in self._replicas.items():
             assert replica.id == id == replica.meta.cid
@@ -361,4 +442,4 @@ class TopicDirectory(Component):
             replica.log.check()
         assert indexed == len(self._by_version)
         versions = [v for replica in self._replicas.values() for v in replica.versions.values()]
-        assert self._descriptor_bytes == sum(len(version.block) for version in versions)
+        assert self._descriptors.size == sum(len(version.block) for version in versions)

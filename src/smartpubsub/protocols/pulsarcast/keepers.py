@@ -309,7 +309,8 @@ class Keepers(Component):
     def on_keep(self, contact: Contact, message: KeepEvents) -> None:
         """Store the events that a publisher sends, and acknowledge them."""
         then = partial(self._keep, contact.peer, message.blocks)
-        self._directory.with_replica(message.topic, then, contact.peer, message.room)
+        size = sum(map(len, message.blocks))
+        self._directory.with_replica(message.topic, then, contact.peer, message.room, size)
 
     def _keep(self, peer: Peer, blocks: tuple[bytes, ...], replica: TopicReplica | None) -> None:
         if replica is None:

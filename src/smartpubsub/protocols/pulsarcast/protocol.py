@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import USER_SHARE
 from smartpubsub.kademlia.queries import Joined, Lost
 from smartpubsub.protocols.blocks import Cid, CidError
 from smartpubsub.protocols.publication import Publication, Signing
@@ -22,7 +23,11 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.audits import TopicAudits
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.directory import (
+    WAITING_BYTES_MAX,
+    TopicDirectory,
+    TopicReplica,
+)
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
@@ -48,7 +53,7 @@ from smartpubsub.protocols.pulsarcast.senders import PulsarSenders
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
-from smartpubsub.protocols.pulsarcast.topics import Rules, Topic, topic_named_by
+from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, Topic, topic_named_by
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
@@ -105,7 +110,14 @@ class Pulsarcast:
         self.permissions = Permissions(outbox, settings, signing)
         persistence = TopicPersistence(outbox, lambda id: self.keepers.is_keeper(id))
         base = outbox, settings, self._overlay, self.liveness, self.permissions, persistence
-        self.directory = directory = TopicDirectory(*base, self._on_version)
+        bytes_max = settings.descriptor_bytes_max
+        bytes_min = min(bytes_max, 2 * TOPIC_BYTES_MAX)
+        self.directory = directory = TopicDirectory(
+            *base,
+            self._on_version,
+            kademlia.ledger.open("descriptors", bytes_max, max(bytes_max // USER_SHARE, bytes_min)),
+            kademlia.ledger.open("waiting for descriptors", WAITING_BYTES_MAX),
+        )
         self.store = EventStore(*base, directory, self._on_pruned)
         self.membership = membership = Membership(
             *base, directory, self.store, self._is_needed, self._on_membership_news
