@@ -102,6 +102,21 @@ def test_a_timer_of_a_peer_waits_for_its_turn() -> None:
     trio.run(main)
 
 
+def test_a_timer_of_a_peer_that_costs_too_much_waits_longer() -> None:
+    async def main() -> None:
+        inbox, timers = Inbox[Any](10), Timers()
+        delays_us = {b"busy": 5}
+        turns = Turns(inbox, timers, lambda peer: delays_us.get(peer, 0))
+        timers.set("expensive", 1, peer=b"busy")
+        timers.set("cheap", 1, peer=b"other")
+        assert turns.next(2) == TimerFired("cheap", b"other")
+        assert turns.next(6) is None
+        delays_us.clear()
+        assert turns.next(7) == TimerFired("expensive", b"busy")
+
+    trio.run(main)
+
+
 # --- addresses ---
 
 

@@ -22,6 +22,28 @@ def test_a_peer_that_costs_more_waits_until_it_has_made_up_for_it() -> None:
     assert shares.delay_s(b"q", 0) == 0
 
 
+def test_many_peers_that_cost_more_get_the_share_of_one_together() -> None:
+    shares = Shares(0.5, 0.1, 20)
+    peers = [b"%d" % number for number in range(10)]
+    now_s, used_s = 0.0, 0.0
+    while now_s < 100:
+        for peer in peers:
+            if shares.delay_s(peer, now_s) == 0:
+                shares.charge(peer, SLICE_S, now_s)
+                used_s += SLICE_S
+        now_s += SLICE_S
+    assert 0.4 * now_s < used_s < 0.6 * now_s + 10 * 0.1
+    assert shares.delay_s(b"modest", now_s) == 0
+    assert shares.delay_s(peers[0], now_s + 60) == 0
+
+
+def test_members_of_the_overlay_have_a_share_each() -> None:
+    shares = Shares(0.5, 0.0, 20, lambda peer: peer != b"stranger")
+    for peer in (b"p", b"q", b"stranger"):
+        shares.charge(peer, SLICE_S, 0)
+    assert shares.delay_s(b"p", 0) == shares.delay_s(b"stranger", 0) == pytest.approx(2 * SLICE_S)
+
+
 def test_what_blocks_all_others_for_long_counts_several_times() -> None:
     shares = Shares(0.5, 0.1, 5)
     shares.charge(b"p", 1.0, 0)

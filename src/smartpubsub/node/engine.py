@@ -237,6 +237,7 @@ class Engine:
                 may_precede=_may_precede,
                 on_restart=self._restore,
                 neighbours=lambda: self.core.neighbours(),
+                is_member=lambda peer: self.core.kademlia.knows(Contact.of(peer)),
                 settings=host_settings(self.config),
                 make_tcp=self._private_tcp(),
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,9 +69,12 @@ class Codec:
     wire_bytes: Callable[[Any], int] | None = None
     """The length of an encoded message, without encoding it; None to encode it."""
 
-    def pieces(self, data: bytes) -> Iterable[Any]:
-        """Decode one message as one or several."""
-        return (self.decode(data),) if self.decode_pieces is None else self.decode_pieces(data)
+    def pieces(self, data: bytes) -> Iterator[Any]:
+        """Decode one message as one or several, each when it is asked for."""
+        if self.decode_pieces is None:
+            yield self.decode(data)
+        else:
+            yield from self.decode_pieces(data)
 
     def size(self, message: Any) -> int:
         """The length of a message on the wire."""

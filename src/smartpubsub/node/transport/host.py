@@ -70,6 +70,9 @@ _INCARNATION_BYTES = 8
 _DRAIN_POLL_S = 0.01
 GATHER_COUNT_MIN = 4
 """A host that had fewer events and calls at a time handles the next at once."""
+FOLLOW_UP_FACTOR = 4
+"""What a core puts off and does in a peer's name has other nodes work too, whose answers come in
+their names; so it counts several times."""
 _ASK_BITS = 48
 """The numbers of a core's requests are below this power of two; the core's own number is above."""
 
@@ -171,6 +174,7 @@ class Host:
         may_precede: MayPrecede = lambda _item: False,
         on_restart: OnRestart | None = None,
         neighbours: Callable[[], Container[Peer]] = lambda: (),
+        is_member: Callable[[Peer], bool] = lambda _peer: False,
         settings: HostSettings | None = None,
         rng: Random | None = None,
         make_tcp: MakeTcp | None = None,
@@ -200,10 +204,13 @@ class Host:
             settings.event_count_max, settings.event_bytes_max, settings.peer_count_max
         )
         self._shares = Shares(
-            settings.peer_share_max, settings.peer_burst_s, settings.peer_count_max
+            settings.peer_share_max,
+            settings.peer_burst_s,
+            settings.peer_count_max,
+            is_member,
         )
         self._processor = ProcessorClock()
-        self._turns = Turns(self._inbox, self._timers)
+        self._turns = Turns(self._inbox, self._timers, self._delay_us_of)
         self.bans = Bans(settings.ban_s, settings.peer_count_max)
         self.containment = Containment(self.bans)
         self.connections = Connections(
@@ -542,11 +549,20 @@ class Host:
                 self._spawn(self.connections.close, banned)
         spent_s = self._processor.now()  # A system call, so it is made once for each input.
         peer, cost_s = getattr(item, "peer", OWN), spent_s - work.spent_s
+        if isinstance(item, TimerFired) and peer:
+            cost_s *= FOLLOW_UP_FACTOR
         self._inbox.charge(peer, cost_s)
         self._shares.charge(peer, cost_s, spent_s)
         if self._inbox.delays_others and self._shares.delay_s(peer, spent_s) > 0:
             work.ends_early = True
         work.spent_s = spent_s
+
+    def _delay_us_of(self, peer: Peer) -> int:
+        """How long the timers of a peer wait, because it costs too much while others wait."""
+        if not self._inbox.delays_others:
+            return 0
+        delay_s = self._shares.delay_s(peer, self._processor.now())
+        return round(min(delay_s, self.settings.delay_s_max) * MICROSECONDS)
 
     def _release(self, core: Gathers, work: _Work) -> None:
         """Have the core send the messages that it has held back in this turn."""

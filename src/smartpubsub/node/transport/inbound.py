@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -25,7 +26,7 @@ from smartpubsub.node.transport.frames import (
 )
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.identify import other_versions
-from smartpubsub.node.transport.inbox import Inbox
+from smartpubsub.node.transport.inbox import BYTES_PER_S, Inbox
 from smartpubsub.node.transport.processor_clock import ProcessorClock
 from smartpubsub.node.transport.rates import Rates
 from smartpubsub.node.transport.shares import Shares
@@ -47,6 +48,26 @@ _PAUSE_AFTER_S = 0.001
 """How long messages of a peer are decoded before other tasks go on."""
 _ROUNDS_BETWEEN = 4
 """Rounds of the loop between two messages of a peer that costs more than its share."""
+
+
+_FRAME_S = 100e-6
+"""What it costs about to read and decrypt a message, besides its bytes."""
+_GARBAGE_S = 0.02
+"""What an undecodable message costs: its stream is reset, and the peer opens another."""
+_LONG_BYTES = 16 << 10
+"""A longer message is decoded in a thread: one message of 4 MiB takes seconds, and the event loop
+goes on meanwhile."""
+
+
+def _decode_next(pieces: Iterator[object]) -> tuple[object | WireError | None, float]:
+    """The next piece of a message, or None after the last, and the processor time for it."""
+    began_s = time.thread_time()
+    found: object | WireError | None
+    try:
+        found = next(pieces, None)
+    except WireError as error:
+        found = error
+    return found, time.thread_time() - began_s
 
 
 class _Question:
@@ -110,6 +131,8 @@ class Inbound:
         """Peers that speak other versions of the protocols."""
         self._questions: dict[int, _Question] = {}
         self._numbers = count(1)
+        self._decoding = trio.CapacityLimiter(1)
+        """Threads share the processor time that Python has, so more would not be faster."""
         self._rates = Rates(settings.messages_per_s_max, settings.peer_count_max)
 
     def handler(self, codec: Codec) -> OnStream:
@@ -218,19 +241,27 @@ class Inbound:
         self._counts.received += 1
         self._counts.received_bytes += len(frame)
         self._usage.touch(peer, trio.current_time())
-        size = len(frame)
-        began_at = self._processor.now()
-        try:
-            for message in codec.pieces(frame):
-                await self._keep_to_share(peer, acquaintance, began_at)
-                kinds = codec.kinds(message) or _EMPTY
-                await self._keep_to_rate(peer, kinds, is_begun=not size)
-                await self._hand_over(codec, peer, stream, acquaintance, message, size)
-                size = 0
-                began_at = self._processor.now()
-        except WireError:
-            await self._keep_to_share(peer, acquaintance, began_at)
-            raise
+        size, is_long = len(frame), len(frame) > _LONG_BYTES
+        pieces = codec.pieces(frame)
+        while True:
+            if is_long:
+                message, cost_s = await trio.to_thread.run_sync(
+                    _decode_next, pieces, limiter=self._decoding
+                )
+            else:
+                message, cost_s = _decode_next(pieces)
+            if isinstance(message, WireError):
+                await self._keep_to_share(peer, acquaintance, cost_s + _GARBAGE_S, blocks=True)
+                raise message
+            if message is None:
+                return
+            if size:
+                cost_s += _FRAME_S + size / BYTES_PER_S
+            await self._keep_to_share(peer, acquaintance, cost_s, blocks=not is_long)
+            kinds = codec.kinds(message) or _EMPTY
+            await self._keep_to_rate(peer, kinds, is_begun=not size)
+            await self._hand_over(codec, peer, stream, acquaintance, message, size)
+            size = 0
 
     async def _hand_over(
         self,
@@ -253,13 +284,12 @@ class Inbound:
             await self._inbox.put_when_there_is_room(peer, event, size)
 
     async def _keep_to_share(
-        self, peer: Peer, acquaintance: _Acquaintance, began_at: float
+        self, peer: Peer, acquaintance: _Acquaintance, cost_s: float, *, blocks: bool
     ) -> None:
         """Let other tasks go on after some work, and for longer if the peer costs too much."""
         now_s = self._processor.now()
-        cost_s = now_s - began_at
         self._inbox.charge(peer, cost_s)
-        self._shares.charge(peer, cost_s, now_s)
+        self._shares.charge(peer, cost_s, now_s, blocks=blocks)
         delay_s = self._shares.delay_s(peer, now_s)
         if delay_s > 0 and self._inbox.delays_others:
             self._counts.delayed_expensive += 1

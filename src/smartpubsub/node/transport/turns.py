@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from smartpubsub.node.transport.inbox import Inbox
 from smartpubsub.node.transport.timers import Timers
+from smartpubsub.seam import Peer
 
 
 class Turns:
     """Handles the events that came before a timer was due first: the timer may wait for them.
 
-    A timer that is a peer's work waits for that peer's turn.
+    A timer that is a peer's work waits for that peer's turn, and longer if the peer costs too much.
     """
 
-    def __init__(self, inbox: Inbox[Any], timers: Timers) -> None:
+    def __init__(
+        self,
+        inbox: Inbox[Any],
+        timers: Timers,
+        delay_us: Callable[[Peer], int] = lambda _peer: 0,
+    ) -> None:
         self._inbox = inbox
         self._timers = timers
+        self._delay_us = delay_us
         self._ahead: int | None = None
         """The number of events that came before the timers that are due; None if none is."""
 
@@ -31,6 +39,10 @@ class Turns:
             fired = self._timers.take_due(now)
             if fired is None or not fired.peer:
                 return fired
-            self._inbox.put(fired)  # It waits for its peer's turn.
+            delay_us = self._delay_us(fired.peer)
+            if delay_us:
+                self._timers.set(fired.timer, now + delay_us, peer=fired.peer)
+            else:
+                self._inbox.put(fired)  # It waits for its peer's turn.
         self._ahead = None
         return self._inbox.take()
