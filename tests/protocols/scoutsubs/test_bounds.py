@@ -233,7 +233,7 @@ def test_a_node_with_too_many_trees_acknowledges_no_subscription_in_others() -> 
 def test_a_replica_without_room_is_waited_for_and_not_suspected() -> None:
     """What it has no room for is not acknowledged until it has."""
     settings = ScoutSettings(backups=1, renew_us=2 * MINUTE)
-    forest = Forest(8, settings, settings_of={1: replace(settings, tree_count_max=1)})
+    forest = Forest(8, settings, settings_of={1: replace(settings, copied_bytes_max=4_000)})
     forest.run(SECOND)
     child = ChildCopy(forest.contacts[6], 0, 1, (Predicate.parse("ski"),), None, ())
     forest.receive(5, 1, CopyTree("ski", False, 1, True, (child,), ()))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.scoutsubs.fragments import (
@@ -39,7 +40,7 @@ def announce(*filters: Predicate) -> Announce:
 
 
 def heard(pieces: list[Part], peer: bytes = b"p") -> list[Part]:
-    incoming = Reassembly()
+    incoming = Reassembly(Ledger())
     found = [incoming.on_fragment(peer, each) for each in pieces if isinstance(each, Piece)]
     assert len(incoming) == 0
     return [part for part in found if part is not None]
@@ -101,7 +102,7 @@ def test_fragments_of_a_part_that_is_said_again_complete_it() -> None:
 
 
 def test_impossible_fragments_are_ignored() -> None:
-    incoming = Reassembly()
+    incoming = Reassembly(Ledger())
     wrong = [
         Piece(1, 3, 3, announce()),
         Piece(1, 0, FRAGMENT_COUNT_MAX + 1, announce()),
@@ -135,3 +136,22 @@ def test_all_goes_on_when_everything_has_to_go_fragments_of() -> None:
     assert {number: forest.receivers(id) for number, id in ids.items()} == {
         number: [number] for number in range(4, 12)
     }
+
+
+def test_incomplete_messages_of_a_peer_take_a_limited_room_and_leave_that_of_others() -> None:
+    ledger = Ledger()
+    incoming = Reassembly(ledger)
+    (account,) = ledger
+    wanted = announce(*FILTERS)
+    modest = [fragment for fragment in fragments_of(wanted, 512) if isinstance(fragment, Piece)]
+    assert incoming.on_fragment(b"modest", modest[0]) is None
+    long = announce(*(Predicate.parse(f"{'x' * 1_000}{n}") for n in range(500)))
+    for place in range(FRAGMENT_COUNT_MAX - 1):
+        assert incoming.on_fragment(b"greedy", Piece(7, place, FRAGMENT_COUNT_MAX, long)) is None
+        incoming.check()
+        assert account.size_of(b"greedy") <= account.user_size_max
+    assert account.evicted
+    for fragment in modest[1:-1]:
+        assert incoming.on_fragment(b"modest", fragment) is None
+    assert incoming.on_fragment(b"modest", modest[-1]) == wanted
+    assert not account.size_of(b"modest")

@@ -13,7 +13,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs import persistence
 from smartpubsub.protocols.scoutsubs.filter_table import PeerQuotas
-from smartpubsub.protocols.scoutsubs.messages import Announced, Record
+from smartpubsub.protocols.scoutsubs.messages import Announced, ChildCopy, CopyTree, Record
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest
@@ -113,3 +113,23 @@ def test_the_records_of_one_publisher_or_peer_take_no_room_of_others(
     accounts = {account.name: account for account in forest.scouts(0)._proximity._kademlia.ledger}
     assert accounts["records of publishers"].refused == 14
     forest.scouts(0).check()
+
+
+def test_copies_for_one_peer_leave_room_for_those_of_others() -> None:
+    forest = Forest(6, ScoutSettings(copied_bytes_max=64_000))
+    forest.run(SECOND)
+    kept = forest.scouts(0)._tables_kept
+    for number in range(100):
+        child = ChildCopy(forest.contacts[4], 0, 1, (Predicate.parse("ski"),), None, ())
+        forest.receive(5, 0, CopyTree(f"tree{number}", False, 1, True, (child,), ()))
+    greedy = forest.contacts[5].peer
+    assert kept.account.refused
+    assert kept.account.size_of(greedy) <= 32_000
+
+    number = forest.subscribe(3, "surf")
+    forest.run(5 * SECOND)
+    assert forest.is_in_force(3, number)
+    for number in range(100):
+        forest.receive(5, 0, CopyTree(f"tree{number}", False, 2, True, (), ()))
+    assert not kept.account.size_of(greedy)
+    kept.check()

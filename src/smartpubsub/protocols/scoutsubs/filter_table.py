@@ -45,6 +45,8 @@ class ScoutChild:
     """Filters that the child (or its shortcut) has in other trees, by one attribute of each."""
     in_force: int = 0
     """The latest of its versions that it was told to be in force; 0 for none."""
+    is_partial: bool = False
+    """Whether some filters of a later version, and not all, are in the table."""
 
     def copy(self) -> ChildCopy:
         """The child as a replica keeps it."""

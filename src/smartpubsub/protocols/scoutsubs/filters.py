@@ -27,6 +27,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.announcement_turns import AT_ONCE_MAX, AnnouncementTurns
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.filter_steps import STEP, LongAnnouncement
 from smartpubsub.protocols.scoutsubs.filter_table import (
     AwaitedVersion,
     FilterOwner,
@@ -64,6 +65,8 @@ EPOCHS_AT_ONCE_MAX = 1 << 20
 """A child whose epoch is ahead of its rendezvous by more than this is lying."""
 ELSEWHERE_COUNT_MAX = 64
 """The number of filters in other trees that a parent is told of."""
+OVERLAP_TREES_MAX = 64
+"""The number of trees whose parents are told: those of own subscriptions first."""
 MEMBER_COUNT_MAX = 1_000
 """Filters of larger tables are not named in other trees: it would take long to find them."""
 OVERLAP_DELAY_US = 50_000
@@ -150,7 +153,9 @@ class Filters:
         self._report = report
         self.tables: dict[str, FilterTable] = {}
         self.quotas = PeerQuotas()
-        self.turns = AnnouncementTurns(outbox)
+        self.turns = AnnouncementTurns(outbox, self._filter_count)
+        self._long: dict[Peer, LongAnnouncement] = {}
+        """Announcements that enter their tables in steps; others of the peer wait meanwhile."""
         self._version_floor = 0
         self._copy_version_floor = 0
         """The highest versions of tables that were removed."""
@@ -178,6 +183,8 @@ class Filters:
     def remove(self, attribute: str) -> None:
         """Remove the table of a tree that the node leaves."""
         table = self.tables.pop(attribute)
+        self._under_way.pop(attribute, None)
+        self._overlaps_told.pop(attribute, None)
         self._persistence.drop_epoch(attribute)
         self._version_floor = max(self._version_floor, table.version)
         self._copy_version_floor = max(self._copy_version_floor, table.copy_version)
@@ -445,22 +452,62 @@ class Filters:
 
     def on_announce(self, contact: Contact, part: Announce) -> None:
         """A child has announced its filters."""
-        if self.turns.admit(contact, part):
+        if self._is_known(contact.peer, part) or self.turns.admit(contact, part):
             self._handle_announcement(contact, part)
+
+    def _is_known(self, peer: Peer, part: Announce) -> bool:
+        """Whether an announcement says nothing new, so that it costs an answer and no more."""
+        table = self.tables.get(part.attribute)
+        if table is None:
+            return part.base == WHOLE and not part.added
+        child = table.children.get(peer)
+        if child is None or (part.incarnation, part.version) > (child.incarnation, child.version):
+            return False
+        return part.stage <= child.epoch
+
+    def _filter_count(self, peer: Peer, attribute: str) -> int:
+        table = self.tables.get(attribute)
+        child = None if table is None else table.children.get(peer)
+        return 0 if child is None else len(child.filters)
 
     def on_turn(self, peer: Peer) -> None:
         """Handle announcements of a child that have waited for others of its to be in force."""
+        if peer in self._long and not self._step(peer):
+            return
         for _ in range(AT_ONCE_MAX):
             waiting = self.turns.take(peer)
             if waiting is None:
                 return
             self._handle_announcement(*waiting)
 
+    def forget_turns(self, peer: Peer) -> None:
+        """Drop the announcements of a peer that wait: it has disconnected."""
+        self._long.pop(peer, None)
+        self.turns.forget(peer)
+
+    def _step(self, peer: Peer) -> bool:
+        """Go on with a long announcement; return whether it is done, or nothing can come of it."""
+        long = self._long[peer]
+        table = self.tables.get(long.part.attribute)
+        if table is not None and table.children.get(peer) is long.child:
+            long.step(table)
+            if not long.is_done:
+                self.turns.go_on(peer)
+                return False
+            self._complete(table, long.child, long.contact, long.part)
+        del self._long[peer]
+        self.turns.set_busy(peer, is_busy=False)
+        self._note_under_way(peer, long.part.attribute)
+        return True
+
     def _handle_announcement(self, contact: Contact, part: Announce) -> None:
         self._take_announcement(contact, part)
-        table = self.tables.get(part.attribute)
-        if table is not None and contact.peer in table.waiting:
-            self.turns.begin(contact.peer, part.attribute)
+        self._note_under_way(contact.peer, part.attribute)
+
+    def _note_under_way(self, peer: Peer, attribute: str) -> None:
+        table = self.tables.get(attribute)
+        if table is not None and peer in table.waiting:
+            self.turns.begin(peer, attribute)
 
     def _take_announcement(self, contact: Contact, part: Announce) -> None:
         attribute = part.attribute
@@ -489,6 +536,7 @@ class Filters:
             self._answer_known(table, child)
             return
         is_next = is_known and child is not None and child.version == part.base
+        is_next = is_next and child is not None and not child.is_partial
         if part.base != WHOLE and not is_next:
             self._answer(contact.peer, part, version=0, in_force=0, wants_whole=True)
             return
@@ -508,8 +556,7 @@ class Filters:
             if other is not None:
                 self._outbox.queue(peer, Announced(attribute, part.incarnation, 0, 0, False, other))
                 return
-            now = self._outbox.now
-            child = ScoutChild(contact, part.incarnation, part.version, now, epoch=NO_EPOCH)
+            child = ScoutChild(contact, part.incarnation, 0, self._outbox.now, epoch=NO_EPOCH)
             table.children[peer] = child
         removed = list(part.removed)
         if part.base == WHOLE:
@@ -517,6 +564,20 @@ class Filters:
             if not wanted and child.filters:
                 table.remember_former(child, self._outbox.now)
             removed = [predicate for predicate in child.filters if predicate not in wanted]
+        if len(part.added) + len(removed) > STEP:
+            child.is_partial = True
+            self._long[peer] = LongAnnouncement(contact, part, child, removed)
+            self.turns.set_busy(peer, is_busy=True)
+            self.turns.go_on(peer)
+            return
+        table.change_child(child, part.added, removed)
+        self._complete(table, child, contact, part)
+
+    def _complete(
+        self, table: FilterTable, child: ScoutChild, contact: Contact, part: Announce
+    ) -> None:
+        """The filters of an announcement are in the table."""
+        attribute, peer = table.attribute, contact.peer
         is_restarted = part.incarnation != child.incarnation
         if is_restarted:
             child.epoch = NO_EPOCH
@@ -525,11 +586,11 @@ class Filters:
             table.superseded.pop(peer, None)
             child.in_force = 0
         child.incarnation, child.version = part.incarnation, part.version
+        child.is_partial = False
         child.heard_us = self._outbox.now
         # A claim from before the child knew of an epoch does not undo that it was told of it.
         child.backups, child.epoch = part.backups, part.stage or child.epoch
         child.direct = self._accepted_shortcut(contact, part)
-        table.change_child(child, part.added, removed)
         self.touch(attribute, peer)
         self.on_child_epoch(attribute, part.stage)
         self._changed(table, peer, part.version)
@@ -800,12 +861,17 @@ class Filters:
         self._schedule_overlaps()
 
     def _tables_with_parents(self) -> list[FilterTable]:
-        """The tables whose events come from a parent, in the order that all nodes share."""
+        """Tables whose events come from a parent, in the order that all nodes share.
+
+        Other nodes decide how many trees this one relays in, so it looks at a limited number.
+        """
         trees = self._membership.trees.values()
         below = [t.attribute for t in trees if t.role is Role.CHILD and t.parent]
-        tables = [self.tables[attribute] for attribute in below]
+        tables = [table for name in below if not (table := self.tables[name]).is_empty]
+        if len(tables) > OVERLAP_TREES_MAX:
+            tables = sorted(tables, key=lambda table: not table.own)[:OVERLAP_TREES_MAX]
         return sorted(
-            (table for table in tables if not table.is_empty),
+            tables,
             key=lambda table: (key_of(base_name(table.attribute).encode()), table.attribute),
         )
 
@@ -833,7 +899,10 @@ class Filters:
     def check(self) -> None:
         """Assert the invariants of all tables, and that quotas and trees agree with them."""
         assert list(self.tables) == list(self._membership.trees)
+        assert self._overlaps_told.keys() <= self.tables.keys()
+        assert self._under_way.keys() <= self.tables.keys()
         self.turns.check()
+        assert all(self.turns.is_busy(peer) for peer in self._long)
         filters: dict[Peer, int] = {}
         for table in self.tables.values():
             table.check()

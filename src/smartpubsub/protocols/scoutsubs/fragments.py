@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.protocols.scoutsubs.messages import (
     Announce,
     Bundle,
@@ -25,6 +26,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     entry_bytes,
     event_bytes_in,
     part_bytes,
+    wire_bytes,
 )
 from smartpubsub.seam import Peer
 
@@ -37,6 +39,9 @@ NUMBER_BYTES = 6
 INCOMPLETE_COUNT_MAX = 64
 PER_PEER_MAX = 8
 """The number of incomplete messages that are kept, of all peers and of each."""
+INCOMPLETE_BYTES_MAX = 64 << 20
+INCOMPLETE_BYTES_OF_PEER_MAX = 16 << 20
+"""Their length on the wire."""
 PARTS_MAX = 500
 EVENT_BYTES_MAX = 1 << 20
 """Messages and bytes of events in one bundle; far below the limits of a receiver."""
@@ -141,17 +146,20 @@ def _joined_children(children: Iterable[ChildCopy]) -> list[ChildCopy]:
 @dataclass(slots=True)
 class _Incomplete:
     count: int
+    kind: type
     parts: dict[int, Part] = field(default_factory=dict)
+    size: int = 0
 
 
 class Reassembly:
-    """The fragments that have arrived of incomplete messages.
+    """The fragments that have arrived of incomplete messages, charged to their senders.
 
     Messages that are sent together may arrive interleaved, so each peer may have several.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._incomplete: dict[tuple[Peer, int], _Incomplete] = {}
+        self._account = ledger.open("fragments", INCOMPLETE_BYTES_MAX, INCOMPLETE_BYTES_OF_PEER_MAX)
 
     def __len__(self) -> int:
         return len(self._incomplete)
@@ -161,28 +169,45 @@ class Reassembly:
         number, place, count, part = piece
         if place >= count or count > FRAGMENT_COUNT_MAX or type(part) not in _LISTS:
             return None
-        there = self._incomplete.pop((peer, number), None)
-        if there is None or there.count != count:
-            there = _Incomplete(count)
-        there.parts[place] = part
-        if len({type(each) for each in there.parts.values()}) > 1:
-            return None
+        there = self._taken(peer, number)
+        if there is None or (there.count, there.kind) != (count, type(part)):
+            there = _Incomplete(count, type(part))
+        if place not in there.parts:
+            there.size += wire_bytes(Bundle((piece,)))
+            there.parts[place] = part
         if len(there.parts) == count:
             return joined([there.parts[each] for each in range(count)])
         self._incomplete[peer, number] = there
+        self._account.change(peer, there.size)
         self._make_room(peer)
         return None
 
+    def _taken(self, peer: Peer, number: int) -> _Incomplete | None:
+        there = self._incomplete.pop((peer, number), None)
+        if there is not None:
+            self._account.change(peer, -there.size)
+        return there
+
     def _make_room(self, peer: Peer) -> None:
-        """Drop the message that has waited longest, first of a peer with too many."""
+        """Drop the messages that have waited longest, first of a peer with too many."""
+        account = self._account
         own = [key for key in self._incomplete if key[0] == peer]
-        if len(own) > PER_PEER_MAX:
-            del self._incomplete[own[0]]
-        elif len(self._incomplete) > INCOMPLETE_COUNT_MAX:
-            del self._incomplete[next(iter(self._incomplete))]
+        while len(own) > PER_PEER_MAX or account.size_of(peer) > account.user_size_max:
+            self._evict(*own.pop(0))
+        if len(self._incomplete) > INCOMPLETE_COUNT_MAX:
+            self._evict(*next(iter(self._incomplete)))
+        while account.excess and (largest := account.largest()) is not None:
+            self._evict(*next(key for key in self._incomplete if key[0] == largest))
+
+    def _evict(self, peer: Peer, number: int) -> None:
+        self._taken(peer, number)
+        self._account.evicted += 1
 
     def check(self) -> None:
         """Assert the invariants: what is kept is incomplete, and within its limits."""
         assert len(self._incomplete) <= INCOMPLETE_COUNT_MAX
+        assert self._account.size == sum(there.size for there in self._incomplete.values())
+        assert not self._account.excess
+        self._account.check()
         for there in self._incomplete.values():
             assert 0 < len(there.parts) < there.count

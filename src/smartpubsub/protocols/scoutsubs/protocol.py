@@ -150,7 +150,7 @@ class ScoutSubs:
             on_ended=lambda attribute: self._anti_entropy.on_ended(attribute),
         )
         self._audits_kept = audits_kept = AuditKeeper(outbox, settings, signing, kademlia.ledger)
-        self._tables_kept = tables_kept = TableReplicas(outbox, settings)
+        self._tables_kept = tables_kept = TableReplicas(outbox, settings, kademlia.ledger)
         self._events_kept = events_kept = EventReplicas(
             outbox, settings, own, signing, detector, persistence, history, audits_kept
         )
@@ -207,7 +207,7 @@ class ScoutSubs:
             *(roots, placement, self._publisher, self._auditor),
         )
 
-        self._reassembly = Reassembly()
+        self._reassembly = Reassembly(kademlia.ledger)
         self._calls = Deferred(DEFERRED_COUNT_MAX)
         self._publications = Deferred(settings.record_count_max)
         """Apart from other calls, as a subscription may end before the node has joined."""
@@ -369,9 +369,9 @@ class ScoutSubs:
                 self._keepers.on_found(found)
             case Departed(peer):
                 self._detector.on_departed(peer)
-                self._filters.turns.forget(peer)
+                self._filters.forget_turns(peer)
             case Disconnected(peer):
-                self._filters.turns.forget(peer)
+                self._filters.forget_turns(peer)
             case Told(Joined()):
                 self._is_placed = True
                 self._begin()
@@ -831,15 +831,14 @@ class ScoutSubs:
         settings, history, replay = self._settings, self._history, self._replay
         tables, copies = self._filters.tables.values(), self._tables_kept.kept.values()
         children = [len(table.children) for table in tables]
-        copied = [len(copy.children) for copy in copies]
+        largest = max((len(copy.children) for copy in copies), default=0)
+        copied = self._tables_kept.account
         waiting, records = self._rendezvous.waiting_count, settings.record_count_max
         bounds = (
             Bound("trees", len(tables), settings.tree_count_max),
             Bound("children in a tree", max(children, default=0), settings.child_count_max),
-            Bound("table replicas", len(copies), settings.tree_count_max),
-            Bound(
-                "children in a table replica", max(copied, default=0), settings.child_count_max + 1
-            ),
+            Bound("bytes of table replicas", copied.size, copied.size_max),
+            Bound("children in a table replica", largest, settings.child_count_max + 1),
             Bound("offered events", self._offers.held_count, HELD_COUNT_MAX),
             Bound("stored bytes", self._persistence.bytes_held, settings.stored_bytes_max),
             Bound("events in flight", self._dissemination.flight_count, records),

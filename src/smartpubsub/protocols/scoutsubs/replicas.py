@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
@@ -31,6 +32,8 @@ from smartpubsub.seam import Peer
 COMPLETED_COUNT_MAX = 10_000
 NO_COPY = 0
 """The version of a copy that is missing."""
+_TREE_BYTES, _CHILD_BYTES, _FILTER_BYTES = 1_024, 512, 256
+"""The memory that a tree, a child in it and a filter of the child take, about."""
 
 
 @dataclass(slots=True)
@@ -43,15 +46,28 @@ class TableReplica:
     children: dict[Peer, ChildCopy] = field(default_factory=dict)
     epoch: int = NO_EPOCH
 
+    @property
+    def size(self) -> int:
+        """The memory that it takes, about."""
+        return _TREE_BYTES + sum(map(_size_of, self.children.values()))
+
+
+def _size_of(child: ChildCopy) -> int:
+    return _CHILD_BYTES + _FILTER_BYTES * len(child.filters)
+
 
 class TableReplicas:
-    """The filter tables that this node keeps for others."""
+    """The filter tables that this node keeps for others, each charged to its owner."""
 
-    def __init__(self, outbox: ScoutOutbox, settings: ScoutSettings) -> None:
+    def __init__(self, outbox: ScoutOutbox, settings: ScoutSettings, ledger: Ledger) -> None:
         self._outbox = outbox
         self._settings = settings
+        bytes_max = settings.copied_bytes_max
+        self.account = ledger.open("copies of filters", bytes_max, bytes_max // 2)
         self.kept: dict[tuple[Peer, str], TableReplica] = {}
         """By owner and attribute."""
+        self._of_roots: dict[str, dict[Peer, TableReplica]] = {}
+        """The tables of rendezvous among them, by attribute and owner."""
 
     def on_copy(self, peer: Peer, part: CopyTree) -> None:
         """The owner of a table sends an update."""
@@ -62,7 +78,7 @@ class TableReplicas:
             return
         is_full = False
         if kept is None or part.version > kept.version:
-            is_full = not self._has_room(kept, part)
+            is_full = not self._has_room(peer, kept, part)
             if is_full:
                 self._outbox.reject("copies")
             else:
@@ -71,29 +87,65 @@ class TableReplicas:
             kept.heard_us = self._outbox.now
         self._outbox.queue(peer, TreeCopied(part.attribute, part.version, is_full))
 
-    def _has_room(self, kept: TableReplica | None, part: CopyTree) -> bool:
-        settings = self._settings
-        if kept is None and _has_content(part) and len(self.kept) >= settings.tree_count_max:
-            return False
+    def _has_room(self, owner: Peer, kept: TableReplica | None, part: CopyTree) -> bool:
+        settings, account = self._settings, self.account
         known = {} if kept is None or part.is_whole else kept.children
         new = dict.fromkeys(child.contact.peer for child in part.children)
         # One more than a table has children, for the owner's own filters.
         count = len(known) + sum(peer not in known for peer in new)
         is_small = all(len(child.filters) <= settings.filter_count_max for child in part.children)
-        return is_small and count <= settings.child_count_max + 1
+        if not is_small or count > settings.child_count_max + 1:
+            return False
+        more = self._growth(kept, part)
+        room = account.size_max - account.size
+        has_room = more <= 0 or account.size_of(owner) + 2 * more <= room
+        if not has_room:
+            account.refuse()
+        return has_room
+
+    def _growth(self, kept: TableReplica | None, part: CopyTree) -> int:
+        """How much more memory a table takes after an update."""
+        new = {child.contact.peer: child for child in part.children}
+        for peer in part.gone:
+            new.pop(peer, None)
+        more = sum(map(_size_of, new.values()))
+        if part.is_whole:
+            before = 0 if kept is None else kept.size
+            return more + _TREE_BYTES * _has_content(part) - before
+        assert kept is not None
+        changed = dict.fromkeys([*new, *part.gone])
+        return more - sum(_size_of(kept.children[p]) for p in changed if p in kept.children)
 
     def _keep(self, key: tuple[Peer, str], kept: TableReplica | None, part: CopyTree) -> None:
         now = self._outbox.now
-        if part.is_whole and not _has_content(part):
-            self.kept.pop(key, None)
-            return
-        if kept is None or part.is_whole:
+        self.account.change(key[0], self._growth(kept, part))
+        if part.is_whole:
+            self._remove(key)
+            if not _has_content(part):
+                return
+            kept = None
+        if kept is None:
             kept = self.kept[key] = TableReplica(part.is_root, now, part.version)
+            if part.is_root:
+                self._of_roots.setdefault(part.attribute, {})[key[0]] = kept
         kept.heard_us, kept.version, kept.epoch = now, part.version, part.stage
         for child in part.children:
             kept.children[child.contact.peer] = child
         for gone in part.gone:
             kept.children.pop(gone, None)
+
+    def _drop(self, key: tuple[Peer, str]) -> None:
+        self.account.change(key[0], -self.kept[key].size)
+        self._remove(key)
+
+    def _remove(self, key: tuple[Peer, str]) -> None:
+        owner, attribute = key
+        kept = self.kept.pop(key, None)
+        if kept is not None and kept.is_root:
+            roots = self._of_roots[attribute]
+            del roots[owner]
+            if not roots:
+                del self._of_roots[attribute]
 
     def on_pull_own(self, peer: Peer) -> None:
         """A node has restarted and asks for its tables."""
@@ -106,20 +158,16 @@ class TableReplicas:
 
     def root_copy(self, attribute: str) -> tuple[Peer, tuple[ChildCopy, ...]]:
         """The newest copy of a rendezvous' children, and the rendezvous."""
-        found = [
-            (kept.heard_us, owner, kept)
-            for (owner, name), kept in self.kept.items()
-            if name == attribute and kept.is_root
-        ]
+        found = self._of_roots.get(attribute)
         if not found:
             return NOBODY, ()
-        _, owner, kept = max(found, key=lambda entry: entry[:2])
-        return owner, tuple(kept.children.values())
+        owner = max(found, key=lambda owner: (found[owner].heard_us, owner))
+        return owner, tuple(found[owner].children.values())
 
     def root_epoch(self, attribute: str) -> int:
         """The latest shard epoch in the copies of a rendezvous."""
-        kept = [k.epoch for (_, name), k in self.kept.items() if name == attribute and k.is_root]
-        return max(kept, default=NO_EPOCH)
+        found = self._of_roots.get(attribute, {})
+        return max((kept.epoch for kept in found.values()), default=NO_EPOCH)
 
     def root_attributes(self, owner: Peer) -> list[str]:
         """The attributes that a node is the rendezvous of, as far as copies are kept for it."""
@@ -135,12 +183,16 @@ class TableReplicas:
         oldest = self._outbox.now - 3 * self._settings.renew_us
         for key, kept in list(self.kept.items()):
             if kept.heard_us < oldest:
-                del self.kept[key]
+                self._drop(key)
 
     def check(self) -> None:
         """Assert the invariants: copies have content, and children are under their own ids."""
         for kept in self.kept.values():
             assert all(copy.contact.peer == peer for peer, copy in kept.children.items())
+        of_roots = {(o, name): k for name, some in self._of_roots.items() for o, k in some.items()}
+        assert of_roots == {key: kept for key, kept in self.kept.items() if kept.is_root}
+        assert self.account.size == sum(kept.size for kept in self.kept.values())
+        self.account.check()
 
 
 def _has_content(part: CopyTree) -> bool:
