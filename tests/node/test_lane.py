@@ -123,6 +123,26 @@ def test_what_does_not_fit_is_dropped_and_counted() -> None:
     run(main)
 
 
+def test_peers_that_do_not_read_share_a_limited_room_and_others_find_some() -> None:
+    async def main() -> None:
+        settings = HostSettings(queued_bytes_max=1 << 20)
+        slow, quick = Opened(settings), Opened(settings)
+        quick.counts = quick.lane._counts = slow.counts
+        for _ in range(100):
+            slow.lane.put(bytes(20_000))
+        assert slow.counts.queued_bytes <= 1 << 20
+        assert slow.counts.dropped_full > 40
+        dropped = slow.counts.dropped_full
+        quick.lane.put(b"short")
+        assert slow.counts.dropped_full == dropped
+        async with quick.running(), slow.running():
+            await eventually(lambda: quick.lane.is_idle and slow.lane.is_idle)
+        assert quick.written == [[b"short"]]
+        assert slow.counts.queued_bytes == 0
+
+    run(main)
+
+
 def test_questions_too_many_are_dropped_and_counted() -> None:
     async def main() -> None:
         opened = Opened(HostSettings(question_count_max=2))

@@ -17,6 +17,8 @@ class Counts:
     writes: int = 0
     commits: int = 0
 
+    queued_bytes: int = 0
+    """Bytes of messages that wait to be written now."""
     dropped_full: int = 0
     """Messages for peers that read too slowly, and questions to peers that do not answer."""
     dropped_unreachable: int = 0

@@ -55,6 +55,9 @@ class HostSettings:
     queue_count_max: int = 10_000
     queue_bytes_max: int = 8 << 20
     """Bytes queued for one peer and protocol."""
+    queued_bytes_max: int = 128 << 20
+    """Bytes queued for all peers; beyond this, messages for peers with much in their queues are
+    dropped."""
     messages_per_s_max: int = 5_000
     """Of one kind from one peer; faster messages wait, and so does the sender."""
     delay_s_max: float = 5.0

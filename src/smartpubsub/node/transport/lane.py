@@ -15,6 +15,8 @@ from smartpubsub.node.transport.frames import FrameReader
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError, end
 
+CROWDED_BYTES_MAX = 64 << 10
+"""What one lane may have queued while all together have as much as they may."""
 TRIES_MAX = 2
 """A question whose stream ended is asked once more, because idle streams end."""
 
@@ -66,15 +68,25 @@ class Lane:
             if len(self._questions) >= self._settings.question_count_max:
                 self._counts.dropped_full += 1
                 return
-        is_full = len(self._queue) >= self._settings.queue_count_max
-        if is_full or self._queue_bytes + len(frame) > self._settings.queue_bytes_max:
+        if self._is_full(len(frame)):
             self._counts.dropped_full += 1
             return
         if number is not None:
             self._questions[number] = None
         self._queue.append(_Outgoing(frame, number))
-        self._queue_bytes += len(frame)
+        self._resize(len(frame))
         self._wake.set()
+
+    def _is_full(self, size: int) -> bool:
+        settings, queued = self._settings, self._queue_bytes
+        if len(self._queue) >= settings.queue_count_max:
+            return True
+        is_crowded = self._counts.queued_bytes + size > settings.queued_bytes_max
+        return queued + size > (CROWDED_BYTES_MAX if is_crowded else settings.queue_bytes_max)
+
+    def _resize(self, difference: int) -> None:
+        self._queue_bytes += difference
+        self._counts.queued_bytes += difference
 
     def end(self) -> None:
         """End the stream as soon as the peer has read everything that was written."""
@@ -95,6 +107,8 @@ class Lane:
                 self._ask_again()
         except UnreachableError:
             self._counts.dropped_unreachable += len(self._queue)
+        finally:
+            self._resize(-self._queue_bytes)
 
     async def _carry(self, stream: Stream) -> None:
         """Until the stream ends."""
@@ -136,7 +150,7 @@ class Lane:
             batch.append(outgoing := self._queue.popleft())
             if outgoing.number is not None:
                 self._expect(outgoing)
-        self._queue_bytes -= size
+        self._resize(-size)
         self._counts.sent_bytes += size
         return batch
 
@@ -179,6 +193,6 @@ class Lane:
         again = [question for question in self._asked if question.tries < TRIES_MAX]
         self._asked.clear()
         self._queue.extendleft(reversed(again))
-        self._queue_bytes += sum(len(question.frame) for question in again)
+        self._resize(sum(len(question.frame) for question in again))
         numbers = [outgoing.number for outgoing in self._queue]
         self._questions = dict.fromkeys(number for number in numbers if number is not None)
