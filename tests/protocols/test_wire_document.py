@@ -49,6 +49,8 @@ QUESTION = Message(Kind.FIND_NODE, b"surf")
 ANSWER = Message(Kind.FIND_NODE, b"surf", closer=(CONTACT,))
 PUT = Message(Kind.PUT_VALUE, b"surf", Record(b"surf", b"1"))
 
+SIGNED_ANSWER = scout.SignedAnswer(b"q", "surf", (SURF,), (5,), 1, 292, 300, (), b"evidence")
+
 CONTROL = Control((ID,), (ID,), graft=True, prune_s=60)
 
 SAID: dict[str, Part] = {
@@ -105,6 +107,11 @@ SAID: dict[str, Part] = {
     ),
     "`Audited`, the event, which came 300 ms ago": scout.Audited(
         "surf", 9, (scout.Missed(EVENT, 300),), False
+    ),
+    "`KeptAt`, the 300th event": scout.KeptAt(ID, "surf", 1, 300, b"evidence"),
+    "`Accuse` of `q`, whose answer is about 9 events": scout.Accuse(ID, SIGNED_ANSWER),
+    "`Convict` of `q`, which keeps the event as the 300th": scout.Convict(
+        EVENT, 300, b"evidence", SIGNED_ANSWER
     ),
     "`Probe` with number 300": scout.Probe(300),
     "`Alive` in answer to that": scout.Alive(300, 1),

@@ -105,7 +105,7 @@ def test_minted_ids_are_closer_than_all_honest_ones() -> None:
     honest = [peer_id(1, number) for number in range(50)]
     key = key_of(b"surf")
 
-    sybils = [peer_id(1, number) for number in minted(["surf"], 3, honest, partial(peer_id, 1))]
+    sybils = [peer_id(1, number) for number in minted([b"surf"], 3, honest, partial(peer_id, 1))]
 
     assert len(set(sybils)) == 3
     nearest = min(key_of(peer) ^ key for peer in honest)
@@ -117,7 +117,7 @@ def test_minted_ids_are_closer_than_all_honest_ones() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_runs_in_scoutsubs(kind: str) -> None:
-    amount = {"sybil": "2", "flood": "0.2:10"}.get(kind, "0.2")
+    amount = {"sybil": "2", "surround": "5", "flood": "0.2:10"}.get(kind, "0.2")
 
     result = ran("scoutsubs", f"{kind}:{amount}")
 

@@ -191,6 +191,11 @@ class Kademlia:
         """Whether this node is the closest to a name; None if only a lookup can decide."""
         return self.table.is_owner(key_of(name))
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether answers take so long that links are full, and lookups would fill them further."""
+        return self._asks.are_slow
+
     def knows(self, contact: Contact) -> bool:
         """Whether a peer is in the routing table, even if it failed to answer last time."""
         return contact in self.table

@@ -23,6 +23,15 @@ class HasNeighbours(Protocol):
 
 
 @runtime_checkable
+class Convicts(Protocol):
+    """Convicts nodes of lies, by evidence that any node can verify."""
+
+    def convicted(self) -> Iterable[Peer]:
+        """The nodes that this one has convicted."""
+        ...
+
+
+@runtime_checkable
 class Gathers(Protocol):
     """Can hold messages back while a host hands it several inputs in a row."""
 

@@ -137,6 +137,16 @@ class RealRun:
         return self._crowd.counts()
 
     @property
+    def convicted_counts(self) -> Mapping[str, int]:
+        """None, as there are no adversaries."""
+        return {}
+
+    @property
+    def convicted_honest(self) -> int:
+        """None: real nodes are not asked whom they have convicted."""
+        return 0
+
+    @property
     def state_check_count(self) -> int:
         """How many times the state of a node was checked: real nodes are not."""
         return 0

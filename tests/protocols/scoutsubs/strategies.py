@@ -39,6 +39,11 @@ children = st.builds(
 some_children = st.lists(children, max_size=2).map(tuple)
 records = st.builds(messages.Record, publications, attributes, hops, flags, durations)
 trees = st.tuples(attributes, some_children)
+digests = st.lists(numbers, max_size=3).map(tuple)
+answers = st.builds(
+    messages.SignedAnswer,
+    *(peers, attributes, some_predicates, digests, numbers, numbers, numbers, digests, evidence),
+)
 
 some_parts = st.one_of(
     st.builds(
@@ -145,7 +150,14 @@ some_parts = st.one_of(
         numbers,
         st.lists(st.builds(messages.Missed, publications, st.just(5)), max_size=3).map(tuple),
         flags,
+        st.binary(max_size=32),
+        numbers,
+        numbers,
+        numbers,
     ),
+    st.builds(messages.KeptAt, ids, attributes, numbers, numbers, evidence),
+    st.builds(messages.Accuse, ids, answers),
+    st.builds(messages.Convict, publications, numbers, evidence, answers),
     st.builds(messages.Probe, numbers),
     st.builds(messages.Alive, numbers, numbers),
 )

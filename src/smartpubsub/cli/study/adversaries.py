@@ -8,6 +8,7 @@ from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.text import percent
 from smartpubsub.cli.sim.values import AdversaryType
 from smartpubsub.cli.study.options import nodes_option, seed_option, show
+from smartpubsub.protocols.spec import RESILIENCES
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.studies.adversaries import ATTACKS, Withstood, study
 
@@ -23,6 +24,7 @@ HEAD = (
     "in 60 s",
     "at all",
     "acknowledged",
+    "convicted",
     "p50 ms",
     "p99 ms",
     "messages",
@@ -44,7 +46,14 @@ HEAD = (
     "attacks",
     type=AdversaryType(),
     multiple=True,
-    help="An attack, beside a run without one; may be given again.  [default: eleven runs]",
+    help="An attack, beside a run without one; may be given again.  [default: fourteen runs]",
+)
+@click.option(
+    "--resilience",
+    "resiliences",
+    multiple=True,
+    type=click.Choice(RESILIENCES),
+    help="A resilience to run in; may be given again.  [default: all that a protocol has]",
 )
 @click.option(
     "--protocol",
@@ -59,13 +68,15 @@ def adversaries(
     nodes: int,
     events: int,
     attacks: tuple[Adversary, ...],
+    resiliences: tuple[str, ...],
     protocols: tuple[str, ...],
     seed: int,
     as_json: bool,
 ) -> None:
     """Show what nodes that lie cost honest nodes, in all protocols.
 
-    Counts what honest nodes are owed, how much of it comes and when, and the messages. The kinds of
+    Counts what honest nodes are owed, how much of it comes and when, the nodes that were convicted
+    by evidence, and the messages. The kinds of
     adversaries are those of `smartpubsub sim run --adversary`. The exit code is 1 if an event is
     lost.
 
@@ -75,7 +86,9 @@ def adversaries(
       smartpubsub sim study adversaries --protocol scoutsubs --adversary drop:0.2 --nodes 250
     """
     chosen = (None, *attacks) if attacks else ATTACKS
-    found = study(nodes, seed, events, chosen, protocols, StderrProgress)
+    found = study(
+        nodes, seed, events, chosen, protocols, resiliences or RESILIENCES, StderrProgress
+    )
     show(found, HEAD, [cells(one) for one in found], as_json=as_json)
 
 
@@ -93,6 +106,7 @@ def cells(found: Withstood) -> list[str]:
         percent(found.share_within_60_s),
         percent(found.share),
         percent(found.acknowledged),
+        f"{found.convicted:,}",
         *("never" if ms is None else f"{ms:,.0f}" for ms in times),
         f"{found.messages:,}",
         f"{found.bytes >> 10:,}",

@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
 
 PROBE_TIMER = "probe"
 NUMBER_BITS = 56
+BANNED_COUNT_MAX = 10_000
+FOREVER_US = 1 << 62
 UNANSWERED_COUNT_MAX = 32
 """How many probes of a peer without an answer are remembered: a slow peer answers them late."""
 
@@ -104,6 +107,7 @@ class FailureDetector:
         self._heard_us: dict[Peer, int] = {}
         self._suspected_until_us: dict[Peer, int] = {}
         self._down_since_us: dict[Peer, int] = {}
+        self._banned: BoundedDict[Peer, None] = BoundedDict(BANNED_COUNT_MAX)
         self._incarnations: dict[Peer, int] = {}
         """The last known incarnations of watched peers."""
         self._unanswered: dict[Peer, dict[int, int]] = {}
@@ -133,7 +137,11 @@ class FailureDetector:
 
     def is_down(self, peer: Peer) -> bool:
         """Whether a peer was found down and has not been heard from since."""
-        return peer in self._down_since_us
+        return peer in self._down_since_us or peer in self._banned
+
+    def is_banned(self, peer: Peer) -> bool:
+        """Whether a peer counts as down for ever."""
+        return peer in self._banned
 
     def suspected(self) -> tuple[Peer, ...]:
         """The peers that are suspected now."""
@@ -201,11 +209,20 @@ class FailureDetector:
 
     def suspect(self, peer: Peer) -> None:
         """Avoid a peer for a while, without news of it."""
-        self._suspected_until_us[peer] = self._outbox.now + self._settings.suspect_us
+        until_us = self._outbox.now + self._settings.suspect_us
+        self._suspected_until_us[peer] = FOREVER_US if peer in self._banned else until_us
         self._down_since_us.setdefault(peer, self._outbox.now)
+
+    def ban(self, peer: Peer) -> None:
+        """Have a peer count as down for ever, whatever it sends."""
+        if peer not in self._banned:
+            self._banned[peer] = None
+            self.on_departed(peer)
 
     def hear(self, peer: Peer) -> None:
         """A message from a peer has arrived."""
+        if peer in self._banned:
+            return
         self._heard_us[peer] = self._outbox.now
         if self._suspected_until_us.pop(peer, None) is not None:
             self._report(PeerTrusted(peer))

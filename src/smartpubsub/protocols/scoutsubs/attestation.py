@@ -8,23 +8,57 @@ one time have one signature together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from hashlib import sha256
+from struct import pack
 
 from smartpubsub.kademlia.protobuf import framed
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Signing, sequence_of
 from smartpubsub.protocols.runtime.outbox import Outbox
+from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
-from smartpubsub.protocols.scoutsubs.messages import Admitted, Holder, Part, Recorded
+from smartpubsub.protocols.scoutsubs.messages import (
+    Admitted,
+    Audited,
+    Holder,
+    KeptAt,
+    Part,
+    Recorded,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
 _HELD = b"smartpubsub-held:"
+_KEPT = b"smartpubsub-kept:"
+_ANSWERED = b"smartpubsub-answered:"
+_ASKED = b"smartpubsub-asked:"
 
 
 def held_bytes(id: EventId, attribute: str) -> bytes:
     """The statement that a node keeps an event for an attribute."""
     return _HELD + framed(id.publisher) + sequence_of(id) + attribute.encode()
+
+
+def kept_bytes(id: EventId, attribute: str, incarnation: int, place: int) -> bytes:
+    """The statement of a keeper that it keeps an event under a number."""
+    held = framed(id.publisher) + sequence_of(id) + framed(attribute.encode())
+    return _KEPT + held + pack(">QQ", incarnation, place)
+
+
+def question_hash(attribute: str, filters: Iterable[Predicate], had: Sequence[int]) -> bytes:
+    """What an answer to an audit is about."""
+    asked = b"".join([framed(str(wanted).encode()) for wanted in filters])
+    content = framed(attribute.encode()) + framed(asked) + pack(f">{len(had)}Q", *had)
+    return sha256(_ASKED + content).digest()
+
+
+def answer_bytes(
+    question: bytes, incarnation: int, first: int, last: int, missed: Sequence[int]
+) -> bytes:
+    """The statement of a keeper which of the events that it has numbered a question asks for."""
+    return _ANSWERED + question + pack(f">QQQ{len(missed)}Q", incarnation, first, last, *missed)
 
 
 class Attestation:
@@ -56,7 +90,7 @@ class Attestation:
         """
         if not _is_statement(part):
             return part
-        assert isinstance(part, Admitted | Recorded)
+        assert isinstance(part, Admitted | Recorded | KeptAt | Audited)
         if not self._signing.is_evidence(sender, partial(_statement, part), part.evidence):
             return None
         if isinstance(part, Admitted) and part.holders:
@@ -72,10 +106,17 @@ def _is_statement(part: Part) -> bool:
     kind = type(part)
     if kind is Admitted:
         return not part.refusal  # type: ignore[union-attr]
-    return kind is Recorded and not part.is_full  # type: ignore[union-attr]
+    if kind is Recorded:
+        return not part.is_full  # type: ignore[union-attr]
+    return kind is KeptAt or (kind is Audited and bool(part.question))  # type: ignore[union-attr]
 
 
 def _statement(part: Part) -> bytes:
+    if isinstance(part, KeptAt):
+        return kept_bytes(part.id, part.attribute, part.incarnation, part.place)
+    if isinstance(part, Audited):
+        missed = [digest_of_id(missed.event.id) for missed in part.missed]
+        return answer_bytes(part.question, part.incarnation, part.first, part.last, missed)
     return held_bytes(part.id, part.attribute)  # type: ignore[union-attr]
 
 

@@ -1,11 +1,10 @@
 """Audits: subscribers notice events that the tree has not brought, and get them.
 
 A node on the way down a tree may drop an event and confirm it all the same. So an event is also
-kept, for some minutes, by all keepers of its tree: the nodes that a lookup finds closest to the
-tree's key. The rendezvous and its replicas have it anyway; its publisher sends it to the others. A
-subscriber looks the keepers up by itself and asks some of them now and then for the events that
-they have had for it, except those that it has. While nothing is missing it asks less and less
-often.
+kept, for some minutes, by the keepers of its attribute (`keepers.py`), whichever shard carries it.
+The rendezvous and its replicas have it anyway; its publisher sends it to the others. A subscriber
+looks the keepers up by itself and asks some of them now and then for the events that they have had
+for it, except those that it has. While nothing is missing it asks less and less often.
 
 A keeper that lies can only withhold events: publishers sign them. So one honest keeper is enough.
 """
@@ -16,23 +15,26 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
+from typing import NamedTuple
 
-from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId, Signing
+from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
-from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US
+from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
+from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.filters import Filters
-from smartpubsub.protocols.scoutsubs.history import SKEW_US_MAX, digest_of_id, place_of
+from smartpubsub.protocols.scoutsubs.history import SKEW_US_MAX, place_of
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
-from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, Missed
+from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, Missed, SignedAnswer
 from smartpubsub.protocols.scoutsubs.replay import Replay
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.shard_names import attribute_of
+from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name
 from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
 from smartpubsub.seam import Peer
 
@@ -42,27 +44,40 @@ FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
 SKIPPED_MAX = 20
 """Where links seem to be full, so many audits are left out."""
-GRACE_US_MAX = 2 * MINUTE
 BROUGHT_MAX = 1_000
+LATE_MAX = 20
+ACCUSED_US = 10 * SECOND
+"""A keeper is accused at most so often."""
+PUBLISHERS_MAX = 100
 TREES_MAX = 1_000
 """A node audits so many trees."""
 
 
+class _Question(NamedTuple):
+    """A question to a keeper: when it was asked, and up to when events count as missed."""
+
+    number: int
+    asked_us: int
+    until_us: int
+    filters: tuple[Predicate, ...]
+    had: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class _AuditedTree:
-    """A tree that this node has subscriptions in."""
+    """An attribute's tree that this node has subscriptions in, with its shards."""
 
     interval_us: int
     since_us: dict[int, int] = field(default_factory=dict)
     """By subscription: since when it is in force."""
     got: deque[tuple[EventId, int]] = field(default_factory=deque)
     """The events of late, and when they came."""
-    asked: dict[Peer, tuple[int, int]] = field(default_factory=dict)
-    """Keepers that have not answered: the number of the question, and when it was sent."""
+    asked: dict[Peer, _Question] = field(default_factory=dict)
+    """The questions that keepers have not answered."""
     answered_us: dict[Peer, int] = field(default_factory=dict)
-    """Up to when each keeper has answered."""
-    next: int = 0
-    """The place of the keeper that is asked next."""
+    """Up to when each keeper has named all events that came to it."""
+    turn: int = 0
+    """How many audits there were."""
     is_alerted: bool = False
     """Whether something was missing at the last audit."""
     skipped: int = 0
@@ -71,8 +86,18 @@ class _AuditedTree:
     """Whether a keeper has answered since the last audit; if none has, links may be full."""
     grace_us: int = 0
     """How long the tree has to bring an event, if more than usual."""
+    took_us: BoundedDict[Peer, int] = field(default_factory=lambda: BoundedDict(PUBLISHERS_MAX))
+    """By publisher: the least time by which an event came later than it was created."""
+    late_us: int = 0
+    """How much longer some events of late took than others of their publisher."""
     brought: BoundedDict[EventId, None] = field(default_factory=lambda: BoundedDict(BROUGHT_MAX))
     """Events that audits have brought and the tree has not."""
+    answers: dict[Peer, tuple[SignedAnswer, int]] = field(default_factory=dict)
+    """The last signed answer of each keeper, and up to when it names events."""
+    late: deque[tuple[Publication, int]] = field(default_factory=lambda: deque(maxlen=LATE_MAX))
+    """The last events that audits have brought, and when they came to a keeper."""
+    accused_us: dict[Peer, int] = field(default_factory=dict)
+    """When each keeper was last accused."""
 
 
 class Auditor:
@@ -89,6 +114,7 @@ class Auditor:
         replay: Replay,
         dissemination: Dissemination,
         lookup: TreeKeepers,
+        convictions: Convictions,
         rng: Random,
     ) -> None:
         self._outbox = outbox
@@ -100,6 +126,7 @@ class Auditor:
         self._replay = replay
         self._dissemination = dissemination
         self._lookup = lookup
+        self._convictions = convictions
         self._rng = rng
         self._trees: dict[str, _AuditedTree] = {}
         self._last_number = 0
@@ -116,6 +143,8 @@ class Auditor:
         table = self._filters.tables.get(tree)
         if table is None or number not in table.own or not self._settings.has_audits:
             return
+        if tree != base_name(tree):
+            return  # The keepers of an attribute keep the events of all its shards.
         audited = self._trees.get(tree)
         if audited is None:
             if len(self._trees) >= TREES_MAX:
@@ -125,20 +154,34 @@ class Auditor:
             self._set_timer(tree, audited)
         audited.since_us.setdefault(number, self._outbox.now)
 
-    def on_event(self, id: EventId, tree: str) -> None:
+    def on_event(self, event: Publication, tree: str) -> None:
         """The tree has brought an event."""
-        audited = self._trees.get(tree)
+        audited, id = self._trees.get(base_name(tree)), event.id
         if audited is None:
             return
         audited.got.append((id, self._outbox.now))
+        if event.created_us:
+            self._measure(audited, event)
         if id in audited.brought:  # It was not lost: links are slow, and audits fill them further.
             del audited.brought[id]
-            audited.grace_us = min(2 * self._grace_us(audited), GRACE_US_MAX)
+            audited.grace_us = 2 * self._grace_us(audited)
             audited.is_alerted = False
             audited.interval_us = self._settings.audit_us_max
 
+    def _measure(self, audited: _AuditedTree, event: Publication) -> None:
+        """Note how much longer an event took than others of its publisher.
+
+        Clocks may differ, so only the differences of times by the same clocks count.
+        """
+        took_us, publisher = self._outbox.now - event.created_us, event.id.publisher
+        least_us = min(took_us, audited.took_us.get(publisher, took_us))
+        audited.took_us[publisher] = least_us
+        audited.late_us = max(took_us - least_us, audited.late_us * 7 // 8)
+
     def _grace_us(self, audited: _AuditedTree) -> int:
-        return max(self._settings.audit_grace_us, 2 * self._times.timeout_us, audited.grace_us)
+        settings = self._settings
+        learned_us = min(max(audited.grace_us, 2 * audited.late_us), settings.audit_grace_us_max)
+        return max(settings.audit_grace_us, 2 * self._times.timeout_us, learned_us)
 
     # --- questions ---
 
@@ -171,9 +214,15 @@ class Auditor:
         self._set_timer(tree, audited)
 
     def _are_links_full(self, audited: _AuditedTree) -> bool:
-        """Whether an audit would only fill links further; after some time it is tried anyway."""
+        """Whether an audit would only fill links further; after some time it is tried anyway.
+
+        Nodes that answer late make links seem full, so a subscriber that relies on no single node
+        does not leave audits out.
+        """
+        if self._settings.keeper_quorum:
+            return False
         is_unanswered = bool(audited.asked) and not audited.has_answer
-        is_full = is_unanswered or self._times.are_slow
+        is_full = is_unanswered or self._times.are_slow or self._lookup.is_slow
         audited.skipped = audited.skipped + 1 if is_full else 0
         if audited.skipped > SKIPPED_MAX:
             audited.skipped = 0
@@ -189,29 +238,30 @@ class Auditor:
         audited.answered_us = {
             peer: us for peer, us in audited.answered_us.items() if peer in found
         }
-        up = [peer for peer in found if not self._detector.is_down(peer)]
-        first = audited.next % max(1, len(up))
-        count = len(up) if audited.is_alerted else self._settings.audit_peer_count
-        chosen = [*up[first:], *up[:first]][:count]
-        audited.next = first + len(chosen)
+        for peer in [peer for peer in audited.answers if peer not in found]:
+            del audited.answers[peer]
+        audited.accused_us = {peer: us for peer, us in audited.accused_us.items() if peer in found}
+        bands = [
+            [peer for peer in band if not self._detector.is_down(peer)]
+            for band in self._lookup.bands(tree)
+        ]
+        if audited.is_alerted:
+            return [peer for band in bands for peer in band]
+        chosen = _in_turn(
+            [band for band in bands if band], audited.turn, self._settings.audit_peer_count
+        )
+        audited.turn += 1
         return chosen
 
     def _ask(self, tree: str, audited: _AuditedTree, peer: Peer) -> None:
-        now = self._outbox.now
-        since_us = audited.answered_us.get(peer, min(audited.since_us.values()))
-        grace_us = self._grace_us(audited)
-        wait_us = grace_us + SLACK_US
-        age_us = min(now - since_us + wait_us, KEPT_US)
+        now, grace_us = self._outbox.now, self._grace_us(audited)
+        since_us = audited.answered_us.get(peer, min(audited.since_us.values())) - SLACK_US
+        age_us = min(now - since_us, KEPT_US)
         self._last_number += 1
-        audited.asked[peer] = self._last_number, now
-        part = Audit(
-            tree,
-            self._last_number,
-            self._wanted(tree),
-            age_us // MS,
-            grace_us // MS,
-            self._had(audited, now - age_us - wait_us),
-        )
+        wanted, had = self._wanted(tree), self._had(audited, now - age_us - grace_us - SLACK_US)
+        number = self._last_number
+        audited.asked[peer] = _Question(number, now, now - grace_us, wanted, had)
+        part = Audit(tree, number, wanted, age_us // MS, grace_us // MS, had)
         self._outbox.queue(peer, part)
 
     def _wanted(self, tree: str) -> tuple[Predicate, ...]:
@@ -235,17 +285,19 @@ class Auditor:
         """Whether a keeper was asked a question that it has not answered."""
         audited = self._trees.get(part.attribute)
         asked = None if audited is None else audited.asked.get(peer)
-        return asked is not None and asked[0] == part.number
+        return asked is not None and asked.number == part.number
 
     def on_audited(self, peer: Peer, part: Audited) -> None:
         """A keeper tells what this node has missed: deliver it, and ask again soon."""
         tree, audited = part.attribute, self._trees[part.attribute]
-        _, asked_us = audited.asked.pop(peer)
+        question = audited.asked.pop(peer)
         audited.has_answer = True
         if not part.has_more:
-            audited.answered_us[peer] = asked_us
+            audited.answered_us[peer] = question.until_us
+        if part.question:
+            self._keep_answer(audited, peer, part, question)
         missed = sorted(part.missed, key=lambda missed: place_of(missed.event))
-        brought = [one for one in missed if self._deliver(tree, audited, one, asked_us)]
+        brought = [one for one in missed if self._deliver(tree, audited, one, question.asked_us)]
         if brought:
             audited.is_alerted = True
             audited.interval_us = self._settings.audit_us_min
@@ -272,21 +324,66 @@ class Auditor:
         if not numbers or not self._replay.deliver_late(Delivery(event, numbers, 0)):
             return False
         audited.brought[event.id] = None
+        audited.late.append((event, came_us))
+        for keeper, (answer, until_us) in audited.answers.items():
+            self._accuse_if_left_out(audited, keeper, answer, until_us, event, came_us)
         self.missed_count += 1
         return True
+
+    # --- keepers that leave events out ---
+
+    def _keep_answer(
+        self, audited: _AuditedTree, peer: Peer, part: Audited, question: _Question
+    ) -> None:
+        tree, wanted, had = part.attribute, question.filters, question.had
+        if part.question != question_hash(tree, wanted, had):
+            self._outbox.reject("audited events")
+            return
+        missed = tuple(digest_of_id(missed.event.id) for missed in part.missed)
+        numbers = part.incarnation, part.first, part.last
+        answer = SignedAnswer(peer, tree, wanted, had, *numbers, missed, part.evidence)
+        audited.answers[peer] = answer, question.until_us
+        for event, came_us in audited.late:
+            self._accuse_if_left_out(audited, peer, answer, question.until_us, event, came_us)
+
+    def _accuse_if_left_out(
+        self,
+        audited: _AuditedTree,
+        keeper: Peer,
+        answer: SignedAnswer,
+        until_us: int,
+        event: Publication,
+        came_us: int,
+    ) -> None:
+        """Accuse a keeper whose answer lacks an event, if the event should have come to it."""
+        digest, now = digest_of_id(event.id), self._outbox.now
+        is_recent = now - audited.accused_us.get(keeper, -ACCUSED_US) < ACCUSED_US
+        is_covered = came_us + SLACK_US <= until_us
+        if is_recent or not is_covered or digest in answer.missed or digest in answer.had:
+            return
+        if any(wanted.matches(event.predicate) for wanted in answer.filters):
+            audited.accused_us[keeper] = now
+            self._convictions.accuse(event.id, answer)
 
     def _is_after(self, audited: _AuditedTree, number: int, id: EventId, came_us: int) -> bool:
         """Whether an event came to a keeper after a subscription was in force.
 
-        Keepers get an event a little after its rendezvous. So one that came about that time may be
-        older, and must not come after later events of its publisher.
+        Keepers get an event a little after it is published. So one that came about that time may be
+        older, and must not come after later events of its publisher, unless an earlier one has come
+        too.
         """
         since_us = audited.since_us.get(number)
         if since_us is None or came_us < since_us:
             return False
-        is_close = came_us < since_us + SLACK_US
-        later = (got for got, _ in audited.got if got.publisher == id.publisher and got > id)
-        return not is_close or not any(later)
+        # Publishers wait for the acknowledgement, unless they need the signatures of keepers.
+        is_placed_at_once = bool(self._settings.keeper_quorum)
+        slack_us = self._times.timeout_us // 2 if is_placed_at_once else SLACK_US
+        if came_us >= since_us + slack_us:
+            return True
+        others = [
+            got for got, at_us in audited.got if got.publisher == id.publisher and at_us >= since_us
+        ]
+        return not others or any(got < id for got in others)
 
     def check(self) -> None:
         """Assert the invariants: each tree has a subscription and a timer interval."""
@@ -295,3 +392,13 @@ class Auditor:
         for audited in self._trees.values():
             assert audited.since_us
             assert settings.audit_us_min <= audited.interval_us <= settings.audit_us_max
+
+
+def _in_turn(bands: list[list[Peer]], turn: int, count: int) -> list[Peer]:
+    """So many keepers, as many of each band, each after the others of its band had their turn."""
+    if not bands:
+        return []
+    each = -(-count // len(bands))
+    places = range(turn * each, (turn + 1) * each)
+    chosen = [band[place % len(band)] for place in places for band in bands]
+    return list(dict.fromkeys(chosen))[:count]

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.settings import MINUTE
-from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
-from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
-from smartpubsub.protocols.scoutsubs.duplicates import EventKey
-from smartpubsub.protocols.scoutsubs.history import MEMORY_BYTES, digest_of_id
+from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey, digest_of_id
+from smartpubsub.protocols.scoutsubs.history import MEMORY_BYTES
 from smartpubsub.protocols.scoutsubs.messages import (
     Audit,
     Audited,
     KeepForAudits,
+    KeptAt,
     Missed,
     Recorded,
 )
+from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import base_name
 from smartpubsub.protocols.scoutsubs.timeouts import MS
 from smartpubsub.seam import Peer
 
@@ -30,25 +30,37 @@ KEPT_BYTES_MAX = 32 << 20
 
 
 class _KeptForAudits(NamedTuple):
-    """An event, and when it came."""
+    """An event, when it came, and its number among all that came."""
 
     event: Publication
     kept_us: int
     digest: int
+    place: int
 
 
 class AuditKeeper:
     """The events of late that this node keeps for the audits of subscribers.
 
-    Where there is no room, the oldest event of the publisher that has most makes room.
+    Where there is no room, the oldest event of the publisher that has most makes room. A node that
+    signs for events answers audits with its signature too: if it leaves an event out, it is
+    convicted (`convictions.py`). So it says of which events it has dropped none.
     """
 
     def __init__(
-        self, outbox: ScoutOutbox, settings: ScoutSettings, signing: Signing, ledger: Ledger
+        self,
+        outbox: ScoutOutbox,
+        settings: ScoutSettings,
+        signing: Signing,
+        ledger: Ledger,
+        recovery: Recovery,
     ) -> None:
         self._outbox = outbox
         self._settings = settings
         self._signing = signing
+        self._recovery = recovery
+        self._last_place = 0
+        self._first_place = 1
+        """No event with this number or a higher one was dropped."""
         self._kept: dict[str, dict[EventId, _KeptForAudits]] = {}
         """By tree, in the order of arrival."""
         self._account = ledger.open("events for audits", KEPT_BYTES_MAX, KEPT_BYTES_MAX)
@@ -56,11 +68,18 @@ class AuditKeeper:
         """In the order of arrival."""
 
     def keep(self, event: Publication, tree: str) -> None:
-        """Keep an event that this node has for a tree, in whatever role."""
+        """Keep an event that this node has for a tree, in whatever role.
+
+        The keepers of an attribute keep the events of all its shards.
+        """
         if not self._settings.has_audits or event.id in self._kept.get(tree, ()):
             return
+        if tree != base_name(tree):
+            return
         publisher = event.id.publisher
-        kept = _KeptForAudits(event, self._outbox.now, digest_of_id(event.id))
+        self._last_place += 1
+        digest = digest_of_id(event.id)
+        kept = _KeptForAudits(event, self._outbox.now, digest, self._last_place)
         self._kept.setdefault(tree, {})[event.id] = kept
         self._of_publisher.setdefault(publisher, {})[event.id, tree] = None
         self._account.change(publisher, _kept_bytes(event))
@@ -77,33 +96,55 @@ class AuditKeeper:
             return
         self.keep(part.event, part.attribute)
         if part.wants_answer:
-            is_kept = part.event.id in self._kept.get(part.attribute, ())
-            self._outbox.queue(peer, Recorded(part.event.id, part.attribute, not is_kept))
+            id, attribute = part.event.id, part.attribute
+            kept = self._kept.get(attribute, {}).get(id)
+            if kept is not None and self._settings.keeper_quorum:
+                place = KeptAt(id, attribute, self._recovery.incarnation, kept.place)
+                self._outbox.queue(peer, place)
+            self._outbox.queue(peer, Recorded(id, attribute, kept is None))
 
     def on_audit(self, peer: Peer, part: Audit) -> None:
         """A subscriber asks what it has missed."""
-        missed = tuple(islice(self._missed(part), self._settings.page_count_max + 1))
+        asked = self._asked_for(part)
+        had = dict.fromkeys(part.had)
+        missed = [
+            kept
+            for kept in asked
+            if kept.digest not in had and any(f.matches(kept.event.predicate) for f in part.filters)
+        ]
         page = self._page(missed)
-        answer = Audited(part.attribute, part.number, page, len(page) < len(missed))
+        now = self._outbox.now
+        answer = Audited(
+            part.attribute,
+            part.number,
+            tuple(Missed(kept.event, (now - kept.kept_us) // MS) for kept in page),
+            len(page) < len(missed),
+        )
+        if asked and self._settings.keeper_quorum:
+            answer = answer._replace(
+                question=question_hash(part.attribute, part.filters, part.had),
+                incarnation=self._recovery.incarnation,
+                first=max(asked[0].place, self._first_place),
+                last=page[-1].place if answer.has_more else asked[-1].place,
+            )
         self._outbox.queue(peer, answer)
 
-    def _missed(self, part: Audit) -> Iterator[Missed]:
-        """The events that came here in a time and that the subscriber lacks, the oldest first."""
-        now, had = self._outbox.now, dict.fromkeys(part.had)
+    def _asked_for(self, part: Audit) -> list[_KeptForAudits]:
+        """The events that came here in the time that a subscriber asks about, the oldest first."""
+        now = self._outbox.now
         since_us, until_us = now - part.age_ms * MS, now - part.grace_ms * MS
-        entries = []
+        found = []
         for kept in reversed(self._kept.get(part.attribute, {}).values()):
             if kept.kept_us < since_us:
                 break
-            entries.append(kept)
-        for event, kept_us, digest in reversed(entries):
-            if kept_us <= until_us and digest not in had and _is_wanted(event, part.filters):
-                yield Missed(event, (now - kept_us) // MS)
+            if kept.kept_us <= until_us:
+                found.append(kept)
+        return found[::-1]
 
-    def _page(self, missed: tuple[Missed, ...]) -> tuple[Missed, ...]:
+    def _page(self, missed: list[_KeptForAudits]) -> list[_KeptForAudits]:
         size = 0
-        for place, (event, _) in enumerate(missed):
-            size += event.wire_bytes
+        for place, kept in enumerate(missed):
+            size += kept.event.wire_bytes
             is_full = place >= self._settings.page_count_max or size > self._settings.page_bytes_max
             if place and is_full:
                 return missed[:place]
@@ -124,6 +165,7 @@ class AuditKeeper:
     def _drop(self, key: EventKey) -> None:
         id, tree = key
         kept = self._kept[tree].pop(id)
+        self._first_place = max(self._first_place, kept.place + 1)
         if not self._kept[tree]:
             del self._kept[tree]
         self._account.change(id.publisher, -_kept_bytes(kept.event))
@@ -146,7 +188,3 @@ class AuditKeeper:
 
 def _kept_bytes(event: Publication) -> int:
     return event.wire_bytes + MEMORY_BYTES
-
-
-def _is_wanted(event: Publication, filters: Iterable[Predicate]) -> bool:
-    return any(wanted.matches(event.predicate) for wanted in filters)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from hashlib import blake2b
 from typing import TypeAlias
 
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
+
+DIGEST_BYTES = 7
 
 EventKey: TypeAlias = tuple[EventId, str]
 """An event, and the attribute whose tree carries this copy of it."""
@@ -35,3 +39,10 @@ class DuplicateWindow(Seen[EventKey]):
         (publisher, incarnation, number), attribute = key
         before = self._forgotten.get((publisher, attribute), (0, 0))
         self._forgotten[publisher, attribute] = max(before, (incarnation, number))
+
+
+@lru_cache(maxsize=1 << 10)
+def digest_of_id(id: EventId) -> int:
+    """A short digest of an event's id."""
+    written = id.publisher + id.incarnation.to_bytes(8, "big") + id.number.to_bytes(8, "big")
+    return int.from_bytes(blake2b(written, digest_size=DIGEST_BYTES).digest(), "big")

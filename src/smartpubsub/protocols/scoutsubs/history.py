@@ -15,8 +15,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,7 +25,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
-from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.duplicates import EventKey, digest_of_id
 from smartpubsub.protocols.scoutsubs.messages import NOBODY, Inherit, Recall, Recalled, Span
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
@@ -39,7 +37,6 @@ SPAN_US = 60 * MINUTE
 """The events of so long a time share a digest."""
 SKEW_US_MAX = 5 * MINUTE
 """How far clocks may differ. An event with a later time is not kept: it would stay the newest."""
-DIGEST_BYTES = 7
 MEMORY_BYTES = 1 << 10
 """About what an event takes in memory beside its content."""
 ATTRIBUTES_PER_TICK = 500
@@ -581,13 +578,6 @@ def _user_with_most(account: Account) -> Peer | None:
     assert largest is not None
     is_unequal = account.size_of(largest) * account.user_count > account.size
     return largest if is_unequal else None
-
-
-@lru_cache(maxsize=1 << 10)
-def digest_of_id(id: EventId) -> int:
-    """A short digest of an event's id."""
-    written = id.publisher + id.incarnation.to_bytes(8, "big") + id.number.to_bytes(8, "big")
-    return int.from_bytes(blake2b(written, digest_size=DIGEST_BYTES).digest(), "big")
 
 
 def _size(event: Publication) -> int:

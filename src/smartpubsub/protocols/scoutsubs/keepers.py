@@ -1,53 +1,76 @@
-"""The keepers of a tree, who keep its events for audits (`audit.py`).
+"""The keepers of an attribute, who keep its events for audits (`audit.py`).
 
-Usually they are the 2f + 1 nodes closest to the tree's key. Ids can be minted: an attacker with
-some ids closer to the key than all honest nodes would be all of these. So where `region_size` is
-set, the keepers are all nodes in a region around the key that holds about so many nodes, however
-many nodes are closer. Minted ids add keepers and displace none. A node estimates the size of the
-region by how close its own neighbours are to it, and looks up random places in the region, as a
-lookup of the key itself would find the closest nodes only.
+Usually they are the 2f + 1 nodes closest to the attribute's key. Ids can be minted: an attacker
+with some ids closer to the key than all honest nodes would be all of these. So where `region_size`
+is set, the keepers are all nodes in a region around the key that holds about so many nodes or a few
+more, however many nodes are closer. Minted ids add keepers and displace none.
+
+A node estimates the size of the region by how far apart nodes are around itself and around random
+places. Minted ids make a place seem crowded, so the nodes in one small part of a place count little
+more than one, and the largest estimate counts. The region consists of bands: each has the nodes
+whose distance from the key is between two powers of two, so it is a branch of the overlay that
+every node finds by a lookup of any place in it. Nodes with different estimates look up some of the
+same bands; publishers look up one more. Minted ids are in the innermost band, and
+questions go to all bands in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import log
 from random import Random
 
 from smartpubsub.kademlia.core import Kademlia
-from smartpubsub.kademlia.keys import KEY_BITS, Key, key_of
+from smartpubsub.kademlia.keys import KEY_BITS, Contact, Key, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.root_lookup import AGAIN_US, TREE_COUNT_MAX, RootLookup
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Deliver, Peer
 
-PLACES = 4
-"""How many places of a region are looked up at a time."""
-FOUND_PER_PLACE = 8
-KEEPERS_MAX = 64
+FOUND_PER_BAND = 12
+FOUND_CLOSEST = 8
+"""How many nodes are looked up in a band, and closest to the key."""
+DEPTH = 3
+"""The number of bands beside the innermost one."""
+WIDER = 2
+"""The region of a publisher is so many times as large, and has one band more."""
+RANDOM_PLACES = 2
+PARTS = 16
+PRECISION = 1_000
+"""Estimates are made by so many parts of a place, and counted in thousandths."""
+BAND_COUNT_MAX = 64
+"""How many nodes of a band are known at most."""
 _TRIES_MAX = 1 << 17
+_WHOLE = (1 << KEY_BITS) - 1
+"""The radius of a network that is known as a whole."""
+_SPACING = ""
+"""Stands for a tree in the lookups around random places."""
 
 
 @dataclass(slots=True)
 class _Region:
     """The nodes that lookups have found in a region."""
 
-    peers: dict[Peer, int] = field(default_factory=dict)
-    """When each was last found."""
+    bands: dict[int, dict[Peer, int]] = field(default_factory=dict)
+    """By the power of two above the distance: when each node was last found."""
+    is_wide: bool = False
+    """Whether it was looked up for a publisher."""
     looked_us: int = -1 << 62
-    under_way: int = 0
 
 
 class TreeKeepers:
-    """Looks the keepers of trees up; `on_found` is called with a tree when a lookup has ended."""
+    """Looks keepers up; `on_found` is called with a tree when its lookups have ended."""
 
     def __init__(
         self,
         outbox: ScoutOutbox,
         settings: ScoutSettings,
         kademlia: Kademlia,
+        detector: FailureDetector,
         roots: RootLookup,
         rng: Random,
         on_found: Callable[[str], None],
@@ -55,35 +78,69 @@ class TreeKeepers:
         self._outbox = outbox
         self._settings = settings
         self._kademlia = kademlia
+        self._detector = detector
         self._roots = roots
         self._rng = rng
         self._on_found = on_found
         self._regions: BoundedDict[str, _Region] = BoundedDict(TREE_COUNT_MAX)
         self._lookups: dict[int, str] = {}
+        self._spacing: Key = 0
+        """How far apart nodes are, by lookups around random places."""
+        self._spaced_us = -1 << 62
+        self._waiting: dict[str, None] = {}
+        """Trees whose region is looked up when the spacing is known."""
+
+    # --- what is known ---
+
+    def bands(self, tree: str) -> list[list[Peer]]:
+        """The keepers that are known, without this node, by their distance from the key.
+
+        Convicted nodes are none.
+        """
+        own = self._kademlia.own.peer
+        region = self._regions.get(tree)
+        if not self._settings.region_size:
+            found = [self._roots.found(tree)]
+        else:
+            bands = {} if region is None else region.bands
+            outer = sorted(bands, reverse=True)
+            inner = [peer for power in outer[DEPTH:] for peer in bands[power]]
+            found = [*([*bands[power]] for power in outer[:DEPTH]), inner]
+        is_banned = self._detector.is_banned
+        others = ([p for p in band if p != own and not is_banned(p)] for band in found)
+        return [band for band in others if band]
 
     def found(self, tree: str) -> list[Peer]:
         """The keepers that are known, without this node."""
-        own = self._kademlia.own.peer
-        if not self._settings.region_size:
-            return [peer for peer in self._roots.found(tree) if peer != own]
-        region = self._regions.get(tree)
-        return [] if region is None else [peer for peer in region.peers if peer != own]
+        return [peer for band in self.bands(tree) for peer in band]
 
     def is_under_way(self, tree: str) -> bool:
-        """Whether a region is being looked up."""
-        region = self._regions.get(tree)
-        return region is not None and bool(region.under_way)
+        """Whether the keepers of a tree are being looked up."""
+        if not self._settings.region_size:
+            return self._roots.is_under_way(tree)
+        return tree in self._waiting or tree in self._lookups.values()
 
-    def prepare(self, tree: str) -> None:
-        """Look a tree up unless that was done not long ago."""
+    # --- lookups ---
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether lookups take so long that links are full."""
+        return self._kademlia.is_slow
+
+    def prepare(self, tree: str, *, is_wide: bool = False) -> None:
+        """Look a tree up unless that was done not long ago; widely for a publisher."""
         if not self._settings.region_size:
             self._roots.prepare(tree, self._settings.audit_path_count)
             return
         region = self._regions.get(tree)
-        if region is None or region.looked_us < self._outbox.now - self._settings.renew_us:
-            self.look_up(tree)
+        oldest_us = self._outbox.now - self._settings.renew_us
+        if region is None or region.looked_us < oldest_us:
+            self.look_up(tree, is_wide=is_wide)
+        elif is_wide and not region.is_wide and not self.is_under_way(tree):
+            region.looked_us = oldest_us
+            self.look_up(tree, is_wide=True)
 
-    def look_up(self, tree: str) -> None:
+    def look_up(self, tree: str, *, is_wide: bool = False) -> None:
         """Look a tree up, unless that was done just now."""
         if not self._settings.region_size:
             self._roots.look_up(tree, self._settings.audit_path_count)
@@ -91,62 +148,116 @@ class TreeKeepers:
         region = self._regions.get(tree)
         if region is None:
             region = self._regions[tree] = _Region()
-        if region.under_way or self._outbox.now - region.looked_us < AGAIN_US:
+        if self.is_under_way(tree) or self._outbox.now - region.looked_us < AGAIN_US:
             return
         region.looked_us = self._outbox.now
-        names = [self._place(tree) for _ in range(PLACES)]
-        region.under_way = len(names)
-        for name in names:
-            number, effects = self._kademlia.find_closest(
-                *(name, self._outbox.now, FOUND_PER_PLACE), paths=1, waits_for_slow=False
-            )
-            self._lookups[number] = tree
-            for effect in effects:
-                if isinstance(effect, Deliver):  # The lookup has ended at once.
-                    self.on_found(effect.item)
-                else:
-                    self._outbox.emit(effect)
+        region.is_wide |= is_wide
+        self._waiting[tree] = None
+        if self._spaced_us < self._outbox.now - self._settings.renew_us:
+            if _SPACING not in self._lookups.values():
+                self._spacing = 0
+                for _ in range(RANDOM_PLACES):
+                    name = b"spacing/" + self._rng.getrandbits(64).to_bytes(8, "big")
+                    self._find(_SPACING, name, self._kademlia.settings.k)
+        else:
+            self._look_up_waiting()
+
+    def _look_up_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for tree in waiting:
+            region = self._regions.get(tree)
+            is_wide = region is not None and region.is_wide
+            self._find(tree, tree.encode(), FOUND_CLOSEST, self._settings.audit_path_count)
+            for name in self._places(tree, is_wide=is_wide):
+                self._find(tree, name, FOUND_PER_BAND)
+
+    def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
+        number, effects = self._kademlia.find_closest(
+            name, self._outbox.now, count, paths=paths, waits_for_slow=False
+        )
+        self._lookups[number] = tree
+        for effect in effects:
+            if isinstance(effect, Deliver):  # The lookup has ended at once.
+                self.on_found(effect.item)
+            else:
+                self._outbox.emit(effect)
 
     def on_found(self, found: object) -> None:
         """A lookup has ended."""
         tree = self._lookups.pop(found.number, None) if isinstance(found, Found) else None
-        region = None if tree is None else self._regions.get(tree)
-        if tree is None or region is None or not isinstance(found, Found):
+        if tree is None or not isinstance(found, Found):
             return
-        region.under_way -= 1
-        key, radius, now = key_of(tree.encode()), self._radius(), self._outbox.now
-        for contact in found.closest:
-            if contact.key ^ key <= radius:
-                region.peers[contact.peer] = now
-        oldest_us = now - 2 * self._settings.renew_us
-        region.peers = {peer: us for peer, us in region.peers.items() if us > oldest_us}
-        if len(region.peers) > KEEPERS_MAX:
-            kept = self._rng.sample([*region.peers], KEEPERS_MAX)
-            region.peers = {peer: region.peers[peer] for peer in kept}
-        if not region.under_way:
+        if tree == _SPACING:
+            self._spacing = max(self._spacing, self._spacing_of(found.closest, key_of(found.name)))
+            if _SPACING not in self._lookups.values():
+                self._spaced_us = self._outbox.now
+                self._look_up_waiting()
+            return
+        region = self._regions.get(tree)
+        if region is None:
+            return
+        self._add(region, tree, found.closest)
+        if not self.is_under_way(tree):
+            self._forget_old(region)
             self._on_found(tree)
 
-    def _radius(self) -> Key:
-        """How far from a key the farthest node of its region is."""
+    def _add(self, region: _Region, tree: str, contacts: tuple[Contact, ...]) -> None:
+        key, outermost = key_of(tree.encode()), self._outermost(is_wide=region.is_wide)
+        innermost = max(0, outermost - DEPTH - region.is_wide)
+        for contact in contacts:
+            power = max((contact.key ^ key).bit_length(), innermost)
+            band = region.bands.setdefault(power, {})
+            if power <= outermost and (contact.peer in band or len(band) < BAND_COUNT_MAX):
+                band[contact.peer] = self._outbox.now
+
+    def _forget_old(self, region: _Region) -> None:
+        oldest_us = self._outbox.now - 2 * self._settings.renew_us
+        for power, band in list(region.bands.items()):
+            region.bands[power] = {peer: us for peer, us in band.items() if us > oldest_us}
+            if not region.bands[power]:
+                del region.bands[power]
+
+    # --- the size of a region ---
+
+    def _outermost(self, *, is_wide: bool) -> int:
+        """The power of two above the distances of the outermost band."""
         own, k = self._kademlia.own.key, self._kademlia.settings.k
         around = self._kademlia.table.closest(own, k)
-        if len(around) < k:
-            return (1 << KEY_BITS) - 1  # All nodes of a small network.
-        return (around[-1].key ^ own) * self._settings.region_size // len(around)
+        spacing = max(self._spacing_of(tuple(around), own), self._spacing)
+        size = self._settings.region_size * (WIDER if is_wide else 1)
+        return min((spacing * size).bit_length(), KEY_BITS)
 
-    def _place(self, tree: str) -> bytes:
-        """A name whose key lies in a tree's region."""
-        key, radius = key_of(tree.encode()), self._radius()
+    def _spacing_of(self, closest: tuple[Contact, ...], place: Key) -> Key:
+        """How far apart the nodes around a place are; a few nodes are all of a small network.
+
+        Of nodes at random places, so many parts have none as follows from how many there are.
+        """
+        if len(closest) < self._kademlia.settings.k:
+            return _WHOLE
+        radius = closest[-1].key ^ place
+        parts = len(dict.fromkeys(PARTS * (one.key ^ place) // (radius + 1) for one in closest))
+        count = PARTS * -log(1 - parts / PARTS) if parts < PARTS else len(closest)
+        return PRECISION * radius // max(PRECISION, round(PRECISION * min(count, len(closest))))
+
+    def _places(self, tree: str, *, is_wide: bool) -> Iterator[bytes]:
+        """Names whose keys lie in the bands of a tree's region."""
+        outermost = self._outermost(is_wide=is_wide)
+        for power in range(outermost, max(0, outermost - DEPTH - is_wide), -1):
+            name = self._place(key_of(tree.encode()), 1 << (power - 1), (1 << power) - 1)
+            if name is not None:
+                yield name
+
+    def _place(self, key: Key, least: Key, most: Key) -> bytes | None:
+        """A name whose key is so far from another."""
         begin = b"region/" + key.to_bytes(KEY_BITS // 8, "big")
         for _ in range(_TRIES_MAX):
             name = begin + self._rng.getrandbits(64).to_bytes(8, "big")
-            if key_of(name) ^ key <= radius:
+            if least <= key_of(name) ^ key <= most:
                 return name
-        return tree.encode()
+        return None
 
     def check(self) -> None:
-        """Assert the invariants: lookups are counted in their regions."""
-        for tree, region in self._regions.items():
-            under_way = sum(name == tree for name in self._lookups.values())
-            assert under_way == region.under_way
-            assert len(region.peers) <= KEEPERS_MAX
+        """Assert the invariants: bands are bounded, and regions wait for a lookup only."""
+        for region in self._regions.values():
+            assert all(len(band) <= BAND_COUNT_MAX for band in region.bands.values())
+        assert not self._waiting or _SPACING in self._lookups.values()

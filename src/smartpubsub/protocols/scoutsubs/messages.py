@@ -24,6 +24,7 @@ from smartpubsub.protocols.runtime.messages import (
     ListEnvelope,
     MessageLimits,
     PeerId,
+    Signature,
     at_most,
     attribute,
     kind_of,
@@ -436,6 +437,58 @@ class Audited(NamedTuple):
     number: int
     missed: tuple[Missed, ...]
     has_more: bool
+    question: Signature = b""
+    """A hash of the question, if the answer is signed: of the events that the keeper has numbered
+    from the first to the last, those that the question asks for are the missed ones."""
+    incarnation: int = 0
+    first: int = 0
+    last: int = 0
+    evidence: Evidence = NO_EVIDENCE
+
+
+@_wire.message(31)
+class KeptAt(NamedTuple):
+    """A keeper says under which number it keeps an event, and may be held to it."""
+
+    id: EventId
+    attribute: TreeName
+    incarnation: int
+    place: int
+    evidence: Evidence = NO_EVIDENCE
+
+
+class SignedAnswer(NamedTuple):
+    """A question and the signed answer of a keeper."""
+
+    keeper: PeerId
+    attribute: TreeName
+    filters: tuple[Predicate, ...]
+    had: tuple[Digest, ...]
+    incarnation: int
+    first: int
+    last: int
+    missed: tuple[Digest, ...]
+    """Digests of the ids of the events that the answer has named."""
+    evidence: Evidence
+
+
+@_wire.message(32)
+class Accuse(NamedTuple):
+    """A subscriber tells a publisher that a keeper has left an event out of an answer."""
+
+    id: EventId
+    answer: SignedAnswer
+
+
+@_wire.message(33)
+class Convict(NamedTuple):
+    """A keeper has signed that it keeps an event, and an answer that leaves the event out."""
+
+    event: Publication
+    place: int
+    evidence: Evidence
+    """That it keeps the event under this number."""
+    answer: SignedAnswer
 
 
 # --- failure detector ---
@@ -511,6 +564,9 @@ Part: TypeAlias = (
     | KeepForAudits
     | Audit
     | Audited
+    | KeptAt
+    | Accuse
+    | Convict
     | Probe
     | Alive
     | Piece

@@ -3,8 +3,8 @@
 Each component owns its state and knows only those before it in this order: outbox, failure
 detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
 subscriptions, replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, root
-lookup, tree keepers, placement, publisher, auditor, senders. What a component finds out that
-concerns later ones it reports here.
+lookup, tree keepers, convictions, placement, publisher, auditor, senders. What a component finds
+out that concerns later ones it reports here.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from smartpubsub.protocols.scoutsubs import announcement_turns, messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_BYTES_MAX, AuditKeeper
+from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.dissemination import (
     ChildGivenUp,
     Dissemination,
@@ -149,7 +150,9 @@ class ScoutSubs:
             on_begun=lambda attribute: self._anti_entropy.on_begun(attribute),
             on_ended=lambda attribute: self._anti_entropy.on_ended(attribute),
         )
-        self._audits_kept = audits_kept = AuditKeeper(outbox, settings, signing, kademlia.ledger)
+        self._audits_kept = audits_kept = AuditKeeper(
+            outbox, settings, signing, kademlia.ledger, recovery
+        )
         self._tables_kept = tables_kept = TableReplicas(outbox, settings, kademlia.ledger)
         self._events_kept = events_kept = EventReplicas(
             outbox, settings, own, signing, detector, persistence, history, audits_kept
@@ -188,18 +191,20 @@ class ScoutSubs:
         )
         self._roots = roots = RootLookup(outbox, settings, kademlia, self._on_roots_found)
         self._keepers = keepers = TreeKeepers(
-            *(outbox, settings, kademlia, roots, branch_of(rng, "keepers")),
+            *(outbox, settings, kademlia, detector, roots, branch_of(rng, "keepers")),
             on_found=lambda tree: self._placement.on_keepers_found(tree),
         )
+        self._convictions = convictions = Convictions(outbox, own.peer, signing, detector, keepers)
         self._placement = placement = Placement(
-            *(outbox, settings, keepers), on_quorum=lambda key: self._publisher.on_quorum(key)
+            *(outbox, settings, keepers, convictions),
+            on_quorum=lambda key: self._publisher.on_quorum(key),
         )
         self._publisher = Publisher(
             outbox, settings, own.peer, detector, times, rendezvous, roots, placement
         )
         self._auditor = Auditor(
             *(outbox, settings, signing, detector, times, filters, replay, dissemination),
-            *(keepers, branch_of(rng, "audits")),
+            *(keepers, convictions, branch_of(rng, "audits")),
         )
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
@@ -256,6 +261,9 @@ class ScoutSubs:
             messages.KeepForAudits: from_peer(self._audits_kept.on_keep),
             messages.Audit: from_peer(self._audits_kept.on_audit),
             messages.Audited: from_peer(self._auditor.on_audited),
+            messages.KeptAt: from_peer(self._convictions.on_kept_at),
+            messages.Accuse: from_peer(self._convictions.on_accuse),
+            messages.Convict: from_peer(self._convictions.on_convict),
             messages.Probe: from_peer(self._on_probe),
             messages.Alive: from_peer(self._on_alive),
         }
@@ -401,6 +409,8 @@ class ScoutSubs:
     def _on_bundle(
         self, peer: Peer, addresses: tuple[bytes, ...], received: tuple[messages.Part, ...]
     ) -> None:
+        if peer in self._convictions.convicted:
+            return
         if self._has_joined:
             self._detector.hear(peer)
             self._rendezvous.on_heard(peer)
@@ -441,7 +451,9 @@ class ScoutSubs:
             self._on_part[type(verified)](contact, verified)
 
     def _on_roots_found(self, tree: str) -> None:
-        """Go on with the acknowledgements that have waited for a lookup."""
+        """Go on with the acknowledgements and the events that have waited for a lookup."""
+        if not self._settings.region_size:
+            self._placement.on_keepers_found(tree)
         for contact, part in self._senders.take_held(tree):
             self._on_message(contact, part)
 
@@ -601,7 +613,7 @@ class ScoutSubs:
 
     def _on_event_spread(self, news: EventSpread) -> None:
         self._offers.keep(news.event, news.hops)
-        self._auditor.on_event(news.event.id, news.attribute)
+        self._auditor.on_event(news.event, news.attribute)
 
     def _on_epoch_changed(self, news: EpochChanged) -> None:
         self._shards.on_epoch(news.attribute)
@@ -789,6 +801,10 @@ class ScoutSubs:
         tables = self._filters.tables.items()
         return [(name, tuple(c.copy() for c in table.children.values())) for name, table in tables]
 
+    def convicted(self) -> list[Peer]:
+        """The nodes that this one has convicted of a lie."""
+        return list(self._convictions.convicted)
+
     def attribute_for(self, predicate: Predicate) -> str:
         """The attribute that a subscription is kept under."""
         return self._subscriptions.attribute_for(predicate)
@@ -821,8 +837,8 @@ class ScoutSubs:
             ),
             *(self._subscriptions, self._replication, self._anti_entropy, self._replay),
             *(self._shards, self._dissemination, self._offers, self._rendezvous),
-            *(self._roots, self._keepers, self._placement, self._publisher, self._auditor),
-            self._senders,
+            *(self._roots, self._keepers, self._convictions, self._placement, self._publisher),
+            *(self._auditor, self._senders),
         ):
             component.check()
 

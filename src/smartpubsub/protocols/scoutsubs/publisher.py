@@ -1,7 +1,8 @@
 """The publisher: sends a copy of each event to the rendezvous of each of its attributes.
 
 In reliable variants the publisher retransmits a copy until its rendezvous acknowledges it. An event
-is published when all of its rendezvous have acknowledged it.
+is published when all of its rendezvous have acknowledged it. With audits, enough keepers of an
+attribute may stand in for a rendezvous that does not (`placement.py`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ from smartpubsub.protocols.scoutsubs.timeouts import MS, AdaptiveTimeout, Respon
 from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
-PLACED_TRIES = 2
-"""After so many tries keepers get an event that is not acknowledged."""
+ASKED_TRIES = 2
+"""From so many tries on keepers are asked to sign for an event that is not acknowledged,"""
+KEPT_TRIES = 3
+"""and from so many on they stand in for its rendezvous; another one takes its place before if it is
+down."""
 LAST_KNOWN_MAX = 10_000
 """The last event is remembered for so many attributes; for others the order is not kept."""
 
@@ -50,6 +54,8 @@ class _PublishedCopy:
     sent_to: Peer | None = None
     admitted_by: Peer | None = None
     tries: int = 1
+    is_kept: bool = False
+    """Whether keepers stand in for the rendezvous, so that the event is published without it."""
 
 
 class _KnownRoot(NamedTuple):
@@ -94,6 +100,8 @@ class Publisher:
         self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
         self._unproved: dict[EventKey, tuple[Peer, Admitted]] = {}
         """Acknowledgements that wait for the signatures of keepers."""
+        self._doubted: BoundedDict[str, None] = BoundedDict(ROOTS_KNOWN_MAX)
+        """Attributes whose rendezvous keepers have stood in for."""
         self._admission = AdaptiveTimeout(0)
         self._deadlines: Deadlines[tuple[EventId, str]] = Deadlines(outbox, "publish")
         self._incarnation = 0
@@ -131,6 +139,8 @@ class Publisher:
             self._copies[event.id, attribute] = copy
             if wants_all:
                 self._incomplete.setdefault(event.id, {})[attribute] = copy
+            if settings.has_audits and (settings.keeper_quorum or attribute in self._doubted):
+                self._placement.ask(event, attribute)
             self._send(copy, is_retry=False)
 
     def _previous(self, id: EventId, attribute: str) -> int:
@@ -153,7 +163,6 @@ class Publisher:
             copy.sent_to = self._rendezvous.pass_up(part, came_from=None)
         if copy.sent_to is not None:
             self._root_lookup.prepare(copy.attribute)
-            self._placement.prepare(copy.attribute)
             if is_retry and self._settings.has_audits:
                 self._send_past_relays(copy, part)
         if copy.sent_to is not None and self._settings.is_reliable:
@@ -169,8 +178,8 @@ class Publisher:
     def _send_past_relays(self, copy: _PublishedCopy, part: Raise) -> None:
         """Send a copy straight to the nodes found closest, in turn: a relay may drop it.
 
-        The rendezvous may drop it too, so subscribers get it by audits in any case. An event must
-        not overtake its predecessor, and where links are full nothing is sent twice.
+        The rendezvous may drop it too, so keepers get it in any case. An event must not overtake
+        its predecessor, and where links are full nothing is sent twice.
         """
         found = [peer for peer in self._root_lookup.found(copy.attribute) if peer != self._own]
         if not found or copy.tries < 2 or self._times.are_slow:
@@ -178,8 +187,6 @@ class Publisher:
         before = copy.event.id._replace(number=copy.previous)
         if (before, copy.attribute) not in self._copies:
             self._outbox.queue(found[(copy.tries - 2) % len(found)], part._replace(hops=1))
-        if copy.tries == PLACED_TRIES:
-            self._placement.repeat(copy.event, copy.attribute)
 
     def _known_root(self, copy: _PublishedCopy, *, is_retry: bool) -> _KnownRoot | None:
         """The rendezvous to send a copy to straight, unless it would overtake its predecessor."""
@@ -206,6 +213,7 @@ class Publisher:
             return
         self._admission.on_timeout(copy.began_us, now)
         copy.tries += 1
+        self._ask_keepers(copy)
         self._roots.pop(attribute, None)
         if copy.sent_to is not None and self._detector.heard_us(copy.sent_to) < copy.sent_us:
             self._detector.probe(copy.sent_to)
@@ -241,8 +249,8 @@ class Publisher:
         self._admission.on_answer(took_us, was_repeated=copy.tries > 1)
         if peer != self._own:
             self._roots[attribute] = _KnownRoot(peer, part.attribute)
-        left = self._attributes.get(part.id)
-        if left is None:
+        self._doubted.pop(attribute, None)
+        if copy.is_kept or part.id not in self._attributes:
             return
         if part.refusal:
             del self._attributes[part.id]
@@ -250,33 +258,66 @@ class Publisher:
             self._incomplete.pop(part.id, None)
             self._outbox.deliver(Refused(part.id, part.refusal))
             return
-        held = self._held.setdefault(part.id, [])
-        signed = self._placement.take((part.id, part.attribute))
-        for holder in dict.fromkeys((Holder(peer, part.evidence), *part.holders, *signed)):
-            held.append(Held(part.attribute, *holder))
+        holders = dict.fromkeys((Holder(peer, part.evidence), *part.holders))
+        self._settle(copy, [Held(part.attribute, *holder) for holder in holders])
+
+    def _settle(self, copy: _PublishedCopy, held: list[Held]) -> None:
+        """An attribute's rendezvous, or keepers in its place, have an event."""
+        id, attribute = copy.event.id, copy.attribute
+        signed = self._placement.take((id, attribute))
+        every = self._held.setdefault(id, [])
+        every += held + [Held(attribute, *holder) for holder in signed]
+        left = self._attributes[id]
         left.pop(attribute, None)
         if not left:
-            del self._attributes[part.id]
-            self._outbox.deliver(Published(part.id, tuple(self._held.pop(part.id))))
+            del self._attributes[id]
+            every = list(dict.fromkeys(self._held.pop(id)))
+            self._outbox.deliver(Published(id, tuple(every)))
+
+    # --- keepers ---
 
     def _is_proved(self, peer: Peer, part: Admitted) -> bool:
         """Have the keepers keep an acknowledged event; whether enough of them have signed."""
-        copy = self._copies.get((part.id, base_name(part.attribute)))
-        key = (part.id, part.attribute)
-        if copy is None or part.refusal:
+        attribute = base_name(part.attribute)
+        copy = self._copies.get((part.id, attribute))
+        if copy is None or copy.is_kept or part.refusal or not self._settings.has_audits:
             return True
-        holders = (Holder(peer, part.evidence), *part.holders)
-        self._placement.place(copy.event, part.attribute, [holder.peer for holder in holders])
-        self._placement.on_signed(key, holders)
-        if self._placement.has_quorum(key):
+        holds = part.attribute == attribute  # Other shards have other keepers.
+        holders = (peer, *(holder.peer for holder in part.holders)) if holds else ()
+        self._placement.place(copy.event, attribute, holders)
+        if not self._settings.keeper_quorum or self._placement.has_quorum((part.id, attribute)):
             return True
-        self._unproved[key] = peer, part
+        self._unproved[part.id, attribute] = peer, part
         return False
 
     def on_quorum(self, key: EventKey) -> None:
         """Enough keepers have signed that they keep an event."""
         if key in self._unproved:
             self.on_admitted(*self._unproved.pop(key))
+        elif key in self._copies:
+            self._publish_if_kept(self._copies[key])
+
+    def _ask_keepers(self, copy: _PublishedCopy) -> None:
+        """Have keepers sign for an event that its rendezvous has not acknowledged."""
+        settings = self._settings
+        is_asking = copy.tries >= ASKED_TRIES and not copy.is_kept and settings.has_audits
+        if is_asking and (settings.keeper_quorum or not self._times.are_slow):
+            self._placement.ask(copy.event, copy.attribute)
+            self._publish_if_kept(copy)
+
+    def _publish_if_kept(self, copy: _PublishedCopy) -> None:
+        """Publish an event that keepers keep, if its rendezvous does not acknowledge it in time.
+
+        The rendezvous may drop it and answer probes. The copy is retransmitted as before: another
+        node may become the rendezvous.
+        """
+        key = (copy.event.id, copy.attribute)
+        is_open = copy.attribute in self._attributes.get(copy.event.id, ())
+        is_late = copy.tries >= KEPT_TRIES or copy.attribute in self._doubted
+        if is_open and is_late and self._placement.has_quorum(key):
+            copy.is_kept = True
+            self._doubted[copy.attribute] = None
+            self._settle(copy, [])
 
     def on_completed(self, part: Completed) -> None:
         """All subscribers that an event reaches by one attribute have it."""
@@ -296,10 +337,8 @@ class Publisher:
         if not settings.is_reliable:
             self._give_up()
         self._placement.forget_old(now - 2 * settings.renew_us)
-        for id, tree in [
-            key for key in self._unproved if (key[0], base_name(key[1])) not in self._copies
-        ]:
-            del self._unproved[id, tree]
+        for key in [key for key in self._unproved if key not in self._copies]:
+            del self._unproved[key]
         for id, copies in list(self._incomplete.items()):
             for attribute, copy in copies.items():
                 if now - copy.began_us > 2 * settings.renew_us:

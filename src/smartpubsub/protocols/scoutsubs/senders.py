@@ -159,6 +159,11 @@ class ScoutSenders:
             assert self._roots.is_under_way(tree)
 
 
+def _is_publisher(senders: ScoutSenders, _: Contact, part: Any) -> bool:
+    own: Peer = senders.proximity.own.peer
+    return bool(part.id.publisher == own)
+
+
 def _eligible(senders: ScoutSenders, contact: Contact, part: Any) -> bool:
     return senders.is_eligible(contact, part.attribute)
 
@@ -254,6 +259,9 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         "a node that was asked this question",
         lambda s, contact, part: s.auditor.has_asked(contact.peer, part),
     ),
+    messages.KeptAt: Rule("any node, to the publisher of the event", _is_publisher),
+    messages.Accuse: Rule("any node, to the publisher of the event", _is_publisher),
+    messages.Convict: Rule("any node; it has all signatures that it needs"),
     messages.Probe: Rule("any node"),
     messages.Alive: Rule(
         "the node that was sent a probe with this number",

@@ -108,7 +108,9 @@ class ScoutSettings:
     audit_path_count: int = 1
     """On how many disjoint paths it looks keepers up."""
     audit_grace_us: int = SECOND
-    """How long an event may be on its way down the tree before it counts as missed."""
+    audit_grace_us_max: int = 2 * MINUTE
+    """How long an event may be on its way down the tree before it counts as missed: usually, and on
+    slow links. Nodes that delay events make links seem slow."""
 
     region_size: int = 0
     """The keepers of a tree are all nodes in a region around its key that holds about so many; 0
@@ -135,11 +137,12 @@ AUDITED = {"audit_us_max": 60 * SECOND}
 """What `resilience = "audited"` changes."""
 BYZANTINE = {
     "audit_us_min": 2 * SECOND,
-    "audit_us_max": 8 * SECOND,
+    "audit_us_max": 6 * SECOND,
     "audit_peer_count": 4,
     "audit_path_count": 2,
     "audit_grace_us": SECOND // 2,
-    "region_size": 12,
+    "audit_grace_us_max": 2 * SECOND,
+    "region_size": 8,
     "keeper_quorum": 6,
 }
 """What `resilience = "byzantine"` changes."""

@@ -46,7 +46,9 @@ _EVENT_PARTS = frozenset(
     }
 )
 
-_OF_EVENTS = _EVENT_PARTS | {messages.Offer, messages.Want, messages.Piece}
+_OF_EVENTS = _EVENT_PARTS | {
+    *(messages.Offer, messages.Want, messages.Piece, messages.KeepForAudits, messages.KeptAt),
+}
 """What nodes send for each event, and fragments, which come in bursts."""
 
 

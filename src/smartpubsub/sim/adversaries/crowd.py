@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
@@ -13,7 +13,12 @@ from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import PubSub
 from smartpubsub.seam import Peer
-from smartpubsub.sim.adversaries.kinds import SYBIL, Adversary, chosen_nodes
+from smartpubsub.sim.adversaries.kinds import (
+    SURROUND,
+    SYBIL,
+    Adversary,
+    chosen_nodes,
+)
 from smartpubsub.sim.adversaries.minting import minted
 from smartpubsub.sim.adversaries.node import HostileNode
 from smartpubsub.sim.kernel.faults import Churn, Fault
@@ -26,6 +31,9 @@ FLOOD_TIMES = 100
 """A flooding node publishes so many times as often as a publisher of the workload."""
 FLOOD_EVENTS_MAX = 20_000
 """Of all flooding nodes together."""
+NOBODY_COUNT = 2_000
+_NOBODY_FIRST = 10_000_000
+"""The peers that do not exist, of whom some are close to any key."""
 
 
 class Crowd:
@@ -44,19 +52,52 @@ class Crowd:
         self._seed = seed
         nodes = len(honest)
         self.by_node = chosen_nodes(adversaries, _candidates(workload, nodes), nodes, seed)
-        each = sum(int(one.amount) for one in adversaries if one.kind == SYBIL)
-        names = _attributes(workload) if each else []
         own_peer_of = partial(peer_of, seed)
-        self.minted = minted(names, each, [contact.peer for contact in honest], own_peer_of)
-        """The numbers of which the peer ids of sybils are made."""
+        peers = [contact.peer for contact in honest]
+        joining: dict[int, Adversary] = {}
+        for adversary in adversaries:
+            joining |= dict.fromkeys(self._minted(adversary, peers, own_peer_of), adversary)
+        self.minted = tuple(joining)
+        """The numbers of which minted peer ids are made."""
         self.sybils = tuple(map(own_peer_of, self.minted))
         """The peer ids of nodes that join beside those of the workload."""
         contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
-        for adversary in adversaries:
-            if adversary.kind == SYBIL:
-                self.by_node |= dict.fromkeys(range(nodes, len(contacts)), adversary)
+        self.by_node |= dict(enumerate(joining.values(), nodes))
         self._by_peer = {contacts[node].peer: one for node, one in self.by_node.items()}
         self._accomplices = [contacts[node] for node in self.by_node]
+        self._has_begun = False
+
+    def _minted(
+        self, adversary: Adversary, honest: Sequence[Peer], peer_of: Callable[[int], Peer]
+    ) -> tuple[int, ...]:
+        names: list[bytes] = []
+        if adversary.kind == SYBIL:
+            names = [name.encode() for name in _attributes(self._workload)]
+        elif adversary.kind == SURROUND:
+            names = [honest[self._surrounded()]]
+        return minted(names, int(adversary.amount), honest, peer_of)
+
+    def _surrounded(self) -> int:
+        """The subscriber that adversaries surround."""
+        subscribing = (a.node for a in self._workload.actions() if isinstance(a, Subscribe))
+        return next(node for node in subscribing if node not in self.by_node)
+
+    def begin(self) -> None:
+        """The overlay is there, and its nodes begin with the workload."""
+        self._has_begun = True
+
+    @cached_property
+    def _nobody(self) -> list[Contact]:
+        """Contacts of peers that do not exist."""
+        numbers = range(_NOBODY_FIRST, _NOBODY_FIRST + NOBODY_COUNT)
+        return [_contact(number, peer_id(self._seed, number)) for number in numbers]
+
+    def _named(self, liked: Sequence[Contact]) -> Sequence[Contact]:
+        """Whom those that lie in lookups name; nobody while the overlay forms.
+
+        A node whose only first peer lies would be in its hands for ever.
+        """
+        return liked if self._has_begun else ()
 
     def __contains__(self, node: object) -> bool:
         return node in self.by_node
@@ -73,7 +114,9 @@ class Crowd:
         self, adversary: Adversary, kademlia: Kademlia, pubsub: PubSub, signing: Signing
     ) -> HostileNode:
         """The core of an adversary."""
-        return HostileNode(kademlia, pubsub, signing, adversary, self._accomplices)
+        invents = adversary.kind == "route-poison"
+        named = partial(self._named, self._nobody if invents else self._accomplices)
+        return HostileNode(kademlia, pubsub, signing, adversary, named)
 
     # --- faults and calls of their own ---
 

@@ -14,8 +14,11 @@ KINDS: Mapping[str, str] = {
     "drop-half": "does so for a random half of the events",
     "delay": "sends events on after so many seconds (default: 5)",
     "forge-ack": "acknowledges and confirms events at once, and forgets them",
+    "forge": "alters the events that it sends on, invents events, and repeats old messages",
     "sybil": "drops, and has an id minted closer to an attribute than all honest nodes",
-    "eclipse": "drops, and answers lookups with other adversaries only",
+    "eclipse": "drops, and from the first call on answers lookups with other adversaries only",
+    "surround": "does so too, and has an id minted closer to one subscriber than all honest nodes",
+    "route-poison": "drops, and answers lookups with close ids that nobody has",
     "flap": "is up for 20 seconds and down for so many (default: 5), again and again",
     "flood": "publishes so many events a second (default: 100 times the rate of a publisher)",
     "broad": "subscribes to every attribute, with so many filters (default: 200), and never"
@@ -24,8 +27,11 @@ KINDS: Mapping[str, str] = {
 DEFAULT_OPTIONS: Mapping[str, float] = {"delay": 5.0, "flap": 5.0, "flood": 0.0, "broad": 200.0}
 """The options of the kinds that have one."""
 SYBIL = "sybil"
+SURROUND = "surround"
+MINTED = (SYBIL, SURROUND)
+"""The kinds that join beside the nodes of the workload; they are counted, not a share."""
 OPTION_MAX = 1_000_000.0
-SYBILS_MAX = 1_000
+MINTED_MAX = 1_000
 
 
 class AdversaryError(SmartPubSubError, ValueError):
@@ -37,7 +43,7 @@ class Adversary(NamedTuple):
 
     kind: str
     amount: float
-    """The share of the nodes; of sybils the number for each attribute."""
+    """The share of the nodes; of minted ids the number, of sybils for each attribute."""
     option: float | None = None
 
     def __str__(self) -> str:
@@ -60,13 +66,13 @@ class Adversary(NamedTuple):
         if kind not in KINDS:
             raise AdversaryError(f"no adversary {kind!r}; there are {', '.join(KINDS)}")
         if not words or len(words) > 1 + (kind in DEFAULT_OPTIONS):
-            form = f"{kind}:COUNT" if kind == SYBIL else f"{kind}:SHARE"
+            form = f"{kind}:COUNT" if kind in MINTED else f"{kind}:SHARE"
             more = f" or {form}:OPTION" if kind in DEFAULT_OPTIONS else ""
             raise AdversaryError(f"{text!r} is not of the form {form}{more}")
         amount, *rest = map(_number, words)
-        if kind == SYBIL:
-            if amount != int(amount) or not 1 <= amount <= SYBILS_MAX:
-                raise AdversaryError(f"{text}: a whole number from 1 to {SYBILS_MAX} of sybils")
+        if kind in MINTED:
+            if amount != int(amount) or not 1 <= amount <= MINTED_MAX:
+                raise AdversaryError(f"{text}: a whole number from 1 to {MINTED_MAX} of ids")
         elif not 0 < amount <= 1:
             raise AdversaryError(f"{text}: a share above 0 and up to 1")
         if rest and not 0 < rest[0] <= OPTION_MAX:
@@ -91,7 +97,7 @@ def chosen_nodes(
     order = stream(seed, "adversaries").sample(candidates, len(candidates))
     chosen: dict[int, Adversary] = {}
     for adversary in adversaries:
-        if adversary.kind != SYBIL:
+        if adversary.kind not in MINTED:
             for _ in range(min(len(order), max(1, round(adversary.amount * nodes)))):
                 chosen[order.pop()] = adversary
     return chosen

@@ -26,6 +26,7 @@ from smartpubsub.seam import (
     SetTimer,
     TimerFired,
 )
+from smartpubsub.sim.adversaries.forgery import Forger
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.adversaries.lies import (
     Lie,
@@ -36,8 +37,10 @@ from smartpubsub.sim.adversaries.lies import (
 from smartpubsub.sim.kernel.signing import StandInSigning
 
 _TIMER = "adversary"
-ACCOMPLICES_NAMED = 20
-"""How many other adversaries an answer to a lookup names."""
+NAMED_MAX = 20
+"""How many peers an answer to a lookup names."""
+MISLEADING = ("eclipse", "surround", "route-poison")
+"""The kinds that lie in lookups."""
 
 
 class Credulous:
@@ -69,14 +72,15 @@ class HostileNode(NodeCore):
         pubsub: PubSub,
         signing: Signing,
         adversary: Adversary,
-        accomplices: Sequence[Contact] = (),
+        named: Callable[[], Sequence[Contact]] = tuple,
     ) -> None:
         super().__init__(kademlia, pubsub, signing)
         self._own = kademlia.own.peer
         self._forging = signing
         self._kind = adversary.kind
         self._delay_us = round(adversary.value * SECOND) if self._kind == "delay" else 0
-        self._accomplices = accomplices
+        self._forger = Forger(self._own, signing)
+        self._named = named
         self._delayed: dict[int, Send] = {}
         self._delayed_count = 0
 
@@ -115,7 +119,7 @@ class HostileNode(NodeCore):
                 case Deliver(item):
                     if isinstance(item, Joined):
                         told.append(effect)
-                case Answer(_, Message() as message) if self._kind == "eclipse":
+                case Answer(_, Message() as message) if self._kind in MISLEADING:
                     told.append(effect._replace(message=self._misleading(message)))
                 case Send(peer, message):
                     told += self._lied(peer, message, now)
@@ -124,6 +128,8 @@ class HostileNode(NodeCore):
         return told
 
     def _lied(self, peer: Peer, message: object, now: int) -> list[Effect]:
+        if self._kind == "forge":
+            return [Send(peer, forged) for forged in self._forger.forged(message)]
         lie = self._lie(message)
         told: list[Effect] = [] if lie.told is None else [Send(peer, lie.told)]
         if self._delay_us:
@@ -138,11 +144,11 @@ class HostileNode(NodeCore):
 
     def _lie(self, message: object) -> Lie:
         match self._kind:
-            case "drop" | "drop-half" | "delay" | "forge-ack" | "sybil" | "eclipse":
-                return without_events(message, self._withholds)
             case "broad":
                 return without_confirmations(message)
-        return Lie(message)
+            case "flap" | "flood":
+                return Lie(message)
+        return without_events(message, self._withholds)
 
     def _withholds(self, name: bytes) -> bool:
         if name.startswith(self._own):
@@ -152,8 +158,9 @@ class HostileNode(NodeCore):
         return bool(blake2b(name, key=self._own[-32:], digest_size=1).digest()[0] & 1)
 
     def _misleading(self, message: Message) -> Message:
-        if not message.closer:
+        named = self._named()
+        if not message.closer or not named:
             return message
         key = key_of(message.key)
-        nearest: Sequence[Any] = sorted(self._accomplices, key=lambda one: one.key ^ key)
-        return message._replace(closer=tuple(nearest[:ACCOMPLICES_NAMED]))
+        nearest: Sequence[Any] = sorted(named, key=lambda one: one.key ^ key)
+        return message._replace(closer=tuple(nearest[:NAMED_MAX]))

@@ -7,12 +7,14 @@ when no more of the missing events come.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
+from smartpubsub.protocols.capabilities import Convicts
 from smartpubsub.protocols.codecs import Codec, WireLimits, common_codecs
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
@@ -146,6 +148,7 @@ class Experiment:
         """Run to the end; Ctrl-C ends the run early."""
         try:
             self._assemble()
+            self.crowd.begin()
             faults = [*self._fault_plan(self.began_us), *self.crowd.faults(self.began_us)]
             for action in self.crowd.calls():
                 self.world.at(self.began_us + action.at_us, partial(self._act, action))
@@ -198,6 +201,24 @@ class Experiment:
     def adversary_counts(self) -> Mapping[str, int]:
         """The number of nodes of each kind of adversary."""
         return self.crowd.counts()
+
+    def _convicted(self) -> dict[Peer, None]:
+        """The nodes that any honest node has convicted."""
+        cores = [self.core(host.number).pubsub for host in self._honest_hosts() if host.is_up]
+        return {
+            peer: None for core in cores if isinstance(core, Convicts) for peer in core.convicted()
+        }
+
+    @property
+    def convicted_counts(self) -> Mapping[str, int]:
+        """The number of convicted adversaries of each kind."""
+        kinds = [self.crowd.of_peer(peer) for peer in self._convicted()]
+        return Counter(adversary.kind for adversary in kinds if adversary is not None)
+
+    @property
+    def convicted_honest(self) -> int:
+        """The number of honest nodes that were convicted."""
+        return sum(self.crowd.of_peer(peer) is None for peer in self._convicted())
 
     @property
     def state_check_count(self) -> int:

@@ -152,6 +152,16 @@ class Run(Protocol):
         ...
 
     @property
+    def convicted_counts(self) -> Mapping[str, int]:
+        """The number of convicted adversaries of each kind."""
+        ...
+
+    @property
+    def convicted_honest(self) -> int:
+        """The number of honest nodes that were convicted."""
+        ...
+
+    @property
     def state_check_count(self) -> int:
         """How many times the state of a node was checked."""
         ...

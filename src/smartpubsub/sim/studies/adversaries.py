@@ -24,7 +24,10 @@ ATTACKS: tuple[Adversary | None, ...] = (
     Adversary("drop", 0.2),
     Adversary("drop", 0.3),
     Adversary("forge-ack", 0.2),
+    Adversary("forge", 0.2),
     Adversary("eclipse", 0.2),
+    Adversary("route-poison", 0.2),
+    Adversary("surround", 100),
     Adversary("sybil", 20),
     Adversary("flap", 0.05),
     Adversary("flood", 0.05),
@@ -58,6 +61,9 @@ class Withstood:
     bytes: int
     forged: int
     """Deliveries that were not to be: unexpected ones and repetitions."""
+    convicted: int
+    convicted_honest: int
+    """How many nodes were convicted, and how many of them are honest."""
     violations: int
 
 
@@ -67,12 +73,14 @@ def study(
     events: int,
     attacks: Sequence[Adversary | None] = ATTACKS,
     protocols: Sequence[str] = (),
+    resiliences: Sequence[str] = RESILIENCES,
     watch: Watch = unwatched,
 ) -> list[Withstood]:
-    """Run every protocol under every attack, in each resilience that it has."""
+    """Run every protocol under every attack, in each of these resiliences that it has."""
     found = []
     for protocol in protocols or protocol_names():
-        for resilience in RESILIENCES[: RESILIENCE_COUNTS.get(protocol, 1)]:
+        differing = RESILIENCES[: RESILIENCE_COUNTS.get(protocol, 1)]
+        for resilience in [one for one in differing if one in resiliences]:
             for attack in attacks:
                 with watch(f"{protocol} {resilience}, {attack or 'no attack'}, ") as progress:
                     options = SimOptions(
@@ -105,6 +113,8 @@ def study(
                         messages=sum(node.sent for node in traffic),
                         bytes=sum(node.sent_bytes for node in traffic),
                         forged=verdict.unexpected + verdict.app_duplicates,
+                        convicted=sum(experiment.convicted_counts.values()),
+                        convicted_honest=experiment.convicted_honest,
                         violations=len(result.violations),
                     )
                 )

@@ -1,0 +1,132 @@
+"""Convictions: evidence that a keeper withholds events that it has signed for.
+
+A keeper numbers the events that it keeps, and signs the number of each to its publisher (`KeptAt`).
+It signs its answers to audits too: of the events that it has numbered from the first to the last,
+those that the question asks for are these. An answer that leaves an event out, and the signature
+for that event with a number in between, convict it, and any node can verify both.
+
+A subscriber that has missed an event and gets it from one keeper sends the answers of others that
+have left it out to the event's publisher, which has their signatures. The publisher tells the
+subscriber and the other keepers. A node that has verified a conviction has nothing to do with the
+convicted node any more.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.attestation import (
+    ScoutOutbox,
+    answer_bytes,
+    kept_bytes,
+    question_hash,
+)
+from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
+from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
+from smartpubsub.protocols.scoutsubs.messages import Accuse, Convict, KeptAt, SignedAnswer
+from smartpubsub.seam import Peer
+
+OWN_COUNT_MAX = 1_000
+SIGNED_COUNT_MAX = 20_000
+CONVICTED_COUNT_MAX = 1_000
+
+
+class Convictions:
+    """The nodes that this one has convicted, and what it needs to convict keepers."""
+
+    def __init__(
+        self,
+        outbox: ScoutOutbox,
+        own: Peer,
+        signing: Signing,
+        detector: FailureDetector,
+        keepers: TreeKeepers,
+    ) -> None:
+        self._outbox = outbox
+        self._own = own
+        self._signing = signing
+        self._detector = detector
+        self._keepers = keepers
+        self._events: BoundedDict[EventId, Publication] = BoundedDict(OWN_COUNT_MAX)
+        """The own events of late."""
+        self._signed: BoundedDict[tuple[Peer, EventId, str], KeptAt] = BoundedDict(SIGNED_COUNT_MAX)
+        """What keepers have signed for these events."""
+        self.convicted: BoundedDict[Peer, Convict] = BoundedDict(CONVICTED_COUNT_MAX)
+
+    # --- evidence ---
+
+    def remember(self, event: Publication) -> None:
+        """This node publishes an event that keepers sign for."""
+        self._events[event.id] = event
+
+    def on_kept_at(self, peer: Peer, part: KeptAt) -> None:
+        """A keeper has signed for an event."""
+        if part.id in self._events:
+            self._signed[peer, part.id, part.attribute] = part
+
+    def accuse(self, id: EventId, answer: SignedAnswer) -> None:
+        """Tell a publisher that a keeper has left its event out of an answer."""
+        known = self.convicted.get(answer.keeper)
+        if known is None:
+            self._outbox.queue(id.publisher, Accuse(id, answer))
+
+    def on_accuse(self, peer: Peer, part: Accuse) -> None:
+        """Convict a keeper if it has signed for the event."""
+        answer, event = part.answer, self._events.get(part.id)
+        signed = self._signed.get((answer.keeper, part.id, answer.attribute))
+        if event is None or signed is None or signed.incarnation != answer.incarnation:
+            return
+        told = self.convicted.get(answer.keeper)
+        if told is None:
+            told = Convict(event, signed.place, signed.evidence, answer)
+            if not self._proves(told):
+                self._outbox.reject("accusations")
+                return
+            self._convict(told)
+            for keeper in self._keepers.found(answer.attribute):
+                if keeper != peer:
+                    self._outbox.queue(keeper, told)
+        if peer != self._own:
+            self._outbox.queue(peer, told)
+
+    def on_convict(self, _: Peer, part: Convict) -> None:
+        """Another node says that it has convicted a keeper."""
+        keeper = part.answer.keeper
+        if keeper in self.convicted or keeper == self._own:
+            return
+        if self._proves(part):
+            self._convict(part)
+        else:
+            self._outbox.reject("convictions")
+
+    def _convict(self, part: Convict) -> None:
+        self.convicted[part.answer.keeper] = part
+        self._detector.ban(part.answer.keeper)
+
+    def _proves(self, part: Convict) -> bool:
+        """Whether a keeper has signed both for an event and for an answer that leaves it out."""
+        event, place, evidence, answer = part
+        digest, tree, incarnation = digest_of_id(event.id), answer.attribute, answer.incarnation
+        is_asked_for = any(wanted.matches(event.predicate) for wanted in answer.filters)
+        is_left_out = digest not in answer.had and digest not in answer.missed
+        if not (is_asked_for and is_left_out and answer.first <= place <= answer.last):
+            return False
+        question = question_hash(tree, answer.filters, answer.had)
+        said = partial(
+            answer_bytes, question, incarnation, answer.first, answer.last, answer.missed
+        )
+        kept = partial(kept_bytes, event.id, tree, incarnation, place)
+        is_evidence = self._signing.is_evidence
+        return (
+            self._signing.is_signed(event)
+            and is_evidence(answer.keeper, kept, evidence)
+            and is_evidence(answer.keeper, said, answer.evidence)
+        )
+
+    def check(self) -> None:
+        """Assert the invariants: convicted nodes are banned, and this one is none of them."""
+        assert self._own not in self.convicted
+        assert all(map(self._detector.is_banned, self.convicted))
