@@ -38,6 +38,7 @@ from smartpubsub.testbed.hostile.attacks import keep_to_share, run_attack
 
 LISTEN = "/ip4/127.0.0.1/tcp/0"
 STEP_S_MAX = 60.0
+JOIN_S_MAX = 300.0
 PAYLOAD_BYTES = 100
 _HEAD = Struct(">dq")
 """When an event was sent, and its number."""
@@ -108,7 +109,7 @@ class _FastDelivery(_OwnNode):
 
     async def events(self, name: str) -> AsyncIterator[bytes]:
         group = self._node.group(self.group, name)
-        async with group.join(buffer_count_max=1 << 20) as events:
+        async with group.join(buffer_count_max=1 << 20, deadline_s=JOIN_S_MAX) as events:
             yield b""
             async for event in events:
                 yield event.payload

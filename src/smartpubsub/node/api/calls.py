@@ -8,6 +8,12 @@ from contextlib import contextmanager
 import trio
 
 from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError
+from smartpubsub.node.transport.processor_clock import starved_s
+
+STARVED_S_MAX = 600.0
+"""How much longer a patient call waits at most."""
+STARVED_EVERY_S = 1.0
+"""How often it finds out how long it had no processor."""
 
 
 class Call:
@@ -17,6 +23,7 @@ class Call:
         self.done = trio.Event()
         self.refusal: str | None = None
         self.refusal_kind: type[NodeError] = EventRefusedError
+        self._limit = trio.CancelScope()
         self.is_over = False
         """Whether the caller has stopped waiting; a request that has not begun must not begin."""
 
@@ -30,6 +37,7 @@ class Call:
         """
         try:
             with trio.move_on_after(seconds) as limit:
+                self._limit = limit
                 yield
         finally:
             self.is_over = True
@@ -38,6 +46,19 @@ class Call:
         if limit.cancelled_caught:
             problem = f"{what} was not acknowledged within {seconds:g} seconds"
             raise NotInTimeError(late() or problem)
+
+    async def wait_patiently(self) -> None:
+        """Wait for the acknowledgement; time without a processor does not count, up to a limit.
+
+        Where many nodes of a machine join at once, all of them succeed and take their time.
+        """
+        latest = self._limit.deadline + STARVED_S_MAX
+        while not self.done.is_set():
+            starved = starved_s()
+            with trio.move_on_after(STARVED_EVERY_S):
+                await self.done.wait()
+            deadline = self._limit.deadline + starved_s() - starved
+            self._limit.deadline = min(latest, deadline)
 
 
 class Calls:

@@ -104,7 +104,7 @@ class Subscribing:
         try:
             with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
                 await host.call(subscribe)
-                await call.done.wait()
+                await call.wait_patiently()
             if past is not None:
                 with history.limited(f"the history of {subscription.predicate}", HISTORY_S_MAX):
                     await history.done.wait()

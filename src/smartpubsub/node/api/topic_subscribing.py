@@ -82,7 +82,7 @@ class TopicSubscribing:
         try:
             with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
                 await self._engine.host.call(subscribe)
-                await call.done.wait()
+                await call.wait_patiently()
             if subscription.history is not None:
                 history = subscription.history
                 topic = subscription.topic

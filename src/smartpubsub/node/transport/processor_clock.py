@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import trio
+
+_SCHEDULER = Path("/proc/thread-self/schedstat")
+"""Linux tells the nanoseconds on a processor, those of waiting for one, and the turns."""
+
+
+def starved_s() -> float:
+    """The time that this thread has waited for a processor; 0 where the system does not tell."""
+    try:
+        return int(_SCHEDULER.read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class ProcessorClock(trio.abc.Instrument):
