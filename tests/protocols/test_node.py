@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
@@ -31,6 +32,7 @@ from smartpubsub.seam import (
     Unknown,
 )
 from smartpubsub.sim.kernel.faults import Partition
+from smartpubsub.sim.kernel.population import address
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.network import MakePubSub, Nodes, contact, flooding, gossiping
 
@@ -220,6 +222,27 @@ def test_whom_a_node_remembers_is_not_forgotten_for_those_that_it_is_told_of() -
     [kept] = [effect.value for effect in loaded if isinstance(effect, Store)]
     assert kept is not None
     assert all(contact(number).peer in kept for number in (0, 1, 2, 4, 9))
+
+
+def test_the_address_of_a_bootstrap_peer_replaces_the_one_that_is_remembered() -> None:
+    nodes = joined(flooding(), count=5)
+    stored = nodes.host(3).storage
+    moved = Contact.of(contact(0).peer, (address(77),))
+    core = NodeCore(
+        kademlia := Kademlia(contact(3), Settings(), Random(0)),
+        Floodsub(FloodsubSettings(), kademlia, StandInSigning(b"")),
+        StandInSigning(b""),
+    )
+    core.handle(Started(2), 0)
+    core.join([moved], 0)
+    loaded = core.handle(Loaded(b"node/", tuple(sorted(stored.items()))), 0)
+
+    asked = [effect for effect in loaded if isinstance(effect, Ask) and effect.peer == moved.peer]
+    assert [effect.addresses for effect in asked] == [moved.addresses]
+    [kept] = [effect.value for effect in loaded if isinstance(effect, Store)]
+    assert kept is not None
+    assert address(77) in kept
+    assert contact(0).addresses[0] not in kept
 
 
 @EITHER

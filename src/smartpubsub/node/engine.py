@@ -279,8 +279,6 @@ class Engine:
             await host.run(self.config.listen, self.config.announce, task_status=task_status)
 
     async def _join(self, host: Host) -> None:
-        bootstrap = [contact_at(address) for address in self.config.bootstrap]
-        await host.do(lambda now: self.core.join(bootstrap, now))
         async with trio.open_nursery() as probes:
             for address in self.config.bootstrap:
                 probes.start_soon(self._tell_unreachable, host, address)
@@ -288,10 +286,14 @@ class Engine:
                 await self._joined.wait()
             # A refusal may come before the reason why another peer cannot be reached.
             probes.cancel_scope.deadline = trio.current_time() + PROBES_S_MAX
-        if bootstrap and not len(self.core.kademlia.table):
+        if self.config.bootstrap and not len(self.core.kademlia.table):
             _log.warning(
                 "no peer to bootstrap by has answered; the node is alone for now" + self._key_hint()
             )
+
+    @property
+    def _bootstrap(self) -> list[Contact]:
+        return [contact_at(address) for address in self.config.bootstrap]
 
     def _key_hint(self) -> str:
         if self.config.network_key is None:
@@ -300,8 +302,7 @@ class Engine:
 
     def _restore(self, now: int) -> list[Effect]:
         """Join again with a core that has been restarted, and have it go on where it was."""
-        bootstrap = [contact_at(address) for address in self.config.bootstrap]
-        effects = self.core.join([*bootstrap, *self._known_before], now)
+        effects = self.core.join([*self._bootstrap, *self._known_before], now)
         for restore in self.on_restart:
             effects += restore(now)
         return effects
@@ -333,6 +334,9 @@ class Engine:
             if spec.resident is not None
         ]
         self.core = self._compose(kademlia, pubsub, signing, [core for _, core in self._residents])
+        # Before it loads the peers that it remembers: their addresses may be out of date, and a
+        # refused connection there would count as a peer that has left.
+        self.core.join(self._bootstrap, 0)
         return self.core
 
     def _journal(self, item: object, now: int) -> list[Change]:

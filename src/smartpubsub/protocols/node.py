@@ -120,7 +120,7 @@ class NodeCore:
         """
         if self._has_loaded:
             known = bootstrap or list(self._remembered.values())
-            self._remember(bootstrap)
+            self._remember_told(bootstrap)
             self._below(self.kademlia.join(known, now), now)
         else:
             self._bootstrap = bootstrap
@@ -355,6 +355,15 @@ class NodeCore:
         table = self.kademlia.table
         return [contact for contact in self._remembered.values() if not table.is_trusted(contact)]
 
+    def _remember_told(self, bootstrap: Sequence[Contact]) -> None:
+        """Remember peers to bootstrap by; the caller knows their addresses better than this node.
+
+        A node that is started again may listen on another port.
+        """
+        for contact in bootstrap:
+            self._remembered.pop(contact.peer, None)
+        self._remember(bootstrap)
+
     def _remember(self, contacts: Sequence[Contact]) -> None:
         before = len(self._remembered)
         for contact in contacts:
@@ -381,8 +390,10 @@ class NodeCore:
                 self._subscribe(Subscription(number, predicate), now)
         if peers or self._bootstrap is not None:
             bootstrap = self._bootstrap or ()
-            self._remember(bootstrap)
-            self._below(self.kademlia.join([*bootstrap, *peers], now), now)
+            self._remember_told(bootstrap)
+            told = {contact.peer: None for contact in bootstrap}
+            others = [contact for contact in peers if contact.peer not in told]
+            self._below(self.kademlia.join([*bootstrap, *others], now), now)
 
     def _subscribe(self, subscription: Subscription, now: int) -> None:
         self.subscriptions[subscription.number] = subscription

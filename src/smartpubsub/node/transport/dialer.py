@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import trio
 
@@ -118,17 +118,23 @@ class Dialer:
                 await self._book.wait_for(peer)
 
     async def _try_addresses(self, peer: Peer) -> None:
-        failures: list[UnreachableError] = []
-        for address in self._book.of(peer)[: self._settings.address_tries_max]:
+        failures: dict[bytes, UnreachableError] = {}
+        while (address := self._next_address(peer, failures)) is not None:
             try:
                 await self._connections.dial(peer, address)
                 return
             except UnreachableError as error:
-                failures.append(error)
+                failures[address] = error
         if peer in self._connections:
             return  # The peer has dialled this one meanwhile.
         if not failures:
             raise UnreachableError("no address of the peer is known")
         # A peer has left only if it is at none of its addresses.
-        others = [error for error in failures if not isinstance(error, ConnectionsRefusedError)]
-        raise (others or failures)[-1]
+        errors = list(failures.values())
+        others = [error for error in errors if not isinstance(error, ConnectionsRefusedError)]
+        raise (others or errors)[-1]
+
+    def _next_address(self, peer: Peer, tried: Container[bytes]) -> bytes | None:
+        """An address that was not tried; it may have become known since the last try."""
+        known = self._book.of(peer)[: self._settings.address_tries_max]
+        return next((address for address in known if address not in tried), None)

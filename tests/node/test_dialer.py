@@ -1,0 +1,51 @@
+"""Dialling: which addresses of a peer are tried."""
+
+from random import Random
+
+import pytest
+import trio
+from multiaddr import Multiaddr
+
+from smartpubsub.node.transport.addresses import AddressBook
+from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.dialer import Dialer
+from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.seam import Peer
+from tests.node.hosts import connections, run
+
+
+def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone: list[Peer] = []
+
+    async def main() -> None:
+        async with connections() as own, connections() as other:
+            book = AddressBook(10, 10, 100)
+            [left] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            port = left.socket.getsockname()[1]
+            await left.aclose()
+            book.hear(other.peer, [Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes()])
+            dial = own.dial
+
+            async def dial_and_hear(peer: Peer, address: bytes) -> None:
+                book.hear(peer, other.addresses)
+                await dial(peer, address)
+
+            monkeypatch.setattr(own, "dial", dial_and_hear)
+            dialler = Dialer(
+                own,
+                book,
+                Backoff(1.0, 1.0, 10, Random(1)),
+                HostSettings(),
+                Counts(),
+                on_failure=gone.append,
+                on_departed=gone.append,
+                on_unknown=gone.append,
+            )
+            await dialler.connect(other.peer)
+            assert other.peer in own
+            assert gone == []
+
+    run(main)
