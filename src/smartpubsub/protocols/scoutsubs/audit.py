@@ -377,7 +377,7 @@ class Auditor:
             return False
         # Publishers wait for the acknowledgement, unless they need the signatures of keepers.
         is_placed_at_once = bool(self._settings.keeper_quorum)
-        slack_us = self._times.timeout_us // 2 if is_placed_at_once else SLACK_US
+        slack_us = self._times.timeout_us // (2 if is_placed_at_once else 1)
         if came_us >= since_us + slack_us:
             return True
         others = [
