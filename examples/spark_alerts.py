@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from smartpubsub.pipeline.session import SessionOptions, spark_session
+from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 
 READINGS = "published_at timestamp, topics array<string>, temp double"
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from smartpubsub.pipeline.session import SessionOptions, spark_session
+from smartpubsub.pipeline import little
+from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 
 # Tables of tests are tiny, so what takes time is to plan, to compile and to start tasks.
 QUICK = (
-    ("spark.sql.shuffle.partitions", "1"),
-    ("spark.sql.codegen.wholeStage", "false"),
-    ("spark.sql.adaptive.enabled", "false"),
-    ("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    *little.QUICK.items(),
+    ("spark.driver.extraJavaOptions", little.JAVA),
     # Java may have been started by an earlier test, in a folder where no models of tests are.
     ("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2])),
 )

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyspark
 
 from smartpubsub.pipeline.java import find_java, use_java
-from smartpubsub.pipeline.session import CONF_FOLDER
+from smartpubsub.pipeline.sessions import CONF_FOLDER
 from tests.pipeline.waiting import until
 
 _MASTER = "org.apache.spark.deploy.master.Master"
@@ -50,7 +51,7 @@ class Cluster:
             size = ["--cores", "1", "--memory", "1g"]
             name = f"worker-{number}"
             worker, log = self._start(name, _WORKER, *ports, *size, self.url)
-            until(lambda log=log: "Successfully registered" in log.read_text(), worker)  # type: ignore[misc]
+            until(partial(_is_registered, log), worker)
 
     def kill_worker(self) -> None:
         """End a worker and all that it has started, as a machine that loses power does."""
@@ -88,6 +89,10 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         yield made
     finally:
         made.stop()
+
+
+def _is_registered(log: Path) -> bool:
+    return "Successfully registered" in log.read_text()
 
 
 def _url_in(log: Path) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
-from smartpubsub.pipeline import session
+from smartpubsub.pipeline import sessions
 from smartpubsub.pipeline.local_inputs import check_local, plain_paths_are_local
 from smartpubsub.predicates import Predicate
 from tests.pipeline.given import numbered, table_in
@@ -115,7 +115,7 @@ def test_without_java_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table_in(tmp_path / "e", GOOD)
-    monkeypatch.setattr(session, "find_java", lambda: None)
+    monkeypatch.setattr(sessions, "find_java", lambda: None)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
     assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)
@@ -126,7 +126,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(session, "spark_session", never)
+    monkeypatch.setattr(sessions, "spark_session", never)
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -1,13 +1,16 @@
 """The pipeline's benchmark, on data small enough for a test."""
 
 import json
+import sys
 
 import pytest
 from pyspark.sql import DataFrame
 
-from smartpubsub.bench import pipeline, sql_match
+from smartpubsub.bench import little, pipeline, sql_match
 from smartpubsub.bench.comparison import DisagreementError
+from smartpubsub.bench.processor_time import processor_seconds
 from smartpubsub.cli.main import main
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.native_engine import is_available
 
 needs_native = pytest.mark.skipif(not is_available(), reason="the native engine is not built")
@@ -26,6 +29,21 @@ SMALL = pipeline.Sizes(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "Sizes", lambda: SMALL)
+    # Six starts of Spark would take longer than all the rest; their time is no matter of a test.
+    monkeypatch.setattr(little, "processor_seconds", lambda command: float(len(command)))
+
+
+def test_processor_time_includes_what_a_command_leaves_behind() -> None:
+    work = "sum(number * number for number in range(3_000_000))"
+    child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {work!r}])"
+
+    alone = processor_seconds([sys.executable, "-c", "pass"])
+    assert processor_seconds([sys.executable, "-c", child]) > 2 * alone
+
+
+def test_a_command_that_fails_is_an_error() -> None:
+    with pytest.raises(SmartPubSubError, match="code 3"):
+        processor_seconds([sys.executable, "-c", "raise SystemExit(3)"])
 
 
 @needs_native
@@ -44,6 +62,9 @@ def test_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "campaign/ideal": 1.3,
         "source rows/s": 100_000,
         "source/parquet": 0.5,
+        "measure/empty session": 3,
+        "ingest/empty session": 3,
+        "match/empty session": 3,
     }
     assert promised.items() <= bounds.items()
     assert all(figure["value"] > 0 for figure in document["figures"])

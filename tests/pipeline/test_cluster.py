@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from smartpubsub.matching import Index
+from smartpubsub.pipeline.little import LITTLE
 from smartpubsub.pipeline.one_run import CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import read_plan
 from tests.pipeline.given import table_in
@@ -64,6 +65,8 @@ def _check_match(folder: Path, where: list[str]) -> None:
     table_in(folder / "e", pa.table({"event_id": range(300), "predicate": said}))
     table_in(folder / "s", pa.table({"subscription_id": range(200), "predicate": wanted}))
     paths = ["--events", "e", "--subscriptions", "s", "--out", "m"]
+    # The driver would do so little alone.
+    paths += ["--set", f"{LITTLE}=0"]
     subprocess.run([PROGRAM, "pipeline", "match", *paths, *where], check=True, cwd=folder)
 
     index = Index()

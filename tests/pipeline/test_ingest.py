@@ -256,7 +256,7 @@ def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("empty", None, 1, "empty is empty"),
         ("blank", None, 1, "there are no lines in blank"),
         ("folder", None, 1, "folder is empty"),
-        ("a.csv", None, 2, "a.csv is csv, which needs --mapping"),
+        ("a.csv", None, 1, "a.csv is csv, which needs a mapping"),
         ("a.csv", 'topics = ["b"]', 1, "a.csv has no column 'b', only a"),
         ("a.csv", 'topic = "b"', 1, "unknown key 'topic'"),
         ("a.csv", "topics = ", 1, "m.toml is not TOML"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from pyspark.sql import SparkSession
 from smartpubsub.bench.sql_match import sql_matches
 from smartpubsub.cli.main import main
 from smartpubsub.matching import Index
+from smartpubsub.pipeline import match
+from smartpubsub.pipeline.little import LITTLE
 from smartpubsub.pipeline.match import PAIRS_PER_BATCH, matches, pairs
 from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH
 from smartpubsub.predicates import Predicate
@@ -26,6 +29,21 @@ from tests.pipeline.given import (
 pytestmark = pytest.mark.usefixtures("spark")
 
 
+@pytest.fixture
+def large(spark: SparkSession) -> Iterator[None]:
+    """No input is little, so tasks do what the driver would do."""
+    spark.conf.set(LITTLE, "0")
+    yield
+    spark.conf.unset(LITTLE)
+
+
+@pytest.fixture(params=["little", "large"])
+def size(request: pytest.FixtureRequest) -> None:
+    """Both sizes."""
+    if request.param == "large":
+        request.getfixturevalue("large")
+
+
 def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     words = ["--events", "events", "--subscriptions", "subscriptions", "--out", "matches"]
     paths = [word if word.startswith("--") else str(folder / word) for word in words]
@@ -34,6 +52,7 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return document
 
 
+@pytest.mark.usefixtures("size")
 def test_every_pair_that_matches_is_found_by_the_stage_and_by_sql(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +70,7 @@ def test_every_pair_that_matches_is_found_by_the_stage_and_by_sql(
     assert sorted(map(tuple, oracle.collect())) == expected
 
 
+@pytest.mark.usefixtures("size")
 def test_equal_subscriptions_and_events_are_not_merged_and_numbers_are_exact(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +104,7 @@ def test_a_second_run_replaces_the_first_and_the_folder_holds_parquet_only(
     assert all(name.endswith(".parquet") or name[0] in "_." for name in names)
 
 
+@pytest.mark.usefixtures("large")
 def test_one_large_part_of_a_file_is_shared_by_all_cores(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +117,19 @@ def test_one_large_part_of_a_file_is_shared_by_all_cores(
     run(tmp_path, capsys)
 
     assert pairs_in(tmp_path / "matches") == [(number, 0) for number in range(count)]
+
+
+def test_more_pairs_than_the_driver_holds_are_found_by_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "BATCHES_HERE_MAX", 1)
+    monkeypatch.setattr(match, "PAIRS_PER_BATCH", 2)
+    for name in ("event", "subscription"):
+        table_in(tmp_path / f"{name}s", numbered(f"{name}_id", [Predicate.parse("surf")] * 2))
+
+    run(tmp_path, capsys)
+
+    assert pairs_in(tmp_path / "matches") == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_nobody_subscribes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +180,7 @@ def test_subscriptions_that_cannot_be_used_are_one_line(
     assert len(errors.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("size")
 def test_an_event_that_cannot_be_read_in_a_task_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

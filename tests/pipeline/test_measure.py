@@ -12,10 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
+from smartpubsub.pipeline import little_run, stages
+from smartpubsub.pipeline.measure import measure
+from smartpubsub.pipeline.measure_little import measure_here
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.orders import order_violations
 from smartpubsub.pipeline.result_schemas import RUNS
 from smartpubsub.pipeline.spreads import spread
+from smartpubsub.pipeline.traces import read_traces
 from smartpubsub.sim.judging import spread as sim_spread
 
 PLAN = """
@@ -187,6 +191,49 @@ def test_topics_that_nodes_know_by_content_ids_have_their_names(campaign: Path) 
         topics = {row["topic"] for row in rows_of(table, campaign) if row["run"] in runs}
         assert "reddit.com" in topics
         assert not any(topic.startswith("bafy") for topic in topics)
+
+
+@pytest.fixture(scope="module")
+def large(campaign: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """The same metrics, as they are computed of large inputs."""
+    out = tmp_path_factory.mktemp("large")
+    rows = read_traces(spark, [str(campaign)])
+    assert measure(rows, str(out / "metrics")) == rows.count()
+    return out
+
+
+@pytest.mark.parametrize("table", [table.name for table in METRIC_TABLES])
+def test_little_and_large_inputs_give_the_same_tables(
+    table: str, campaign: Path, large: Path
+) -> None:
+    def ordered(rows: Rows) -> list[str]:
+        return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+    assert ordered(rows_of(table, campaign)) == ordered(rows_of(table, large))
+
+
+def test_a_trace_that_stands_for_too_many_pairs_is_measured_by_tasks(
+    campaign: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = next((campaign / "traces").iterdir())
+    monkeypatch.setattr(little_run, "PAIRS_MAX", 0)
+
+    assert measure_here(read_traces(spark, [str(trace)]), str(tmp_path / "out"), 1000) is None
+    assert not (tmp_path / "out").exists()
+
+
+def test_little_inputs_are_read_by_few_jobs(
+    campaign: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    trace = str(next((campaign / "traces").iterdir()))
+    spark.sparkContext.setJobGroup("little", "measure of one trace")
+    try:
+        stages.measure(spark, [trace], str(tmp_path))
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("little")
+    finally:
+        spark.sparkContext.setJobGroup("others", "all other tests")
+
+    assert 1 <= len(jobs) <= 2
 
 
 def test_a_later_event_finds_more_subscriptions(campaign: Path) -> None:

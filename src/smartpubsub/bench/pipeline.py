@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from smartpubsub.bench import machine
 from smartpubsub.bench.campaigns import campaign_figures
 from smartpubsub.bench.comparison import DisagreementError, Progress
+from smartpubsub.bench.little import measure_little
 from smartpubsub.bench.report import Ratio, Report
 from smartpubsub.bench.spark_nodes import measure_nodes
 from smartpubsub.bench.sql_match import join, waiting
@@ -32,9 +33,9 @@ from smartpubsub.matching import Index
 from smartpubsub.matching.native_engine import is_available
 from smartpubsub.pipeline.ingest_folder import write_ingested
 from smartpubsub.pipeline.mapping import REDDIT
-from smartpubsub.pipeline.match import share_index
+from smartpubsub.pipeline.match import build_index, share_index
 from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH, matches_in_files
-from smartpubsub.pipeline.session import core_count, spark_session
+from smartpubsub.pipeline.sessions import core_count, spark_session
 from smartpubsub.pipeline.sources import find_sources
 from smartpubsub.workloads.subreddits import TOPICS
 
@@ -91,7 +92,7 @@ def measure_matching(bench: Bench) -> None:
     subscribed = bench.spark.read.parquet(path)
     bench.progress("matching: building the index")
     start = time.perf_counter()
-    index_name = share_index(subscribed)
+    index_name = share_index(bench.spark, build_index(subscribed.toArrow()))
     report.add("index", sizes.subscriptions / (time.perf_counter() - start), "subscriptions/s")
     bench.progress("matching: the engine alone")
     native = _native_rate(bench, Index.load(SparkFiles.get(index_name)))
@@ -147,11 +148,19 @@ def measure_source_and_sink(bench: Bench) -> None:
     )
 
 
+def measure_small_inputs(bench: Bench) -> None:
+    """Commands on a handful of rows, beside an empty session."""
+    folder = bench.folder / "little"
+    folder.mkdir()
+    measure_little(bench.report, folder, bench.progress)
+
+
 MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
     measure_matching,
     measure_ingest,
     measure_campaign,
     measure_source_and_sink,
+    measure_small_inputs,
 )
 
 

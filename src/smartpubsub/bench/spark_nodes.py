@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,7 +99,7 @@ def _measure_source(
     rates = {}
     for name, frame in (("source", source), ("source from parquet", parquet)):
         progress(name)
-        rates[name] = count / best_seconds(lambda frame=frame: _to_nowhere(frame), tries=TRIES)  # type: ignore[misc]
+        rates[name] = count / best_seconds(partial(_to_nowhere, frame), tries=TRIES)
         report.add(f"{name} rows/s", rates[name], "rows/s")
     report.ratios += [
         Ratio("source rows/s", rates["source"], at_least=100_000),

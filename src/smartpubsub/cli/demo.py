@@ -191,7 +191,7 @@ def show_network(_folder: Path, _stack: ExitStack) -> None:
 
 def show_report(folder: Path, _stack: ExitStack) -> None:
     """Commands as a user types them; Spark is started once for all of them."""
-    from smartpubsub.pipeline.session import SessionOptions, spark_session
+    from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 
     metrics = str(folder / "metrics")
     try:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.local_inputs import has_wildcards, is_hidden, missing_text
+
+
+class File(NamedTuple):
+    """A file, when its folder was read."""
+
+    path: str
+    """With the scheme of the file system."""
+    bytes: int
+    modified_ms: int
 
 
 class Folder:
@@ -43,19 +54,44 @@ class Folder:
             found = self._file_system.globStatus(self._hadoop_path) or []
         return [Folder(self._spark, str(status.getPath().toString())) for status in found]
 
-    def files(self) -> Iterator[str]:
-        """The full paths of all files in the folder and below it, or of the file itself."""
+    def all(self) -> Iterator[File]:
+        """All files in the folder and below it, or the file itself."""
         with told_plainly():
             found = self._file_system.listFiles(self._hadoop_path, True)
             while found.hasNext():
-                yield str(found.next().getPath().toString())
+                file = found.next()
+                path = str(file.getPath().toString())
+                yield File(path, int(file.getLen()), int(file.getModificationTime()))
+
+    def files(self) -> Iterator[str]:
+        """The full paths of all files in the folder and below it, or of the file itself."""
+        return (file.path for file in self.all())
+
+    def bytes(self) -> int:
+        """The size of all files in the folder and below it, or of the file itself; 0 for none."""
+        if not self.exists():
+            return 0
+        with told_plainly():
+            return int(self._file_system.getContentSummary(self._hadoop_path).getLength())
+
+    def data(self) -> Iterator[File]:
+        """The files that readers of tables do not ignore."""
+        for file in self.all():
+            if not any(map(is_hidden, file.path.removeprefix(self.full_path).split("/"))):
+                yield file
+
+    def data_files(self) -> Iterator[str]:
+        """The full paths of the files that readers of tables do not ignore."""
+        return (file.path for file in self.data())
 
     def has_files(self) -> bool:
         """Whether it has files that readers of tables do not ignore."""
-        return self.exists() and any(
-            not any(map(is_hidden, file.removeprefix(self.full_path).split("/")))
-            for file in self.files()
-        )
+        return self.exists() and any(True for _ in self.data_files())
+
+    @property
+    def has_plain_files(self) -> bool:
+        """Whether tasks and the driver can open its files without Spark."""
+        return self.full_path.startswith("file:")
 
     def delete(self) -> None:
         """Remove it with its content, if it exists."""
@@ -94,6 +130,12 @@ class Folder:
                 stream.write(text.encode())
             finally:
                 stream.close()
+
+
+def open_file(path: str) -> pa.NativeFile:
+    """Open a file by its full path, without Spark."""
+    system, inner = fs.FileSystem.from_uri(path)
+    return system.open_input_file(inner)
 
 
 def matching(spark: SparkSession, path: str) -> list[Folder]:

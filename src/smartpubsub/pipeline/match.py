@@ -8,14 +8,15 @@ batches.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkFiles
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from smartpubsub.matching import EVENTS_SCHEMA, Index
 from smartpubsub.matching.tables import events_of
@@ -28,6 +29,8 @@ EVENT_COLUMNS = ("event_id", "predicate", "topics", "ranges")
 SUBSCRIPTION_COLUMNS = ("subscription_id", "predicate", "topics", "ranges")
 PAIRS_PER_BATCH = 1 << 16
 """The size of a batch of matches; one event may match a million subscriptions."""
+BATCHES_HERE_MAX = 16
+"""Up to so many batches, the driver finds the matches of little data itself."""
 SUBSCRIPTIONS_PER_PART = 100_000
 
 _PAIRS_SCHEMA = pa.schema([(name, pa.int64()) for name in MATCHES.names])
@@ -35,7 +38,21 @@ _PAIRS_SCHEMA = pa.schema([(name, pa.int64()) for name in MATCHES.names])
 
 def matches(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Every (event_id, subscription_id) that matches, of tables with the columns above."""
-    return matches_in(events, share_index(subscriptions))
+    index = build_index(collected(subscriptions, SUBSCRIPTION_COLUMNS))
+    return matches_in(events, share_index(subscriptions.sparkSession, index))
+
+
+def matches_here(events: pa.Table, subscriptions: pa.Table) -> pa.Table | None:
+    """Like `matches`, in this process; None if there are more than some."""
+    found = [*islice(pairs(build_index(subscriptions), events), BATCHES_HERE_MAX + 1)]
+    is_all = len(found) <= BATCHES_HERE_MAX
+    return pa.Table.from_batches(found, schema=_PAIRS_SCHEMA) if is_all else None
+
+
+def collected(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
+    """Some columns of all rows."""
+    with told_plainly():
+        return frame.select(*columns).toArrow()
 
 
 def matches_in(events: DataFrame, index_name: str) -> DataFrame:
@@ -44,21 +61,18 @@ def matches_in(events: DataFrame, index_name: str) -> DataFrame:
     return found.select(*MATCHES.names)
 
 
-def share_index(subscriptions: DataFrame) -> str:
-    """Build an index and distribute it to every machine; return its name there."""
-    index = build_index(subscriptions)
+def share_index(spark: SparkSession, index: Index) -> str:
+    """Distribute an index to every machine; return its name there."""
     # Spark's folder of files for workers, which is removed with the session.
     path = Path(SparkFiles.getRootDirectory(), f"subscriptions-{uuid.uuid4().hex}.index")
     index.save(path)
     with told_plainly():
-        subscriptions.sparkSession.sparkContext.addFile(str(path))
+        spark.sparkContext.addFile(str(path))
     return path.name
 
 
-def build_index(subscriptions: DataFrame) -> Index:
+def build_index(table: pa.Table) -> Index:
     """An index of all subscriptions under their numbers."""
-    with told_plainly():
-        table = subscriptions.select(*SUBSCRIPTION_COLUMNS).toArrow()
     index = Index()
     with collector_off():
         for start in range(0, len(table), SUBSCRIPTIONS_PER_PART):

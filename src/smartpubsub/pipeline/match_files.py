@@ -11,14 +11,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
-from smartpubsub.pipeline.folders import Folder
-from smartpubsub.pipeline.local_inputs import is_hidden
+from smartpubsub.pipeline.folders import Folder, open_file
 from smartpubsub.pipeline.match import EVENT_COLUMNS, mapped_index, pairs
 from smartpubsub.pipeline.schemas import EVENTS, MATCHES
-from smartpubsub.pipeline.session import core_count
+from smartpubsub.pipeline.sessions import core_count
 
 EVENTS_PER_BATCH = 10_000
 
@@ -30,11 +28,6 @@ class Part(NamedTuple):
     row_group: int
     first: int
     step: int
-
-
-def can_read_files(spark: SparkSession, path: str) -> bool:
-    """Whether tasks can open the files of a table without Spark."""
-    return Folder(spark, path).full_path.startswith("file:")
 
 
 def matches_in_files(spark: SparkSession, path: str, index_name: str) -> DataFrame:
@@ -52,22 +45,16 @@ def _parts(folder: Folder) -> Iterator[Part]:
     Then several tasks read a group, which is far less work than matching.
     """
     groups = []
-    for path in folder.files():
-        if not any(map(is_hidden, path.removeprefix(folder.full_path).split("/"))):
-            with _open(path) as file:
-                metadata = pq.ParquetFile(file).metadata
-            for number in range(metadata.num_row_groups):
-                batches = -(-metadata.row_group(number).num_rows // EVENTS_PER_BATCH)
-                groups.append((path, number, batches))
+    for path in folder.data_files():
+        with open_file(path) as file:
+            metadata = pq.ParquetFile(file).metadata
+        for number in range(metadata.num_row_groups):
+            batches = -(-metadata.row_group(number).num_rows // EVENTS_PER_BATCH)
+            groups.append((path, number, batches))
     wanted = -(-core_count() // max(len(groups), 1))
     for path, number, batches in groups:
         step = min(batches, wanted)
         yield from (Part(path, number, first, step) for first in range(step))
-
-
-def _open(path: str) -> pa.NativeFile:
-    system, inner = fs.FileSystem.from_uri(path)
-    return system.open_input_file(inner)
 
 
 def _matcher(
@@ -83,7 +70,7 @@ def _matcher(
 
 
 def _events(part: Part) -> Iterator[pa.Table]:
-    with _open(part.path) as opened:
+    with open_file(part.path) as opened:
         file = pq.ParquetFile(opened)
         names = [name for name in EVENT_COLUMNS if name in file.schema_arrow.names]
         batches = file.iter_batches(

@@ -6,9 +6,7 @@ metrics are then computed from those. No step holds a whole run in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline import told
@@ -23,30 +21,29 @@ from smartpubsub.pipeline.summed import (
     window_metrics,
 )
 from smartpubsub.pipeline.tables import write_table
-from smartpubsub.pipeline.traces import check_ends, ends
+from smartpubsub.pipeline.traces import checked_count, ends
 
 WINDOW_MS = 1_000
 
 _TABLES = {table.name: table for table in METRIC_TABLES}
 
 
-def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping[str, DataFrame]:
-    """Write all tables of metrics below a folder, and return them by name."""
-    check_ends(rows)
-    # After an interruption, tables of an earlier run would be taken for those of this one.
-    for name in _TABLES:
-        Folder(rows.sparkSession, f"{out}/{name}").delete()
-    about = sf.broadcast(ends(rows))
-    fault = sf.broadcast(told.faults(rows))
+def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> int:
+    """Write all tables of metrics below a folder; return the number of rows of the traces."""
+    spark = rows.sparkSession
+    count = checked_count(rows)
+    remove_metrics(spark, out)
+    # These are few, and each query needs them: they are read from the traces once.
+    rare = _here(rows.where("what in ('end', 'fault', 'create')"))
+    about, fault = _here(ends(rare)), _here(told.faults(rare))
+    orphan, names = _here(told.orphans(rare, fault, about)), _here(told.topic_names(rare))
     made: dict[str, DataFrame] = {}
 
     def write(name: str, frame: DataFrame) -> None:
         path, table = f"{out}/{name}", _TABLES[name]
         write_table(frame, path, table)
-        made[name] = rows.sparkSession.read.schema(table.schema).parquet(path)
+        made[name] = spark.read.schema(table.schema).parquet(path)
 
-    orphan = sf.broadcast(told.orphans(rows, fault, about))
-    names = sf.broadcast(told.topic_names(rows))
     wanted, said = told.subscriptions(rows, fault), told.events(rows, fault, orphan, names)
     write("deliveries", pairs(said, wanted, told.deliveries(rows), fault, about))
     write("subscribed", _subscribed(wanted, names))
@@ -57,7 +54,18 @@ def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> Mapping
     write("by_topic", topic_metrics(made))
     write("by_window", window_metrics(about, made, window_ms))
     write("runs", run_metrics(_with_names(about, names), made))
-    return made
+    return count
+
+
+def remove_metrics(spark: SparkSession, out: str) -> None:
+    """Remove all tables: after an interruption, older ones would be taken for those of this run."""
+    for name in _TABLES:
+        Folder(spark, f"{out}/{name}").delete()
+
+
+def _here(frame: DataFrame) -> DataFrame:
+    """A small table in the driver's memory, which is sent to all tasks that need it."""
+    return sf.broadcast(frame.sparkSession.createDataFrame(frame.toArrow(), schema=frame.schema))
 
 
 def _with_names(about: DataFrame, names: DataFrame) -> DataFrame:

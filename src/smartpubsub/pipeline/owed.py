@@ -142,8 +142,8 @@ def _together() -> Column:
 def _repeated() -> Column:
     """How often an event was repeated to a subscription since its node last started."""
     told = sf.expr(
-        "flatten(transform(got, one -> transform(split(one.subscriptions, ','), number ->"
-        " concat(number, ' ', size(filter(restarts, back -> back <= one.at_us))))))"
+        "flatten(transform(got, one -> transform(split(one.subscriptions, ','), number -> concat("
+        "number, ' ', size(filter(coalesce(restarts, array()), back -> back <= one.at_us))))))"
     )
     return sf.when(sf.size("got") > 1, sf.size(told) - sf.size(sf.array_distinct(told))).otherwise(
         0

@@ -57,6 +57,15 @@ class ReportData:
     """Missing tables of metrics, although others exist: `measure` was interrupted."""
 
 
+def report_inputs(spark: SparkSession, path: str) -> list[str]:
+    """The folders that a report reads: traces are not among them."""
+    path = path.rstrip("/")
+    require(Folder(spark, path), "a campaign, or of tables of metrics")
+    inputs = [f"{path}/{RESULTS.name}", f"{path}/metrics"]
+    inputs += [f"{path}/{table.name}" for table in METRIC_TABLES]
+    return [name for name in inputs if Folder(spark, name).exists()]
+
+
 def report_data(spark: SparkSession, path: str) -> ReportData:
     """Read the folder of a campaign, or of `measure`."""
     path = path.rstrip("/")

@@ -209,7 +209,7 @@ def _parquet(
 def _place(begins: Column, number: Column | None = None) -> Column:
     """The position of a row: the beginning of the part in which it was read, and its number there.
 
-    Parts depend only on the file, see `session.FILE_PARTS`, and each has its own task.
+    Parts depend only on the file, see `sessions.FILE_PARTS`, and each has its own task.
     """
     if number is None:
         number = sf.monotonically_increasing_id().bitwiseAND(_NUMBER_IN_TASK)

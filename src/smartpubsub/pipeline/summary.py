@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Summary:
-    """The input, the output and the duration of a stage."""
+    """The input, the output and the duration of a stage; a prompt or a notebook shows the text."""
 
     stage: str
     rows_in: Mapping[str, int]
@@ -18,6 +18,8 @@ class Summary:
     """Bad rows, which are set aside."""
     more: Mapping[str, object] = field(default_factory=dict)
     """Further results of this stage."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the result, one line each."""
 
     def document(self) -> dict[str, object]:
         """The summary for JSON."""
@@ -30,13 +32,20 @@ class Summary:
             **self.more,
         }
 
+    def __repr__(self) -> str:
+        return "\n".join([self.text(), *self.notes])
+
     def text(self) -> str:
-        """The summary as text."""
+        """The summary as text, without lists."""
         rows = [
             *((f"{name} in", f"{count:,}") for name, count in self.rows_in.items()),
             *((f"{name} out", f"{count:,}") for name, count in self.rows_out.items()),
             *([("bad", f"{self.bad:,}")] if self.bad else []),
-            *((name.replace("_", " "), _shown(value)) for name, value in self.more.items()),
+            *(
+                (name.replace("_", " "), _shown(value))
+                for name, value in self.more.items()
+                if not isinstance(value, list)
+            ),
             ("seconds", f"{self.seconds:,.1f}"),
         ]
         width = max(len(name) for name, _ in rows)

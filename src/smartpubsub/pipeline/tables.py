@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
@@ -17,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.folders import Folder, open_file, require
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.schemas import Table
 
@@ -45,7 +48,7 @@ def require_table(spark: SparkSession, path: str, table: Table) -> None:
     """Raise an error unless there is a folder with Parquet and nothing else."""
     folder = Folder(spark, path)
     require(folder, f"a table of {table.name}")
-    files = [f for f in folder.files() if not _is_passed_over(f.removeprefix(folder.full_path))]
+    files = [*folder.data_files()]
     if not files:
         raise PipelineError(empty_text(path, f"a table of {table.name}"))
     other = next((f for f in files if not f.endswith(".parquet")), None)
@@ -87,6 +90,31 @@ def write_table(frame: DataFrame, path: str, table: Table, *, is_more: bool = Fa
         frame.select(*table.names).write.mode("append" if is_more else "overwrite").parquet(path)
 
 
+def write_rows(spark: SparkSession, rows: pa.Table, path: str, table: Table) -> None:
+    """Write the rows of a small table, replacing an existing one; on this machine without Spark."""
+    folder = Folder(spark, path)
+    if not folder.has_plain_files:
+        with told_plainly():
+            frame = spark.createDataFrame(rows, schema=table.schema)
+        write_table(frame, path, table)
+        return
+    folder.delete()
+    place = Path(folder.full_path.removeprefix("file:"))
+    place.mkdir(parents=True)
+    new, file = place / ".new", place / "part-00000.parquet"
+    pq.write_table(rows.select(table.names), new, compression="zstd")
+    new.replace(file)
+
+
+def row_count(spark: SparkSession, path: str, table: Table) -> int:
+    """The number of rows of a written table; on this machine without a Spark job."""
+    folder = Folder(spark, path)
+    if not folder.has_plain_files:
+        with told_plainly():
+            return spark.read.schema(table.schema).parquet(path).count()
+    return sum(map(_row_count, folder.data_files()))
+
+
 def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> None:
     """Raise an error if writing a table here would destroy something else."""
     folder = Folder(spark, path)
@@ -113,8 +141,9 @@ def _lies_in(path: str, other: str) -> bool:
     return f"{path}/".startswith(f"{other}/")
 
 
-def _is_passed_over(path: str) -> bool:
-    return any(map(is_hidden, path.split("/")))
+def _row_count(path: str) -> int:
+    with open_file(path) as file:
+        return int(pq.ParquetFile(file).metadata.num_rows)
 
 
 def _fits(found: DataType, declared: DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -69,14 +69,15 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     A path is the folder of a trace, a folder of several, or that of a campaign. The name of a run
     is that of its folder, `run=NAME` or NAME.
     """
-    frames = [_read(spark, _traces_in(spark, path)) for path in paths]
+    frames = [_read(spark, traces_in(spark, path)) for path in paths]
     rows = frames[0]
     for frame in frames[1:]:
         rows = rows.unionByName(frame)
     return rows
 
 
-def _traces_in(spark: SparkSession, path: str) -> str:
+def traces_in(spark: SparkSession, path: str) -> str:
+    """The folder of the traces of a campaign, or the path itself."""
     below = f"{path.rstrip('/')}/traces"
     return below if Folder(spark, below).exists() else path
 
@@ -122,17 +123,23 @@ def ends(rows: DataFrame) -> DataFrame:
     )
 
 
-def check_ends(rows: DataFrame) -> None:
-    """Raise an error if a run was cut short: its figures would be silently wrong."""
+def checked_count(rows: DataFrame) -> int:
+    """The number of rows; raise an error if a run was cut short."""
     ended = sf.count_if(sf.col("what") == "end").alias("ended")
-    odd = rows.groupBy("run").agg(ended).where("ended <> 1").orderBy("run").head()
-    if odd is None:
-        return
-    if odd.ended:
-        raise PipelineError(
-            f"there are several traces of a run {odd.run!r}; give folders of different names"
-        )
-    raise PipelineError(
-        f"the trace of run {odd.run!r} has no end row, so the run was cut short; run it again, or"
-        " remove its folder"
-    )
+    runs = rows.groupBy("run").agg(ended, sf.count("*").alias("rows")).orderBy("run").toArrow()
+    check_ends(dict(zip(runs["run"].to_pylist(), runs["ended"].to_pylist(), strict=True)))
+    return sum(runs["rows"].to_pylist())
+
+
+def check_ends(counts: Mapping[str, int]) -> None:
+    """Raise an error if a run has not one end row: its figures would be silently wrong."""
+    for run, ended in counts.items():
+        if ended > 1:
+            raise PipelineError(
+                f"there are several traces of a run {run!r}; give folders of different names"
+            )
+        if not ended:
+            raise PipelineError(
+                f"the trace of run {run!r} has no end row, so the run was cut short; run it again,"
+                " or remove its folder"
+            )

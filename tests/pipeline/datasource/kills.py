@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from smartpubsub import BlockingClient
-from smartpubsub.pipeline.session import SessionOptions, spark_session
+from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 from tests.cli.running import commands
 from tests.pipeline.conftest import QUICK
 from tests.pipeline.datasource.killed import KilledDriver, KilledNode, each_once, kill_executor
@@ -71,6 +71,9 @@ def run(
         def relayed() -> int:
             return node.ask(lambda client: client.topic(target).stock()).event_count
 
+        def has_relayed(count: int) -> bool:
+            return relayed() >= count
+
         kill: dict[str, Callable[[], None]] = {
             "driver": driver.kill,
             "worker": driver.kill_worker
@@ -86,11 +89,11 @@ def run(
                 for _ in range(EVENTS_PER_POINT):
                     count += 1
                     node.ask(partial(_publish, topic=source_id if is_topic else None, number=count))
-                driver.wait_until(lambda before=before: relayed() > before)  # type: ignore[misc]
+                driver.wait_until(partial(has_relayed, before + 1))
                 time.sleep(rng.uniform(0, DELAY_S_MAX))
                 kill[kind]()
                 kills[kind] += 1
-            driver.wait_until(lambda: relayed() >= count)
+            driver.wait_until(partial(has_relayed, count))
         finally:
             driver.end()
         entries = node.ask(lambda client: client.topic(target).history())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from smartpubsub.pipeline.session import SessionOptions, spark_session
+from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 from tests.pipeline.conftest import QUICK
 
 

@@ -7,8 +7,6 @@ import click
 from smartpubsub.cli.commands import FAILURE
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
 
-COMPLAINTS_MAX = 20
-
 
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
@@ -34,33 +32,14 @@ def campaign(context: click.Context, /, plan: Path, out: Path, spark: SparkOptio
       smartpubsub pipeline campaign my.toml --out /shared/my --json --master spark://host:7077
     """
     with needing_spark():
-        from smartpubsub.pipeline.campaign import run_campaign
+        from smartpubsub.pipeline import stages
         from smartpubsub.pipeline.campaign_progress import CampaignProgress
         from smartpubsub.pipeline.one_run import CampaignFolder
         from smartpubsub.pipeline.plan import read_plan
-        from smartpubsub.pipeline.summary import Summary
-    planned, folder = read_plan(plan), CampaignFolder(out.absolute())
-    with spark.session("campaign", CampaignProgress(planned, folder)) as session:
-        outcome = run_campaign(session, planned, folder)
-    document = outcome.document()
-    complaints = list(outcome.complaints())
-    if not spark.as_json:
-        del document["complaints"]
-    spark.show(
-        Summary(
-            stage="campaign",
-            rows_in={"runs": len(planned.runs)},
-            rows_out={"results": len(planned.runs) - outcome.count("failed")},
-            seconds=spark.seconds(),
-            more=document,
-        )
-    )
-    for line in complaints[:COMPLAINTS_MAX]:
-        click.echo(f"smartpubsub: {line}", err=True)
-    if len(complaints) > COMPLAINTS_MAX:
-        click.echo(
-            f"smartpubsub: and {len(complaints) - COMPLAINTS_MAX:,} more; see {out / 'manifest'}",
-            err=True,
-        )
-    if complaints:
+    planned = read_plan(plan)
+    progress = CampaignProgress(planned, CampaignFolder(out.absolute()))
+    with spark.session("campaign", progress) as session:
+        summary = stages.campaign(session, planned, str(out))
+    spark.show(summary)
+    if summary.notes:
         context.exit(FAILURE)

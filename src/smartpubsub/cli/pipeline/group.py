@@ -33,6 +33,14 @@ COMMANDS = {
     "report": LazyCommand(
         "smartpubsub.cli.pipeline.report:report", "Draw the figures of the papers from a campaign."
     ),
+    "run": LazyCommand(
+        "smartpubsub.cli.pipeline.run:run",
+        "Run the simulations of a plan, measure them and draw a report.",
+    ),
+    "shell": LazyCommand(
+        "smartpubsub.cli.pipeline.shell:shell",
+        "Open a Python prompt with a Spark session and the stages.",
+    ),
 }
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
-from smartpubsub.cli.publishing import complain
 
 
 @click.command()
@@ -45,32 +44,15 @@ def ingest(
         raise click.UsageError("--salt and --keep-authors exclude each other")
     spark.check_inputs("files of data", *sources)
     with spark.session("ingest") as session:
-        from smartpubsub.pipeline.ingest_folder import BAD, salt_of, write_ingested
-        from smartpubsub.pipeline.mapping import REDDIT, read_mapping
-        from smartpubsub.pipeline.sources import find_sources
-        from smartpubsub.pipeline.summary import Summary
-        from smartpubsub.pipeline.tables import check_output
+        from smartpubsub.pipeline import stages
+        from smartpubsub.pipeline.mapping import read_mapping
 
-        mapping = read_mapping(mapping_file) if mapping_file else None
-        files = find_sources(session, sources, mapping)
-        for file in files:
-            if mapping is None and file.format != "json":
-                raise click.UsageError(f"{file.name} is {file.format}, which needs --mapping")
-        check_output(session, out, sources)
-        if not keep_authors:
-            salt = salt or salt_of(session, out)
-        counts = write_ingested(session, files, mapping or REDDIT, salt, out)
-        seconds = spark.seconds()
-        summary = Summary(
-            stage="ingest",
-            rows_in={"lines": counts.lines},
-            rows_out={"records": counts.lines - counts.bad},
-            bad=counts.bad,
-            seconds=seconds,
-            more={"sources": len(files)},
+        summary = stages.ingest(
+            session,
+            sources,
+            out,
+            mapping=read_mapping(mapping_file) if mapping_file else None,
+            salt=salt,
+            keeps_authors=keep_authors,
         )
-    if counts.bad:
-        share = "all" if counts.bad == counts.lines else f"{counts.bad:,} of {counts.lines:,}"
-        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in counts.reasons.items())
-        complain(f"{share} lines are bad and kept in {out.rstrip('/')}/{BAD}, mostly: {reasons}")
     spark.show(summary)

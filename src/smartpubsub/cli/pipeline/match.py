@@ -24,25 +24,7 @@ def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> Non
     spark.check_inputs("a table of events", events)
     spark.check_inputs("a table of subscriptions", subscriptions)
     with spark.session("match") as session:
-        from smartpubsub.pipeline import match as matching
-        from smartpubsub.pipeline.match_files import can_read_files, matches_in_files
-        from smartpubsub.pipeline.schemas import EVENTS, MATCHES, SUBSCRIPTIONS
-        from smartpubsub.pipeline.summary import Summary
-        from smartpubsub.pipeline.tables import check_output, read_table, write_table
+        from smartpubsub.pipeline import stages
 
-        published = read_table(session, events, EVENTS, matching.EVENT_COLUMNS)
-        wanted = read_table(session, subscriptions, SUBSCRIPTIONS, matching.SUBSCRIPTION_COLUMNS)
-        check_output(session, out, [events, subscriptions])
-        index_name = matching.share_index(wanted)
-        if can_read_files(session, events):
-            found = matches_in_files(session, events, index_name)
-        else:
-            found = matching.matches_in(published, index_name)
-        write_table(found, out, MATCHES)
-        summary = Summary(
-            stage="match",
-            rows_in={"events": published.count(), "subscriptions": wanted.count()},
-            rows_out={"matches": session.read.parquet(out).count()},
-            seconds=spark.seconds(),
-        )
+        summary = stages.match(session, events, subscriptions, out)
     spark.show(summary)

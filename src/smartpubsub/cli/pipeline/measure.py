@@ -6,17 +6,19 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
 
 WINDOW_MS_MAX = 86_400_000
 
-
-@click.command()
-@click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
-@click.option("--out", required=True, metavar="DIR", help="The folder for the tables of metrics.")
-@click.option(
+window_option = click.option(
     "--window-ms",
     type=click.IntRange(1, WINDOW_MS_MAX),
     default=1_000,
     show_default=True,
     help="The length of the time windows.",
 )
+
+
+@click.command()
+@click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
+@click.option("--out", required=True, metavar="DIR", help="The folder for the tables of metrics.")
+@window_option
 @spark_options
 def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptions) -> None:
     """Compute tables of metrics from traces.
@@ -33,19 +35,7 @@ def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptio
     """
     spark.check_inputs("a table of traces", *traces)
     with spark.session("measure") as session:
-        from smartpubsub.pipeline import measure as measuring
-        from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
-        from smartpubsub.pipeline.summary import Summary
-        from smartpubsub.pipeline.tables import check_outputs
-        from smartpubsub.pipeline.traces import read_traces
+        from smartpubsub.pipeline import stages
 
-        rows = read_traces(session, traces)
-        check_outputs(session, out, [table.name for table in METRIC_TABLES])
-        made = measuring.measure(rows, out, window_ms=window_ms)
-        summary = Summary(
-            stage="measure",
-            rows_in={"traces": rows.count()},
-            rows_out={name: frame.count() for name, frame in made.items()},
-            seconds=spark.seconds(),
-        )
+        summary = stages.measure(session, traces, out, window_ms=window_ms)
     spark.show(summary)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,10 +25,12 @@ from smartpubsub.pipeline.local_inputs import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from smartpubsub.pipeline.sessions import SessionOptions
     from smartpubsub.pipeline.summary import Summary
 
 MEMORY_MB_MIN = 1024
-LITTLE_BYTES = 32 << 20
+SHORT_BYTES = 32 << 20
+"""Inputs up to this size are processed before Java's optimising compiler would pay."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,15 +56,10 @@ class SparkOptions:
         with needing_spark():
             from smartpubsub.pipeline.errors import told_plainly
             from smartpubsub.pipeline.progress import StageProgress
-            from smartpubsub.pipeline.session import SessionOptions, spark_session
-        options = SessionOptions(
-            master=self.master,
-            memory_mb=self.memory_mb,
-            settings=(*self._for_little(), *self.settings),
-        )
+            from smartpubsub.pipeline.sessions import spark_session
         try:
             with (
-                spark_session(options) as spark,
+                spark_session(self.session_options()) as spark,
                 told_plainly(),
                 StageProgress(spark, title, told=told),
             ):
@@ -71,6 +69,17 @@ class SparkOptions:
                 f"{title} was interrupted; its output is complete only after it has run to the end"
             )
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+    def session_options(self) -> SessionOptions:
+        """What a new session is started with."""
+        from smartpubsub.pipeline.sessions import SessionOptions
+
+        return SessionOptions(
+            master=self.master,
+            memory_mb=self.memory_mb,
+            settings=self.settings,
+            is_short=self._is_short(),
+        )
 
     def check_inputs(self, what: str, *paths: str) -> None:
         """Raise an error, before Spark starts, if an input on this machine is missing."""
@@ -86,27 +95,35 @@ class SparkOptions:
     def _plain_paths_are_local(self) -> bool:
         return plain_paths_are_local(self.master, dict(self.settings))
 
-    def _for_little(self) -> tuple[tuple[str, str], ...]:
-        """Settings that make small inputs faster.
-
-        Java then compiles fast instead of optimising while it runs, which would take more processor
-        time than all the rest.
-        """
+    def _is_short(self) -> bool:
+        """Whether all inputs are known and small."""
         sizes = [size for size in self._sizes if size is not None]
-        if not sizes or len(sizes) < len(self._sizes) or sum(sizes) > LITTLE_BYTES:
-            return ()
-        return (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1"),)
+        return bool(sizes) and len(sizes) == len(self._sizes) and sum(sizes) <= SHORT_BYTES
 
     def seconds(self) -> float:
         """The seconds since the command began."""
         return time.monotonic() - self.began_at
 
     def show(self, summary: Summary) -> None:
-        """Print the summary."""
+        """Print the summary of a stage, with the time since the command began."""
+        for note in summary.notes:
+            complain(note)
+        summary = replace(summary, seconds=self.seconds())
         if self.as_json:
             print_json(summary.document())
         else:
             click.echo(summary.text())
+
+    def show_all(self, stage: str, summaries: Sequence[Summary]) -> None:
+        """Print the summaries of several stages."""
+        for note in (note for summary in summaries for note in summary.notes):
+            complain(note)
+        if self.as_json:
+            parts = [summary.document() for summary in summaries]
+            print_json({"stage": stage, "seconds": round(self.seconds(), 3), "stages": parts})
+            return
+        for summary in summaries:
+            click.echo(f"{summary.stage}\n{indent(summary.text(), '  ')}")
 
 
 @contextmanager

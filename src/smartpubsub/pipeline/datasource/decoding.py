@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -31,7 +32,7 @@ _CID_CHARACTERS = len(cid_text(cid_of(b"")))
 _TIME = pa.timestamp("us", tz="UTC")
 
 
-class Events:
+class Events(ABC):
     """Events of any kind, each column in the order of the blocks."""
 
     def __init__(self, blocks: Sequence[bytes]) -> None:
@@ -40,24 +41,24 @@ class Events:
         self.payloads: Sequence[bytes]
 
     @property
+    @abstractmethod
     def event_ids(self) -> list[str]:
         """The ids that authors gave to their events."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def cids(self) -> pa.Array:
         """Content ids."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def times(self) -> pa.Array:
         """When they were published."""
-        raise NotImplementedError
 
     @cached_property
+    @abstractmethod
     def predicates(self) -> list[Predicate]:
         """Their attributes."""
-        raise NotImplementedError
 
     @property
     def publishers(self) -> list[str]:

@@ -138,20 +138,20 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver = Journal(self._options)
         return self._driver
 
-    def initialOffset(self) -> Offset:  # noqa: N802
+    def initialOffset(self) -> Offset:
         """Where a new query begins; its first batch makes the journal."""
         return {UNSETTLED: True}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """How many events a batch has."""
         most = self._options.events_per_trigger_max
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """End the query at what there is when it asks for the first time."""
         self._is_to_end = True
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Where the next batch ends."""
         if UNSETTLED in start:
             if self._begun is None:
@@ -166,7 +166,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = {**end, "next": min(end["next"], first + limit.max_rows)}
         return end
 
-    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+    def reportLatestOffset(self) -> Offset | None:
         """What the query's progress shows as the newest offset."""
         return self._last
 

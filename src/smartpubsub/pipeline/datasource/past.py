@@ -63,7 +63,7 @@ class PastReader(DataSourceReader):
         """What the node is asked for."""
         self._comparisons: list[Comparison] = []
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take over comparisons with numbers; the others stay with Spark."""
         for each in filters:
             comparison = comparison_in(each, self._schema)

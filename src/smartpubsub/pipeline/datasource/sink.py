@@ -8,7 +8,9 @@ repeated publishes nothing twice, if its rows come in the same order.
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -30,11 +32,21 @@ from smartpubsub.pipeline.errors import PipelineError
 
 EVENTS_AT_ONCE = 200
 BYTES_AT_ONCE = 2 << 20
+_log = logging.getLogger(__name__)
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
+@dataclass
+class Published(WriterCommitMessage):
+    """What a task has done."""
+
+    rows: int
+    known_max: int
+    """Of how many rows the node remembers the keys; 0 without rows."""
+
+
 class _Sink:
-    """What tasks do."""
+    """What tasks do, and what the driver checks when all are done."""
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -70,7 +82,25 @@ class _Sink:
                     " keys; run the node with a higher key_count_max, or write fewer at once"
                 )
         link.close()
-        return WriterCommitMessage()
+        return Published(number, known_max)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int | None = None,  # noqa: ARG002, N803
+    ) -> None:
+        """Warn about a batch of which the node has forgotten the first keys already."""
+        done = [message for message in messages if isinstance(message, Published)]
+        rows = sum(each.rows for each in done)
+        known_max = max((each.known_max for each in done), default=0)
+        if rows > known_max:
+            _log.warning(
+                "a batch has %d rows, and the node remembers the keys of %d: had it been repeated,"
+                " some would have come twice; run the node with a higher key_count_max, or write"
+                " fewer at once",
+                rows,
+                known_max,
+            )
 
     def _key(self, task: TaskContext) -> str:
         if self._options.key is not None:

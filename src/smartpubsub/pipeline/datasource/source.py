@@ -39,7 +39,7 @@ class SmartPubSubSource(DataSource):
         kind = TopicBatchReader if options.topics else PastReader
         return kind(options, schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Read what comes."""
         options = source_options(self.options, is_stream=True)
         kind = TopicStreamReader if options.topics else JournalStreamReader
@@ -49,8 +49,6 @@ class SmartPubSubSource(DataSource):
         """Publish rows."""
         return BatchSink(sink_options(self.options), schema, overwrite)
 
-    def streamWriter(  # noqa: N802
-        self, schema: StructType, overwrite: bool
-    ) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Publish the rows of a stream."""
         return StreamSink(sink_options(self.options), schema, overwrite)

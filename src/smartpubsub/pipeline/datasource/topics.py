@@ -205,7 +205,7 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
             self._driver = Topics(self._options, pins=True)
         return self._driver
 
-    def initialOffset(self) -> Offset:  # noqa: N802
+    def initialOffset(self) -> Offset:
         """Where a new query begins."""
         start = self._start
         is_settled = start.is_earliest or start.offsets is not None
@@ -215,16 +215,16 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
     def _start(self) -> Position:
         return self._options.start or Position(LATEST)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """How many events a batch has."""
         most = self._options.events_per_trigger_max
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Remember where a query ends that reads what there is now."""
         self._target = self._topics.at(Position(LATEST))
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Where the next batch ends."""
         if UNSETTLED in start:
             self._last = self._topics.at(self._start)
@@ -233,7 +233,7 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
             self._last = self._topics.latest(start, self._target, most)
         return self._last
 
-    def reportLatestOffset(self) -> Offset:  # noqa: N802
+    def reportLatestOffset(self) -> Offset:
         """What the query's progress shows as the newest offset."""
         return self._topics.latest(self._last)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from smartpubsub.matching.storage import SECRET_VARIABLE, seal_key
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.interrupts import stopping_when_interrupted
 from smartpubsub.pipeline.java import find_java, use_java
+from smartpubsub.pipeline.little import CHOSEN, JAVA
 
 MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
 MEMORY_SHARE = 1 / 4
@@ -40,6 +41,8 @@ class SessionOptions:
     within limits."""
     settings: tuple[tuple[str, str], ...] = ()
     """Further Spark settings, which override ours."""
+    is_short: bool = False
+    """Whether the session ends before Java's optimising compiler would pay."""
 
     def __post_init__(self) -> None:
         if self.memory_mb is not None and self.memory_mb < MEMORY_MB_MIN:
@@ -69,6 +72,22 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
     spark.stop()
 
 
+def session(
+    *,
+    master: str | None = None,
+    memory_mb: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The Spark session of this process, for notebooks and programs.
+
+    The first call starts it, and later ones return it. It runs until `stop()`, or until the end of
+    the block if it is used in `with`, or until the process ends.
+    """
+    chosen = tuple((settings or {}).items())
+    options = SessionOptions(master=master, memory_mb=memory_mb, settings=chosen)
+    return SparkSession.getActiveSession() or start_session(options)
+
+
 def start_session(options: SessionOptions) -> SparkSession:
     """Start Spark; raise a one-line error if that fails."""
     master = options.master or f"local[{core_count()},{TASK_TRIES}]"
@@ -77,6 +96,7 @@ def start_session(options: SessionOptions) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("smartpubsub")
     for name, value in {**settings_for(options), **dict(options.settings)}.items():
         builder = builder.config(name, value)
+    builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
     with told_plainly():
         return builder.getOrCreate()
 
@@ -93,6 +113,8 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.driver.maxResultSize": "0",
         # The web UI is not needed, and its port may be taken.
         "spark.ui.enabled": "false",
+        # Spark would record the line of code of each column, which takes longer than to make it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Progress is ours, see progress.py.
         "spark.ui.showConsoleProgress": "false",
         # 200 partitions, the default, are for clusters: on two cores most of them would be empty.
@@ -110,6 +132,7 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Half the size of snappy, the default, at the same speed.
         "spark.sql.parquet.compression.codec": "zstd",
+        **({"spark.driver.extraJavaOptions": JAVA} if options.is_short else {}),
         # Idle Python processes end silently.
         "spark.python.daemon.module": "smartpubsub.pipeline.worker_daemon",
         # A task that runs Python costs 8 ms instead of 25.

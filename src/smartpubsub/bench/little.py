@@ -1,0 +1,98 @@
+"""`bench pipeline`: the processor time of stages on little data, beside that of an empty session.
+
+Each command is a process of its own, with all that it starts: Java, and Spark's Python processes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from smartpubsub.bench.comparison import Progress
+from smartpubsub.bench.processor_time import processor_seconds
+from smartpubsub.bench.report import Ratio, Report
+from smartpubsub.pipeline.java import find_java, use_java
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging import result as results
+from smartpubsub.sim.traces.trace import Trace
+from smartpubsub.sim.traces.trace_files import TraceFolder
+
+NODE_COUNT = 20
+EMPTY = "empty session"
+_EMPTY = """
+from pyspark.sql import SparkSession
+with SparkSession.builder.getOrCreate() as spark:
+    spark.range(1).count()
+"""
+_STAGES = """
+import sys
+from smartpubsub.pipeline import session, stages
+with session() as spark:
+    for folder in sys.argv[1:]:
+        if folder.endswith("trace"):
+            stages.measure(spark, [folder], f"{folder}-metrics")
+        else:
+            stages.match(spark, f"{folder}/e", f"{folder}/s", f"{folder}/m")
+"""
+
+
+def measure_little(report: Report, folder: Path, progress: Progress) -> None:
+    """Measure `measure` of a short run, `ingest` of four rows, `match` of three and three."""
+    use_java(find_java())
+    trace = _trace(folder / "trace")
+    ingest = _ingest(folder)
+    match = _match(folder)
+    commands = {
+        EMPTY: [sys.executable, "-c", _EMPTY],
+        "measure": _command("measure", str(trace), "--out", str(folder / "metrics")),
+        "ingest": _command("ingest", *ingest, "--out", str(folder / "few")),
+        "match": _command("match", *match, "--out", str(folder / "m")),
+    }
+    for name, command in commands.items():
+        progress(f"little: {name}")
+        report.add(f"{name} of little" if name != EMPTY else EMPTY, processor_seconds(command), "s")
+    empty = report.value(EMPTY)
+    report.ratios += [
+        Ratio(f"{name}/{EMPTY}", report.value(f"{name} of little") / empty, at_most=3)
+        for name in ("measure", "ingest", "match")
+    ]
+    progress("little: a second stage")
+    stages = [sys.executable, "-c", _STAGES, str(folder)]
+    both = processor_seconds([*stages, str(trace)]) - processor_seconds(stages)
+    report.add("a second stage of little", max(both, 0.0), "s")
+
+
+def _command(stage: str, *words: str) -> list[str]:
+    return [sys.executable, "-m", "smartpubsub", "pipeline", stage, *words]
+
+
+def _trace(folder: Path) -> Path:
+    """The trace of a run: some thousand rows."""
+    options = SimOptions(nodes=NODE_COUNT)
+    with TraceFolder(folder) as sink:
+        trace = Trace(sink)
+        workload = options.load(["scoutsubs"])
+        variant = "redirect-reliable"
+        results.run(
+            options.experiment("scoutsubs", variant, workload, trace=trace), options.scenario_name
+        )
+        trace.flush()
+    return folder
+
+
+def _ingest(folder: Path) -> list[str]:
+    data, mapping = folder / "few.csv", folder / "few.toml"
+    data.write_text("city,temp\nlisbon,24\nporto,22\nfaro,27\nbraga,19\n", encoding="utf-8")
+    mapping.write_text('topics = ["city"]\nranges = ["temp"]\n', encoding="utf-8")
+    return [str(data), "--mapping", str(mapping)]
+
+
+def _match(folder: Path) -> list[str]:
+    for name, key in (("e", "event_id"), ("s", "subscription_id")):
+        (folder / name).mkdir()
+        rows = {key: [1, 2, 3], "predicate": ["surf", "surf/price=3", "ski"]}
+        pq.write_table(pa.table(rows), folder / name / "0.parquet")
+    return ["--events", str(folder / "e"), "--subscriptions", str(folder / "s")]

@@ -1,0 +1,61 @@
+"""Settings that make stages quick on small inputs.
+
+On little data, nearly all time goes into compiling: Java compiles Spark, Spark compiles each query,
+and plans are revised while they run. None of that pays below some megabytes. The results are the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.folders import Folder
+
+LITTLE = "spark.smartpubsub.littleBytes"
+"""The setting for the size up to which inputs are little."""
+LITTLE_BYTES = 1 << 20
+"""The default: up to some hundred thousand rows, as they are compressed."""
+CHOSEN = "spark.smartpubsub.chosen"
+"""The setting that names those which a user has chosen."""
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java's options: compile fast instead of well, and collect garbage with one thread."""
+QUICK = {
+    # A query of a few rows takes less time than to compile it.
+    "spark.sql.codegen.wholeStage": "false",
+    # A plan is made once.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+def is_little(spark: SparkSession, paths: Sequence[str]) -> bool:
+    """Whether inputs are so small that one core processes them in no time."""
+    limit = str(spark.conf.get(LITTLE, str(LITTLE_BYTES)))
+    if not limit.isdecimal():
+        raise PipelineError(f"{LITTLE} is a number of bytes, not {limit!r}")
+    return sum(Folder(spark, path).bytes() for path in paths) <= int(limit)
+
+
+@contextmanager
+def sized(spark: SparkSession, paths: Sequence[str]) -> Iterator[bool]:
+    """Set the session to the size of a stage's inputs, and yield whether they are little.
+
+    Settings that a user has chosen stay as they are.
+    """
+    if not is_little(spark, paths):
+        yield False
+        return
+    chosen = str(spark.conf.get(CHOSEN, "")).split(",")
+    changed = {name: value for name, value in QUICK.items() if name not in chosen}
+    before = {name: str(spark.conf.get(name)) for name in changed}
+    try:
+        for name, value in changed.items():
+            spark.conf.set(name, value)
+        yield True
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
