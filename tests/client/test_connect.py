@@ -317,7 +317,7 @@ def test_a_script_needs_no_event_loop(at: At) -> None:
             texts, document, value = (events.get(timeout_s=60) for _ in range(3))
             assert (texts.text(), document.json(), value.value()) == ("héllo", [1, None], "abc")
             assert value.payload == b"cba"
-            with pytest.raises(PayloadError, match="is not JSON"):
+            with pytest.raises(PayloadError, match="cannot be read as JSON"):
                 texts.json()
             with pytest.raises(NotInTimeError):
                 events.get(timeout_s=0.01)

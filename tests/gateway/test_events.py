@@ -94,6 +94,45 @@ def test_a_batch_publishes_all_of_it(tmp_path: Path) -> None:
     run(main)
 
 
+def test_a_batch_with_a_malformed_event_publishes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            served(tmp_path) as (_, _, http),
+            stream(http, "/v1/events", filter="surf") as events,
+        ):
+            batch = [
+                {"specversion": "1.0", "predicate": text, "data": text}
+                for text in ("surf", "surf/price=[", "surf")
+            ]
+            headers = {"content-type": "application/cloudevents-batch+json"}
+            answer = await http.post("/v1/events", headers=headers, json=batch)
+            assert answer.status_code == httpx.codes.BAD_REQUEST
+            detail = answer.json()["detail"]
+            assert detail.startswith("event 2 of 3: predicate: column ")
+            assert detail.endswith("none is published")
+            await publish(http, "surf", "after")
+            assert (await anext(events)).data["data"] == "after"
+
+    run(main)
+
+
+def test_a_batch_says_how_far_it_came(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (_, _, http):
+            batch = [
+                {"specversion": "1.0", "predicate": "surf", "source": "x", "id": "1", "data": data}
+                for data in ("one", "other")
+            ]
+            headers = {"content-type": "application/cloudevents-batch+json"}
+            answer = await http.post("/v1/events", headers=headers, json=batch)
+            assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+            detail = answer.json()["detail"]
+            assert detail.startswith("event 2 of 2: ")
+            assert detail.endswith("published before it: 1; send the others again")
+
+    run(main)
+
+
 def test_history_comes_first_then_a_mark_then_live_events(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(tmp_path) as (_, _, http):

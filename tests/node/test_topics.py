@@ -16,7 +16,7 @@ from smartpubsub.node.api.events import Entry
 from smartpubsub.node.api.listing import Gaps
 from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.api.topic import Topic
-from smartpubsub.node.errors import EventRefusedError, NodeError
+from smartpubsub.node.errors import EventRefusedError, NodeError, NotPromisedError
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
 from tests.node.hosts import LOOPBACK, run
@@ -176,3 +176,15 @@ def test_a_node_that_was_away_has_its_topics_back(tmp_path: Path) -> None:
 
     run(write)
     run(go_on)
+
+
+def test_a_node_with_topics_only_refuses_a_predicate_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Node(data=tmp_path, listen=[LOOPBACK], protocol="pulsarcast") as node:
+            with pytest.raises(NotPromisedError, match="run the node with --protocol scoutsubs"):
+                await node.subscribe("surf").open()
+            topic = await node.create_topic("news")
+            async with node.subscribe(topic.id):
+                pass
+
+    run(main)

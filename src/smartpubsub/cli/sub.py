@@ -89,6 +89,8 @@ def sub(
       smartpubsub sub 'surf/price[,20]' --last 10 --limit 10 --json
     """
     past = past_fields(since, last)
+    if command is not None and not command.strip():
+        raise click.BadParameter("the command is empty", param_hint="--exec")
     if raw + as_json + (command is not None) > 1:
         raise click.UsageError("--raw, --json and --exec exclude each other; give one of them")
     reader = Predicate.where if where else Predicate.parse

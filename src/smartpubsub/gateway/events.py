@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from starlette.responses import Response
 
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.gateway import cloudevents
 from smartpubsub.gateway.cloudevents import NewEvent
 from smartpubsub.gateway.operations import EVENT_STREAM, Call, Operation, Scope, json_response
-from smartpubsub.gateway.problems import ProblemError
+from smartpubsub.gateway.problems import ProblemError, problem_of
 from smartpubsub.gateway.sources import FilterSource
 from smartpubsub.gateway.sse import StreamResponse
 from smartpubsub.gateway.streams import Source, Streams
 from smartpubsub.gateway.values import predicate_of, since_of
 from smartpubsub.node.api.choices import WaitName
 from smartpubsub.node.api.node import Node
+from smartpubsub.predicates import Predicate, PredicateError
 
 BATCH_COUNT_MAX = 1_000
 DEADLINE_S_MAX = 600
@@ -134,8 +137,7 @@ class EventOperations:
         if cloudevents.is_batch(kind):
             _no_key(call)
             new = cloudevents.read_batch(call.body, BATCH_COUNT_MAX)
-            receipts = [await self._publish_one(one, call) for one in new]
-            return json_response(receipts, 201)
+            return json_response(await self._publish_batch(new, call), 201)
         if cloudevents.is_structured(kind):
             event = cloudevents.read_structured(call.body)
         else:
@@ -143,6 +145,27 @@ class EventOperations:
         key = call.request.headers.get("idempotency-key")
         receipt = await self._publish_one(event if key is None else event._replace(key=key), call)
         return json_response(receipt, 201, Location=f"/v1/events/{receipt['id']}")
+
+    async def _publish_batch(self, new: Sequence[NewEvent], call: Call) -> list[dict[str, object]]:
+        """Publish events in their order, or none if one of them is malformed."""
+        for number, one in enumerate(new, 1):
+            try:
+                Predicate.parse(one.predicate, self._node.config.attribute_count_max)
+            except PredicateError as error:
+                detail = f"event {number} of {len(new)}: predicate: {error}; none is published"
+                raise ProblemError(400, detail) from None
+        receipts: list[dict[str, object]] = []
+        for number, one in enumerate(new, 1):
+            try:
+                receipts.append(await self._publish_one(one, call))
+            except SmartPubSubError as error:
+                problem = problem_of(error)
+                problem.problem.detail = (
+                    f"event {number} of {len(new)}: {error}; published before it: {number - 1};"
+                    " send the others again"
+                )
+                raise problem from None
+        return receipts
 
     async def _publish_one(self, new: NewEvent, call: Call) -> dict[str, object]:
         receipt = await self._node.publish(

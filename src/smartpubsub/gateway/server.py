@@ -81,7 +81,8 @@ class Gateway:
         if not is_loopback(self._wanted.host) and not self._tokens.all():
             raise GatewayError(
                 f"a gateway on {self._wanted} can be reached by others, so it needs a token; make"
-                " one with: smartpubsub token create NAME --scope read"
+                f" one with: smartpubsub token create NAME --scope read --data"
+                f" {self._node.config.data}"
             )
 
     async def _serve(self, listener: socket.socket) -> None:

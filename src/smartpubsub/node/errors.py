@@ -69,7 +69,8 @@ class OverflowedError(NodeError):
         events = "1 event" if lost == 1 else f"{lost:,} events"
         super().__init__(
             f"the subscription {predicate} has lost {events}: more than"
-            f" {buffer_count_max:,} waited; read faster, or set buffer_count_max higher"
+            f" {buffer_count_max:,} waited; read faster, or let more wait: set buffer_count_max"
+            " higher, or overflow to block"
         )
         self.lost = lost
         """The number of events lost."""

@@ -52,6 +52,6 @@ def time_us(at: datetime) -> int:
 def check_one(since: object, last: int | None) -> None:
     """Check that at most one of `since` and `last` is given."""
     if since is not None and last is not None:
-        raise NodeError("history is since something, or the last so many; choose one")
+        raise NodeError("since and last are both given; choose one")
     if last is not None and last < 1:
-        raise NodeError("the last so many are one or more")
+        raise NodeError(f"last={last}: it is at least 1")

@@ -95,4 +95,6 @@ def read_payload(serializer: Serializer, payload: bytes, event_id: str) -> Any:
         return serializer.loads(payload)
     except ValueError as error:
         name = "JSON" if serializer is JSON else type(serializer).__name__
-        raise PayloadError(f"the payload of the event {event_id} is not {name}: {error}") from error
+        raise PayloadError(
+            f"the payload of the event {event_id} cannot be read as {name}: {error}"
+        ) from error

@@ -47,12 +47,12 @@ class Sealed:
     """
 
     def __init__(
-        self, data: str | Path, to: Iterable[str] = (), *, inside: Serializer = JSON
+        self, data: str | Path, to: str | Iterable[str] = (), *, inside: Serializer = JSON
     ) -> None:
         self._identity = identity_in(Path(data).expanduser())
         self._inside = inside
         self._readers: dict[Peer, None] = {self._identity.peer: None}
-        for reader in to:
+        for reader in [to] if isinstance(to, str) else to:
             self.add(reader)
 
     @property

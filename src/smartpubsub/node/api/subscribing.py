@@ -16,11 +16,14 @@ from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.engine import Engine
+from smartpubsub.node.errors import NotPromisedError
 from smartpubsub.node.storage.kept import Change
 from smartpubsub.node.transport.host import HostStoppedError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.blocks import CidError
 from smartpubsub.protocols.publication import event_id_from_text
 from smartpubsub.protocols.pubsub import Delivery, Subscribed, SubscriptionState, Unsubscribed
+from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.seam import Effect, Store
 
@@ -77,6 +80,7 @@ class Subscribing:
         crash of the node left it behind. Its waiting events come first.
         """
         host, past = self._engine.host, subscription.past
+        self._must_be_possible(subscription.predicate)
         if past is not None:
             _ = self._engine.replay  # An error where there is none.
         self._engine.must_have_room(len(str(subscription.predicate).encode()))
@@ -112,6 +116,17 @@ class Subscribing:
             subscription.is_kept = subscription.is_kept and subscription.was_there
             await self.end(subscription)
             raise
+
+    def _must_be_possible(self, predicate: Predicate) -> None:
+        if self._engine.spec.has_only_topics:
+            try:
+                topic_named_by(predicate)
+            except CidError:
+                raise NotPromisedError(
+                    f"this node runs {self._engine.spec.name}, which has topics and no predicates;"
+                    f" {predicate} is not the content id of a topic; run the node with --protocol"
+                    " scoutsubs to subscribe by content"
+                ) from None
 
     def _begin(self, subscription: Subscription, number: int, now: int) -> list[Effect]:
         """Register a reader, with a queue on disk if its events are to wait there."""

@@ -134,7 +134,10 @@ class Connections:
     async def _listen(self, listen: Sequence[str], announce: Sequence[str]) -> None:
         for address in listen:
             if not await self._swarm.listen(_parsed(address)):
-                raise ListenError(f"cannot listen on {address}; is it in use?")
+                raise ListenError(
+                    f"cannot listen on {address}; is the port in use, or the address that of"
+                    " another machine?"
+                )
         listeners = self._swarm.listeners.values()
         bound = [address for listener in listeners for address in listener.get_addrs()]
         chosen = [_parsed(address) for address in announce] or [
