@@ -121,6 +121,16 @@ def test_without_java_it_says_what_to_install(
     assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)
 
 
+def test_spark_connect_is_refused_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--events", "e", "--subscriptions", "s", "--out", str(tmp_path / "m")]
+
+    assert main(["pipeline", "match", *arguments, "--remote", "sc://localhost"]) == 2
+
+    assert "a client of Spark Connect cannot call" in capsys.readouterr().err
+
+
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:

@@ -146,6 +146,13 @@ def spark_options(function: Function) -> Function:
             help="The Spark master, as spark://host:7077.  [default: all cores of this machine]",
         ),
         click.option(
+            "--remote",
+            metavar="URL",
+            expose_value=False,
+            callback=_no_remote,
+            help="A Spark Connect server, which can run none of the stages; the error tells why.",
+        ),
+        click.option(
             "--memory-mb",
             type=click.IntRange(min=MEMORY_MB_MIN),
             help="Memory for Spark's driver.  [default: a quarter of this machine's]",
@@ -176,6 +183,16 @@ def _gathering(function: Function) -> Function:
     gathered.__doc__ = function.__doc__
     gathered.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
     return gathered  # type: ignore[return-value]
+
+
+def _no_remote(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.BadParameter(
+            "stages find, check and replace files through the Hadoop library of Spark's driver,"
+            " which a client of Spark Connect cannot call; use --master spark://host:7077",
+            context,
+            parameter,
+        )
 
 
 def _settings(
