@@ -261,19 +261,18 @@ def test_a_value_that_a_later_one_wins_over_is_checked_too() -> None:
 def test_an_unknown_name_is_named_with_those_there_are(tmp_path: Path) -> None:
     file = written(tmp_path, "[limits]\nbackups = 2")
 
-    for place, options, environ, path in (
-        (f"{file}:limits", {}, {}, file),
-        ("SMARTPUBSUB_BACKUP", {}, {"SMARTPUBSUB_BACKUP": "2"}, None),
-        ("SMARTPUBSUB_backups", {}, {"SMARTPUBSUB_backups": "2"}, None),
-        ("SMARTPUBSUB_", {}, {"SMARTPUBSUB_": "2"}, None),
-        ("log_levels", {"log_levels": "info"}, {}, None),
+    all_names = "there are announce, attribute_count"
+    for place, options, environ, path, hint in (
+        (f"{file}:limits", {}, {}, file, all_names),
+        ("SMARTPUBSUB_BACKUP", {}, {"SMARTPUBSUB_BACKUP": "2"}, None, "did you mean backups?"),
+        ("SMARTPUBSUB_backups", {}, {"SMARTPUBSUB_backups": "2"}, None, "did you mean backups?"),
+        ("SMARTPUBSUB_", {}, {"SMARTPUBSUB_": "2"}, None, all_names),
+        ("log_levels", {"log_levels": "info"}, {}, None, "did you mean log_level?"),
     ):
         with pytest.raises(ConfigError) as caught:
             load(options, environ, path)
         assert caught.value.place == place
-        assert caught.value.problem.startswith(
-            "no such setting; there are announce, attribute_count"
-        )
+        assert caught.value.problem.startswith(f"no such setting; {hint}")
 
 
 def test_the_data_folder_cannot_be_moved_from_within(tmp_path: Path) -> None:

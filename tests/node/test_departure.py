@@ -7,7 +7,7 @@ import trio
 
 from smartpubsub import Node
 from smartpubsub.kademlia.messages import Kind, Message
-from smartpubsub.node.errors import ChoiceError, TooFewReplicasError
+from smartpubsub.node.errors import ChoiceError, NotPromisedError, TooFewReplicasError
 from smartpubsub.protocols import departure
 from smartpubsub.protocols.codecs import NODE
 from smartpubsub.protocols.departure import Goodbye
@@ -15,7 +15,7 @@ from smartpubsub.protocols.scoutsubs import messages as scout_messages
 from smartpubsub.protocols.scoutsubs.messages import Bundle, Probe
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from tests.hostile.attacker import attackers, nodes
-from tests.node.hosts import eventually, holds, run
+from tests.node.hosts import LOOPBACK, eventually, holds, run
 from tests.node.test_node import node_in
 
 QUICKLY_S = 60
@@ -60,6 +60,15 @@ def test_too_few_replicas_are_an_error_with_the_id_of_the_event(tmp_path: Path) 
             await _refuses(node, 4, "between 0 and 3")
             with pytest.raises(ChoiceError, match="needs wait"):
                 await node.publish("surf", replicas_min=1, wait="nothing")
+
+    run(main)
+
+
+def test_a_protocol_without_replicas_refuses_to_count_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Node(data=tmp_path, listen=[LOOPBACK], protocol="gossipsub") as node:
+            with pytest.raises(NotPromisedError, match="gossipsub keeps no replicas"):
+                await node.publish("surf", replicas_min=1)
 
     run(main)
 

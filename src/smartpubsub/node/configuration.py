@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -374,7 +375,9 @@ def _checked(name: str | None, value: object, place: str, *, is_option: bool = F
     if callable(values):
         values = values()
     if values is None:
-        problem = f"no such setting; there are {', '.join(sorted(SETTINGS))}"
+        close = get_close_matches(name or place.removeprefix(VARIABLES).lower(), SETTINGS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(SETTINGS))}"
+        problem = f"no such setting; {hint}"
         raise ConfigError(place, problem, is_option=is_option)
     try:
         return values.read(value)

@@ -148,6 +148,10 @@ class Publishing:
                 f"replicas_min is between 0 and {wanted}, not {replicas_min}; run the node with"
                 f" --backups {replicas_min - 1} for more"
             )
+        if replicas_min and self._engine.spec.replay is None:
+            raise NotPromisedError(
+                f"{self._engine.spec.name} keeps no replicas of events; leave replicas_min out"
+            )
         if replicas_min and wait is Wait.NOTHING:
             raise ChoiceError("replicas_min needs wait='rendezvous' or 'all'")
 
