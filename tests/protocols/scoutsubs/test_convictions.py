@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.node.identity import Identity
+from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs import audit_keeper
+from smartpubsub.protocols.scoutsubs.attestation import answer_bytes, kept_bytes, question_hash
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.messages import (
     Accuse,
@@ -140,6 +143,32 @@ def test_a_conviction_without_the_signature_of_the_convicted_is_rejected(forest:
 
     assert not is_convicted_by(forest, ASKER)
     assert forest.rejected(ASKER)["convictions"] == 1
+
+
+@pytest.mark.parametrize("change", [{"place": 4}, {"first": 2}])
+def test_real_signatures_hold_for_nothing_but_what_was_signed(change: dict[str, int]) -> None:
+    """Stand-in signatures do not depend on what they sign."""
+    keeper, publisher = (Identity.of(bytes([n] * 32)) for n in (1, 2))
+    id = EventId(publisher.peer, 1, 1)
+    event = Publication.of(id, SURF, b"", Ed25519Signing(publisher).sign(id, SURF, b""))
+    question = question_hash("surf", (SURF,), ())
+    kept, said = Ed25519Signing(keeper).vouch_for_all(
+        [
+            lambda: kept_bytes(id, "surf", 0, 3),
+            lambda: answer_bytes(question, 0, 1, 9, ()),
+        ]
+    )
+    forest = Forest(2, SETTINGS)
+    convictions = forest.scouts(1)._convictions
+    vars(convictions)["_signing"] = Ed25519Signing(publisher)
+
+    def convict(place: int = 3, first: int = 1) -> bool:
+        answer = SignedAnswer(keeper.peer, "surf", (SURF,), (), 0, first, 9, (), said)
+        forest.poke(1, lambda _: convictions.on_convict(b"", Convict(event, place, kept, answer)))
+        return keeper.peer in convictions.convicted
+
+    assert not convict(**change)
+    assert convict()
 
 
 def test_an_answer_covers_the_numbers_of_all_events_that_it_is_about(forest: Forest) -> None:
