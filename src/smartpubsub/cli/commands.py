@@ -44,7 +44,7 @@ COMMANDS = {
         "smartpubsub.cli.token:token", "Make and revoke tokens of the HTTP gateway."
     ),
     "route": LazyCommand(
-        "smartpubsub.cli.route:route", "Show the path of a predicate through ScoutSubs."
+        "smartpubsub.cli.route:route", "Show the path of a predicate in a simulated network."
     ),
     "sim": LazyCommand("smartpubsub.cli.sim.group:sim", "Run the protocols in a simulated world."),
     "pipeline": LazyCommand(

@@ -50,7 +50,12 @@ if TYPE_CHECKING:
     help="The key of a private network, which `smartpubsub node network-key` makes.",
 )
 @click.option("--mdns", is_flag=True, default=None, help="Find peers in the local network by mDNS.")
-@click.option("--protocol", type=ProtocolName(), help="The protocol of the network.")
+@click.option(
+    "--protocol",
+    type=ProtocolName(),
+    help="How subscriptions by content are routed; topics and groups are there with all of them."
+    "  [default: scoutsubs]",
+)
 @click.option("--variant", type=VariantName(), help="The variant of the protocol.")
 @click.option("--backups", metavar="N", help="The number of replicas besides this node.")
 @click.option("--region", metavar="NAME", help="The node's region, for groups that it joins.")
