@@ -18,7 +18,7 @@ KINDS: Mapping[str, str] = {
     "sybil": "drops, and has an id minted closer to an attribute than all honest nodes",
     "eclipse": "drops, and from the first call on answers lookups with other adversaries only",
     "surround": "does so too, and has an id minted closer to one subscriber than all honest nodes",
-    "route-poison": "drops, and answers lookups with close ids that nobody has",
+    "route-poison": "drops, and answers lookups with close ids that no node has",
     "flap": "is up for 20 seconds and down for so many (default: 5), again and again",
     "flood": "publishes so many events a second (default: 100 times the rate of a publisher)",
     "broad": "subscribes to every attribute, with so many filters (default: 200), and never"
