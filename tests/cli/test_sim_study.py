@@ -1,12 +1,14 @@
 """The studies: what each of them shows, in small."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from smartpubsub.cli.main import main
+from smartpubsub.cli.sim import progress
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.study import redirect as study_redirect
 from smartpubsub.cli.study.group import COMMANDS
@@ -14,6 +16,12 @@ from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.sim.studies.redirect import Unpopular
 
 Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine would print it between what is compared."""
+    monkeypatch.setattr(progress, "TELL_EVERY_S", math.inf)
 
 
 def study(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
