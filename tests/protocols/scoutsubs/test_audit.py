@@ -122,6 +122,17 @@ def test_the_publisher_with_most_events_makes_room(monkeypatch: pytest.MonkeyPat
 # --- subscribers ---
 
 
+def test_a_subscriber_looks_at_the_events_that_it_keeps_itself() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(4, "surf/price[0,5]")
+    forest.run(2 * SECOND)
+    wanted, other = forest.event(5, 1, "surf/price=1"), forest.event(5, 2, "surf/price=9")
+    forest.receive(5, 4, *(KeepForAudits(event, "surf") for event in (wanted, other)))
+    forest.run(2 * MINUTE)
+
+    assert forest.received(4) == [wanted.id]
+
+
 def test_an_answer_that_was_not_asked_for_is_refused() -> None:
     forest = Forest(8, SETTINGS)
     forest.subscribed(5, "surf")

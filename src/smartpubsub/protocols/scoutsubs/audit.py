@@ -12,6 +12,7 @@ A keeper that lies can only withhold events: publishers sign them. So one honest
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
@@ -24,7 +25,7 @@ from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
-from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US
+from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US, AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
@@ -76,6 +77,8 @@ class _AuditedTree:
     """The questions that keepers have not answered."""
     answered_us: dict[Peer, int] = field(default_factory=dict)
     """Up to when each keeper has named all events that came to it."""
+    own_until_us: int = 0
+    """Up to when this node has looked at the events that it keeps itself."""
     turn: int = 0
     """How many audits there were."""
     is_alerted: bool = False
@@ -114,6 +117,7 @@ class Auditor:
         replay: Replay,
         dissemination: Dissemination,
         lookup: TreeKeepers,
+        own_keeper: AuditKeeper,
         convictions: Convictions,
         rng: Random,
     ) -> None:
@@ -126,6 +130,7 @@ class Auditor:
         self._replay = replay
         self._dissemination = dissemination
         self._lookup = lookup
+        self._own_keeper = own_keeper
         self._convictions = convictions
         self._rng = rng
         self._trees: dict[str, _AuditedTree] = {}
@@ -203,6 +208,7 @@ class Auditor:
         if not audited.since_us:
             del self._trees[tree]
             return
+        self._look_at_own(tree, audited)
         is_full = self._are_links_full(audited)
         keepers = [] if is_full else self._keepers(tree, audited)
         audited.has_answer = not keepers
@@ -253,16 +259,28 @@ class Auditor:
         audited.turn += 1
         return chosen
 
+    def _look_at_own(self, tree: str, audited: _AuditedTree) -> None:
+        """Deliver what the tree has not brought of the events that this node keeps itself."""
+        since_us = max(audited.own_until_us, min(audited.since_us.values()))
+        part, until_us = self._question(tree, audited, since_us)
+        audited.own_until_us = until_us
+        self._take(tree, audited, self._own_keeper.own_answer(part), self._outbox.now)
+
     def _ask(self, tree: str, audited: _AuditedTree, peer: Peer) -> None:
+        since_us = audited.answered_us.get(peer, min(audited.since_us.values()))
+        part, until_us = self._question(tree, audited, since_us)
+        now = self._outbox.now
+        audited.asked[peer] = _Question(part.number, now, until_us, part.filters, part.had)
+        self._outbox.queue(peer, part)
+
+    def _question(self, tree: str, audited: _AuditedTree, since_us: int) -> tuple[Audit, int]:
+        """A question about the events since a time, and up to when the answer is whole."""
         now, grace_us = self._outbox.now, self._grace_us(audited)
-        since_us = audited.answered_us.get(peer, min(audited.since_us.values())) - SLACK_US
-        age_us = min(now - since_us, KEPT_US)
+        age_us = min(now - since_us + SLACK_US, KEPT_US)
         self._last_number += 1
         wanted, had = self._wanted(tree), self._had(audited, now - age_us - grace_us - SLACK_US)
-        number = self._last_number
-        audited.asked[peer] = _Question(number, now, now - grace_us, wanted, had)
-        part = Audit(tree, number, wanted, age_us // MS, grace_us // MS, had)
-        self._outbox.queue(peer, part)
+        part = Audit(tree, self._last_number, wanted, age_us // MS, grace_us // MS, had)
+        return part, now - grace_us
 
     def _wanted(self, tree: str) -> tuple[Predicate, ...]:
         """The filters of this node's own subscriptions."""
@@ -296,8 +314,14 @@ class Auditor:
             audited.answered_us[peer] = question.until_us
         if part.question:
             self._keep_answer(audited, peer, part, question)
-        missed = sorted(part.missed, key=lambda missed: place_of(missed.event))
-        brought = [one for one in missed if self._deliver(tree, audited, one, question.asked_us)]
+        self._take(tree, audited, part.missed, question.asked_us)
+
+    def _take(
+        self, tree: str, audited: _AuditedTree, missed: Sequence[Missed], asked_us: int
+    ) -> None:
+        """Deliver events that a keeper has named; if some were missing, ask again soon."""
+        ordered = sorted(missed, key=lambda one: place_of(one.event))
+        brought = [one for one in ordered if self._deliver(tree, audited, one, asked_us)]
         if brought:
             audited.is_alerted = True
             audited.interval_us = self._settings.audit_us_min

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from smartpubsub.kademlia.ledger import Ledger
@@ -106,20 +107,10 @@ class AuditKeeper:
     def on_audit(self, peer: Peer, part: Audit) -> None:
         """A subscriber asks what it has missed."""
         asked = self._asked_for(part)
-        had = dict.fromkeys(part.had)
-        missed = [
-            kept
-            for kept in asked
-            if kept.digest not in had and any(f.matches(kept.event.predicate) for f in part.filters)
-        ]
+        missed = _missed(part, asked)
         page = self._page(missed)
-        now = self._outbox.now
-        answer = Audited(
-            part.attribute,
-            part.number,
-            tuple(Missed(kept.event, (now - kept.kept_us) // MS) for kept in page),
-            len(page) < len(missed),
-        )
+        named = tuple(map(self._named, page))
+        answer = Audited(part.attribute, part.number, named, len(page) < len(missed))
         if asked and self._settings.keeper_quorum:
             answer = answer._replace(
                 question=question_hash(part.attribute, part.filters, part.had),
@@ -128,6 +119,13 @@ class AuditKeeper:
                 last=page[-1].place if answer.has_more else asked[-1].place,
             )
         self._outbox.queue(peer, answer)
+
+    def own_answer(self, part: Audit) -> list[Missed]:
+        """What this node itself has missed of the events that it keeps."""
+        return list(map(self._named, _missed(part, self._asked_for(part))))
+
+    def _named(self, kept: _KeptForAudits) -> Missed:
+        return Missed(kept.event, (self._outbox.now - kept.kept_us) // MS)
 
     def _asked_for(self, part: Audit) -> list[_KeptForAudits]:
         """The events that came here in the time that a subscriber asks about, the oldest first."""
@@ -184,6 +182,16 @@ class AuditKeeper:
         events = [kept.event for tree in self._kept.values() for kept in tree.values()]
         assert sum(map(len, self._of_publisher.values())) == len(events)
         assert self._account.size == sum(map(_kept_bytes, events))
+
+
+def _missed(part: Audit, asked: Sequence[_KeptForAudits]) -> list[_KeptForAudits]:
+    """Those of the events that match a filter and that the node which asks does not have."""
+    had = dict.fromkeys(part.had)
+    return [
+        kept
+        for kept in asked
+        if kept.digest not in had and any(f.matches(kept.event.predicate) for f in part.filters)
+    ]
 
 
 def _kept_bytes(event: Publication) -> int:

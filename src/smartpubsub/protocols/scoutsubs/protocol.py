@@ -204,7 +204,7 @@ class ScoutSubs:
         )
         self._auditor = Auditor(
             *(outbox, settings, signing, detector, times, filters, replay, dissemination),
-            *(keepers, convictions, branch_of(rng, "audits")),
+            *(keepers, audits_kept, convictions, branch_of(rng, "audits")),
         )
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
