@@ -13,7 +13,9 @@ EXAMPLES = re.findall(
 )
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=["script", "asyncio", "serialiser", "past"])
+@pytest.mark.parametrize(
+    "example", EXAMPLES, ids=["script", "asyncio", "serialiser", "sealed", "past"]
+)
 def test_the_examples_run_and_print_what_they_say(
     example: str,
     tmp_path: Path,
