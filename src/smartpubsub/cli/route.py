@@ -68,7 +68,7 @@ def route(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the path of a predicate in a simulated network of ScoutSubs.
+    """Show the path of a predicate in a simulated network.
 
     Simulates a network with the subscriptions of a scenario or a file, and shows the state of its
     nodes: the rendezvous of each attribute, the filters and backups of every node on the path from

@@ -23,7 +23,7 @@ from smartpubsub.cli.output import json_option
 )
 @json_option
 def sustained(minutes: float, subscribers: int, as_json: bool) -> None:
-    """Measure whether nodes carry a steady load for long, and what overload does.
+    """Measure a steady load for long, and overload.
 
     Measures the most that a publisher and its subscribers carry, publishes at 80 % of that rate,
     and compares the latency and the memory of the second half of that time with the first half.
