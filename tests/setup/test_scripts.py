@@ -35,6 +35,8 @@ LIVE = [
     )
 ]
 """The folders of tests that run beside all others."""
+SPARK = ["tests/pipeline", "tests/reports"]
+"""Likewise."""
 
 CHECKS = [
     "ruff format --check",
@@ -69,17 +71,19 @@ def test_check_names_what_failed_after_running_all(
 def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) -> None:
     assert checkout.run("bin/test").returncode == 0
 
-    *before, one, other, another, last = calls.read_text().splitlines()
+    *before, one, other, another, fourth, last = calls.read_text().splitlines()
     assert (before, last) == (CHECKS, "smartpubsub demo")
-    assert {one, other, another} == {
+    ignored = " ".join(f"--ignore={name}" for name in LIVE + SPARK)
+    assert {one, other, another, fourth} == {
         "python -m tests.fuzz --minutes 1",
+        f"python -m pytest {' '.join(SPARK)} -o cache_dir=.pytest_cache/spark",
         f"python -m pytest {' '.join(LIVE)} -o cache_dir=.pytest_cache/live",
-        f"python -m pytest --ignore=tests/tidy {' '.join(f'--ignore={name}' for name in LIVE)}",
+        f"python -m pytest --ignore=tests/tidy {ignored}",
     }
 
 
-@pytest.mark.parametrize("failing", [LIVE[0], "--ignore=tests/tidy"])
-def test_test_fails_when_either_half_of_the_tests_does(
+@pytest.mark.parametrize("failing", [LIVE[0], SPARK[0], "--ignore=tests/tidy"])
+def test_test_fails_when_any_part_of_the_tests_does(
     failing: str, checkout: FakeCheckout, calls: Path
 ) -> None:
     path = checkout.root / ".venv" / "bin" / "python"
