@@ -42,6 +42,8 @@ _BURST_US = BURST * _COST_US
 
 @dataclass(slots=True)
 class _Work:
+    paid_until_us: int
+    """When what the peer has announced so far is within its rate."""
     under_way: dict[str, int] = field(default_factory=dict)
     """The trees whose announcements are being put in force, and since when; the oldest first."""
     held: dict[str, tuple[Contact, Announce]] = field(default_factory=dict)
@@ -50,8 +52,6 @@ class _Work:
     """Whether a timer is set to go on as soon as the rate allows it."""
     is_busy: bool = False
     """Whether a long announcement is being handled."""
-    paid_until_us: int = 0
-    """When what the peer has announced so far is within its rate."""
 
 
 def _filters_in(part: Announce) -> int:
@@ -73,7 +73,7 @@ class AnnouncementTurns:
 
     def admit(self, contact: Contact, part: Announce) -> bool:
         """Whether an announcement may be handled now; if not, it waits."""
-        work = self._work.setdefault(contact.peer, _Work())
+        work = self._work_of(contact.peer)
         self._drop(work, part.attribute)
         if not work.held and self._may_begin(work, part.attribute):
             self._charge(work, part, contact.peer)
@@ -90,7 +90,7 @@ class AnnouncementTurns:
 
     def begin(self, peer: Peer, attribute: str) -> None:
         """An announcement is handled, and not in force yet."""
-        work = self._work.setdefault(peer, _Work())
+        work = self._work_of(peer)
         work.under_way.pop(attribute, None)
         work.under_way[attribute] = self._outbox.now
 
@@ -106,7 +106,7 @@ class AnnouncementTurns:
 
     def set_busy(self, peer: Peer, *, is_busy: bool) -> None:
         """While a long announcement of a peer is handled, its others wait."""
-        self._work.setdefault(peer, _Work()).is_busy = is_busy
+        self._work_of(peer).is_busy = is_busy
 
     def is_busy(self, peer: Peer) -> bool:
         """Whether a long announcement of a peer is being handled."""
@@ -146,7 +146,13 @@ class AnnouncementTurns:
         """Drop what waits: the peer has disconnected, and announces it again if it comes back."""
         work = self._work.get(peer)
         if work is not None:
-            self._work[peer] = _Work(paid_until_us=work.paid_until_us)
+            self._work[peer] = _Work(work.paid_until_us)
+
+    def _work_of(self, peer: Peer) -> _Work:
+        work = self._work.get(peer)
+        if work is None:
+            work = self._work[peer] = _Work(self._outbox.now)
+        return work
 
     def _charge(self, work: _Work, part: Announce, peer: Peer) -> None:
         cost = 1 + _filters_in(part) // CHANGES_AS_ONE
