@@ -52,7 +52,8 @@ class Installer:
             return False
         self._pip("installing uv", "install", *LATER_CONTACT, "--no-deps", *pinned)
         uv = self._python.with_name("uv")
-        options = ("--python", self._python, "--no-deps", "-r", requirements)
+        # As pip does, uv trusts the certificates that the machine trusts, such as a proxy's.
+        options = ("--system-certs", "--python", self._python, "--no-deps", "-r", requirements)
         try:
             step = "installing the packages in requirements.txt"
             self._commands.run(step, [uv, "pip", "install", *options])

@@ -161,7 +161,7 @@ class Persistence:
         self._put(marks, b"".join([_LENGTH.pack(len(name)) + name for name in self._marks[marks]]))
 
     def _unmark(self, name: bytes) -> None:
-        """An event is in somebody's custody again."""
+        """A node has taken custody of an event again."""
         marks = self._forget_mark(name)
         if marks in self._sizes:
             self._put_marks(marks)

@@ -79,8 +79,8 @@ class ScoutSettings:
     """An event that a child does not confirm for `late_us` is late. Of more late events than
     `late_count_max`, and where other events have no room, the child loses the oldest."""
     copied_bytes_max: int = 128 << 20
-    """Of the copies of other nodes' tables, about; whoever has most leaves as much room as it has
-    taken."""
+    """Of the copies of other nodes' tables, about; the peer that has most leaves as much room as it
+    has taken."""
     stored_bytes_max: int = 512 << 20
     """Of stored events and filters."""
 
