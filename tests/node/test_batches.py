@@ -132,6 +132,12 @@ def test_ranges_of_a_topic_that_forks_have_each_event_once(tmp_path: Path) -> No
             assert {*await read({}, offsets[-1])} == {*found}
             lacking = await ranges.page(topic.cid, {}, {cid_from_text(topic.id): 9}, 0, None)
             assert lacking.lost == (topic.cid,)
+            # With what events are verified with, the range is all of the topic.
+            blocks = [*await ranges.proof(topic.cid)]
+            blocks += (await ranges.page(topic.cid, {}, offsets[-1], 0, None)).blocks
+            exported = (await topic.blocks()).blocks
+            assert len(blocks) == len(exported)
+            assert {*blocks} == {*exported}
 
     run(main)
 

@@ -25,3 +25,18 @@ def spark() -> Iterator[SparkSession]:
     """The session, which commands that are run in this process use too."""
     with spark_session(SessionOptions(memory_mb=1024, settings=QUICK)) as session:
         yield session
+
+
+@pytest.fixture
+def large(spark: SparkSession) -> Iterator[None]:
+    """No input is little, so tasks do what the driver would do."""
+    spark.conf.set(little.LITTLE, "0")
+    yield
+    spark.conf.unset(little.LITTLE)
+
+
+@pytest.fixture(params=["little", "large"])
+def size(request: pytest.FixtureRequest) -> None:
+    """Both sizes."""
+    if request.param == "large":
+        request.getfixturevalue("large")

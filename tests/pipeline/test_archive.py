@@ -85,7 +85,7 @@ def publication(who: Person, text: str, now: int = NOW) -> bytes:
     return event_block(Publication.of(id, predicate, b"warm", signature, now))
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 def test_history_goes_into_tables_and_comes_back_to_the_byte(
     tmp_path: Path, capsys: Captured
 ) -> None:
@@ -157,7 +157,7 @@ def blocks_in(content: bytes) -> list[bytes]:
     return list(read_car(BytesIO(content))[1])
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
     tmp_path: Path, capsys: Captured
 ) -> None:
@@ -214,7 +214,7 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
     assert {*pq.read_table(out / "_bad")["source"].to_pylist()} == {"bad.car"}
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 def test_gaps_are_told_and_filled(tmp_path: Path, capsys: Captured) -> None:
     _, topic, (first, second, *rest) = minutes()
     meta = next(block for block in blocks_in(minutes()[0]) if b"minutes/meta" in block)

@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
+from smartpubsub.cli.pipeline.group import COMMANDS
+from smartpubsub.cli.pipeline.options import NEEDS_DRIVER
 from smartpubsub.pipeline import sessions
 from smartpubsub.pipeline.local_inputs import check_local, plain_paths_are_local
 from smartpubsub.predicates import Predicate
@@ -121,14 +123,15 @@ def test_without_java_it_says_what_to_install(
     assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)
 
 
+@pytest.mark.parametrize("stage", [*COMMANDS])
 def test_spark_connect_is_refused_with_the_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--events", "e", "--subscriptions", "s", "--out", str(tmp_path / "m")]
+    assert main(["pipeline", stage, "--remote", "sc://localhost"]) == 2
 
-    assert main(["pipeline", "match", *arguments, "--remote", "sc://localhost"]) == 2
-
-    assert "a client of Spark Connect cannot call" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{stage} {NEEDS_DRIVER[stage]}" in said
+    assert "a client of Spark Connect cannot" in said
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame
 
-from smartpubsub.bench import little, pipeline, sql_match
+from smartpubsub.bench import little, pipeline, skew, sql_match
 from smartpubsub.bench.comparison import DisagreementError
 from smartpubsub.bench.processor_time import processor_seconds
+from smartpubsub.bench.skew import Skew
+from smartpubsub.cli.bench.pipeline import PARTS
 from smartpubsub.cli.main import main
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.native_engine import is_available
@@ -23,14 +26,25 @@ SMALL = pipeline.Sizes(
     runs=4,
     topic_events=100,
     sink_rows=20,
+    skew=Skew(subscriptions=3_000, popular_events=3, other_events=20),
 )
+WORDS = ("--subscriptions", "20000", "--events", "200")
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "Sizes", lambda: SMALL)
+    monkeypatch.setattr(pipeline, "Sizes", SMALL._replace)
     # Six starts of Spark would take longer than all the rest; their time is no matter of a test.
     monkeypatch.setattr(little, "processor_seconds", lambda command: float(len(command)))
+    monkeypatch.setattr(skew, "_peaks", _matched_here)
+
+
+def _matched_here(command: list[str], folder: Path) -> tuple[float, float]:
+    """Run a command in this process, which has a session."""
+    start = command.index("pipeline")
+    words = [str(folder / word) if word in ("e", "s", "m") else word for word in command[start:]]
+    assert main(words) == 0
+    return 1.0, 1.0
 
 
 def test_processor_time_includes_what_a_command_leaves_behind() -> None:
@@ -47,24 +61,26 @@ def test_a_command_that_fails_is_an_error() -> None:
 
 
 @needs_native
-@pytest.mark.usefixtures("small", "spark")
+@pytest.mark.usefixtures("small", "large")
 def test_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "pipeline", "--json"]) == 0
+    assert main(["bench", "pipeline", *WORDS, "--json"]) == 0
 
     output = capsys.readouterr()
-    document = json.loads(output.out)
+    document = json.loads(output.out[output.out.index('{\n  "machine"') :])
     assert set(document) == {"machine", "figures", "ratios"}
     bounds = {r["name"]: r.get("at_least", r.get("at_most")) for r in document["ratios"]}
     promised = {
         "match/sql join": 20,
         "match/native single process": 0.5,
         "ingest lines/s": 100_000,
+        "ingest/json": 0.7,
         "campaign/ideal": 1.3,
         "source rows/s": 100_000,
         "source/parquet": 0.5,
         "measure/empty session": 3,
         "ingest/empty session": 3,
         "match/empty session": 3,
+        "skew: MB of the executor": 2048,
     }
     assert promised.items() <= bounds.items()
     assert all(figure["value"] > 0 for figure in document["figures"])
@@ -80,7 +96,10 @@ def test_ways_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
         return honest(events, subscriptions).where("false")
 
     monkeypatch.setattr(pipeline, "join", wrong)
-    monkeypatch.setattr(pipeline, "MEASUREMENTS", (pipeline.measure_matching,))
 
     with pytest.raises(DisagreementError, match="please report"):
-        pipeline.run(1, progress=lambda _: None)
+        pipeline.run(1, progress=lambda _: None, sizes=SMALL, parts=["match"])
+
+
+def test_the_command_knows_all_parts() -> None:
+    assert [*pipeline.MEASUREMENTS] == [*PARTS]

@@ -20,12 +20,11 @@ from smartpubsub.pipeline.one_run import CampaignFolder, carry_out, result_row
 from smartpubsub.pipeline.plan import read_plan
 from smartpubsub.pipeline.result_schemas import RESULTS, flattened
 from smartpubsub.sim.judging import result as results
-from tests.pipeline.waiting import until
+from tests.pipeline.waiting import QUICK, until
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 PLANS = Path(__file__).parents[2] / "plans"
-QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
 PLAN = """
 [[experiment]]
 name = "all"

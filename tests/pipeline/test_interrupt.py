@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pipeline.waiting import PATIENCE_S, until
+from tests.pipeline.waiting import PATIENCE_S, QUICK, until
 
 PLAN = """
 [[experiment]]
@@ -23,7 +23,7 @@ def test_ctrl_c_while_spark_works_says_one_line(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("smartpubsub")
     command = [str(program), "pipeline", "campaign", "plan.toml"]
     with subprocess.Popen(
-        [*command, "--out", "out", "--memory-mb", "1024"],
+        [*command, "--out", "out", "--memory-mb", "1024", "--set", QUICK],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

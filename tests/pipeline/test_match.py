@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +13,6 @@ from smartpubsub.bench.sql_match import sql_matches
 from smartpubsub.cli.main import main
 from smartpubsub.matching import Index
 from smartpubsub.pipeline import match
-from smartpubsub.pipeline.little import LITTLE
 from smartpubsub.pipeline.match import PAIRS_PER_BATCH, matches, pairs
 from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH
 from smartpubsub.predicates import Predicate
@@ -27,21 +25,6 @@ from tests.pipeline.given import (
 )
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-
-@pytest.fixture
-def large(spark: SparkSession) -> Iterator[None]:
-    """No input is little, so tasks do what the driver would do."""
-    spark.conf.set(LITTLE, "0")
-    yield
-    spark.conf.unset(LITTLE)
-
-
-@pytest.fixture(params=["little", "large"])
-def size(request: pytest.FixtureRequest) -> None:
-    """Both sizes."""
-    if request.param == "large":
-        request.getfixturevalue("large")
 
 
 def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 120
+QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
+"""A setting for processes that end before Java's optimising compiler would pay."""
 
 
 def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

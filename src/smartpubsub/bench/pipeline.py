@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from smartpubsub.bench.campaigns import campaign_figures
 from smartpubsub.bench.comparison import DisagreementError, Progress
 from smartpubsub.bench.little import measure_little
 from smartpubsub.bench.report import Ratio, Report
+from smartpubsub.bench.skew import Skew, measure_skew
 from smartpubsub.bench.spark_nodes import measure_nodes
 from smartpubsub.bench.sql_match import join, waiting
 from smartpubsub.bench.timing import best_seconds
@@ -44,7 +45,7 @@ class Sizes(NamedTuple):
     """The sizes of the measurements."""
 
     subscriptions: int = 1_000_000
-    events: int = 800_000
+    events: int = 1_000_000
     sql_events: int = 5_000
     """The join gets a part of the events, because it is slow."""
     native_events: int = 50_000
@@ -52,6 +53,7 @@ class Sizes(NamedTuple):
     runs: int = 400
     topic_events: int = 100_000
     sink_rows: int = 4_000
+    skew: Skew = Skew()
 
 
 class Bench(NamedTuple):
@@ -65,8 +67,14 @@ class Bench(NamedTuple):
     progress: Progress
 
 
-def run(seed: int, *, progress: Progress, sizes: Sizes | None = None) -> Report:
-    """Measure everything."""
+def run(
+    seed: int,
+    *,
+    progress: Progress,
+    sizes: Sizes | None = None,
+    parts: Sequence[str] = (),
+) -> Report:
+    """Measure everything, or some parts."""
     if not is_available():
         raise SmartPubSubError(
             "bench pipeline compares the native engine, which is not installed;"
@@ -76,8 +84,8 @@ def run(seed: int, *, progress: Progress, sizes: Sizes | None = None) -> Report:
     progress("starting Spark")
     with spark_session() as spark, tempfile.TemporaryDirectory() as folder:
         bench = Bench(spark, report, Path(folder), seed, sizes or Sizes(), progress)
-        for measure in MEASUREMENTS:
-            measure(bench)
+        for part in parts or MEASUREMENTS:
+            MEASUREMENTS[part](bench)
     return report
 
 
@@ -131,7 +139,13 @@ def measure_ingest(bench: Bench) -> None:
     # Dumps are long, and Spark gets faster for a while as its code is compiled.
     rate = bench.sizes.lines / best_seconds(lambda: _ingest(bench, path), tries=8)
     bench.report.add("ingest", rate, "lines/s")
-    bench.report.ratios.append(Ratio("ingest lines/s", rate, at_least=100_000))
+    bench.progress("ingest: the fields alone")
+    alone = bench.sizes.lines / best_seconds(lambda: _read_fields(bench, path), tries=8)
+    bench.report.add("spark.read.json", alone, "lines/s")
+    bench.report.ratios += [
+        Ratio("ingest lines/s", rate, at_least=100_000),
+        Ratio("ingest/json", rate / alone, at_least=0.7),
+    ]
 
 
 def measure_campaign(bench: Bench) -> None:
@@ -155,13 +169,20 @@ def measure_small_inputs(bench: Bench) -> None:
     measure_little(bench.report, folder, bench.progress)
 
 
-MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
-    measure_matching,
-    measure_ingest,
-    measure_campaign,
-    measure_source_and_sink,
-    measure_small_inputs,
-)
+def measure_skewed_matching(bench: Bench) -> None:
+    """The command `match` where one attribute and some events are popular."""
+    bench.progress("skew")
+    measure_skew(bench.report, bench.folder / "skew", bench.sizes.skew)
+
+
+MEASUREMENTS: dict[str, Callable[[Bench], None]] = {
+    "match": measure_matching,
+    "ingest": measure_ingest,
+    "campaign": measure_campaign,
+    "nodes": measure_source_and_sink,
+    "skew": measure_skewed_matching,
+    "little": measure_small_inputs,
+}
 
 
 def _event_table(bench: Bench, name: str, count: int) -> str:
@@ -206,6 +227,13 @@ def _check(bench: Bench, found: DataFrame) -> None:
 def _ingest(bench: Bench, path: Path) -> None:
     sources = find_sources(bench.spark, [str(path)], REDDIT)
     write_ingested(bench.spark, sources, REDDIT, "a salt", str(bench.folder / "records"))
+
+
+def _read_fields(bench: Bench, path: Path) -> None:
+    """Read the same fields with Spark's reader, and write them as they are."""
+    schema = ", ".join(f"{name} string" for name in REDDIT.columns())
+    fields = bench.spark.read.json(str(path), schema=schema)
+    _to_parquet(bench, fields, "fields")
 
 
 def _write_comments(path: Path, count: int, seed: int) -> None:

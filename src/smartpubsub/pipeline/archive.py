@@ -67,7 +67,7 @@ def now_us() -> int:
 def opened(blocks: DataFrame) -> DataFrame:
     """Decode the blocks of `car_files.read_blocks`: their kind, and the block they depend on."""
     schema = StructType([field for field in _OPENED if field.name != "linked"])
-    return blocks.mapInArrow(_each(_open, schema), schema)
+    return blocks.mapInArrow(_each(open_block, schema), schema)
 
 
 def judged_topics(found: DataFrame, known: DataFrame, latest_us: int) -> DataFrame:
@@ -79,7 +79,7 @@ def judged_topics(found: DataFrame, known: DataFrame, latest_us: int) -> DataFra
     blocks = _linked(topics.where("reason is null"), known.where("is_meta"))
     schema = _with_reason(ARCHIVED_TOPICS)
     judged = topics.join(sf.broadcast(blocks), "link", "left").mapInArrow(
-        _each(lambda row: _judged_topic(row, latest_us), schema), schema
+        _each(lambda row: judged_topic(row, latest_us), schema), schema
     )
     return _named(judged, known)
 
@@ -95,7 +95,7 @@ def judged_events(found: DataFrame, topics: DataFrame, latest_us: int) -> DataFr
     judged = (
         found.where(sf.col("kind") == EVENT)
         .join(sf.broadcast(blocks.dropDuplicates(["link"])), "link", "left")
-        .mapInArrow(_each(lambda row: _judged_event(row, latest_us), schema), schema)
+        .mapInArrow(_each(lambda row: judged_event(row, latest_us), schema), schema)
         .drop("topic")
         .join(sf.broadcast(names), "room", "left")
     )
@@ -106,7 +106,7 @@ def judged_publications(found: DataFrame, latest_us: int) -> DataFrame:
     """The events of no topic among opened blocks; invalid ones have a reason."""
     schema = _with_reason(ARCHIVED_PUBLICATIONS)
     chosen = found.where(sf.col("kind") == PUBLICATION)
-    return chosen.mapInArrow(_each(lambda row: _judged_publication(row, latest_us), schema), schema)
+    return chosen.mapInArrow(_each(lambda row: judged_publication(row, latest_us), schema), schema)
 
 
 def lying_above(judged: DataFrame, known: DataFrame) -> DataFrame:
@@ -181,7 +181,7 @@ def _linked(*frames: DataFrame) -> DataFrame:
     return reduce(DataFrame.union, chosen).dropDuplicates(["link"])
 
 
-def _open(row: Row) -> Row:
+def open_block(row: Row) -> Row:
     """Decode a block, as far as that needs no other block."""
     block = row["block"]
     if row["reason"] is not None or not isinstance(block, bytes):
@@ -197,7 +197,8 @@ def _open(row: Row) -> Row:
         return {"reason": str(error)}
 
 
-def _judged_topic(row: Row, latest_us: int) -> Row:
+def judged_topic(row: Row, latest_us: int) -> Row:
+    """The columns of one topic, or the reason why it is invalid."""
     block, meta = row["block"], row["linked"]
     assert isinstance(block, bytes)
     topic = read_topic(block)
@@ -212,7 +213,8 @@ def _judged_topic(row: Row, latest_us: int) -> Row:
     return _topic_row(topic)
 
 
-def _judged_event(row: Row, latest_us: int) -> Row:
+def judged_event(row: Row, latest_us: int) -> Row:
+    """The columns of one event of a topic, or the reason why it is invalid."""
     block, topic = row["block"], row["linked"]
     assert isinstance(block, bytes)
     if not isinstance(topic, bytes):
@@ -227,7 +229,8 @@ def _judged_event(row: Row, latest_us: int) -> Row:
     return _event_row(event, published_in)
 
 
-def _judged_publication(row: Row, latest_us: int) -> Row:
+def judged_publication(row: Row, latest_us: int) -> Row:
+    """The columns of one event of no topic, or the reason why it is invalid."""
     block = row["block"]
     assert isinstance(block, bytes)
     try:

@@ -6,25 +6,31 @@ same blocks twice changes nothing, and an interrupted run is completed by repeat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from smartpubsub.pipeline import archive
+from smartpubsub.pipeline import archive, archive_little
 from smartpubsub.pipeline.archive_schemas import (
     ARCHIVED_EVENTS,
     ARCHIVED_PUBLICATIONS,
     ARCHIVED_TOPICS,
+    BAD_BLOCKS,
 )
 from smartpubsub.pipeline.car_files import read_blocks, write_car_file
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.little import sized
+from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta
 from smartpubsub.pipeline.schemas import Table
 from smartpubsub.pipeline.tables import check_output, read_table
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_of, cid_text
@@ -39,6 +45,8 @@ _LAST = "~"
 """Sorts after all content ids."""
 BYTES_AT_ONCE = 32 << 20
 """The approximate size of the parts that the driver reads."""
+_EVENT_ORDER = ("topic", "day", "height", "cid")
+_PUBLICATION_ORDER = ("day", "created", "cid")
 
 
 class Archived(NamedTuple):
@@ -61,10 +69,15 @@ class Archived(NamedTuple):
         return self.blocks - self.topics - self.events - self.publications - self.bad
 
 
+def archive_paths(out: str) -> dict[str, str]:
+    """The paths of the tables of an archive, by name."""
+    return {name: f"{out.rstrip('/')}/{name}" for name in (TOPICS, EVENTS, PUBLICATIONS)}
+
+
 def check_archive_output(spark: SparkSession, out: str) -> None:
     """Raise an error if adding to an archive here would destroy something else."""
-    for name in (TOPICS, EVENTS, PUBLICATIONS):
-        check_output(spark, f"{out.rstrip('/')}/{name}")
+    for path in archive_paths(out).values():
+        check_output(spark, path)
 
 
 @contextmanager
@@ -80,32 +93,43 @@ def handed_over(spark: SparkSession, files: Sequence[Path], out: str) -> Iterato
             folder.delete()
 
 
-def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Archived:
+def add_to_archive(
+    spark: SparkSession, cars: Mapping[str, str], out: str, output: Output = PARQUET
+) -> Archived:
     """Add the blocks of CAR files to an archive, which may be new."""
-    out = out.rstrip("/")
-    latest_us = archive.now_us()
-    known_topics = _read(spark, f"{out}/{TOPICS}", ARCHIVED_TOPICS)
-    known_events = _read(spark, f"{out}/{EVENTS}", ARCHIVED_EVENTS)
-    known_publications = _read(spark, f"{out}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS)
+    blocks = read_blocks(spark, cars)
+    with sized(spark, [*cars.values()]) as is_little, told_plainly():
+        if is_little:
+            archived = add_few_blocks(spark, blocks.toArrow(), out, output)
+        else:
+            # One task reads a file; all tasks verify its blocks.
+            archived = add_blocks(blocks.repartition("source", "position"), out, output)
+    if not archived.blocks:
+        raise PipelineError(f"there are no blocks in {', '.join(cars)}; give other CAR files")
+    return archived
+
+
+def add_blocks(blocks: DataFrame, out: str, output: Output = PARQUET) -> Archived:
+    """Add blocks to an archive: verified, and each once."""
+    spark, latest_us = blocks.sparkSession, archive.now_us()
+    known = _Known.of(spark, out)
     with told_plainly(), ExitStack() as stack:
 
         def kept(frame: DataFrame) -> DataFrame:
             """Cache a frame that is used several times."""
             return stack.enter_context(_on_disk(frame))
 
-        # One task reads a file; all tasks verify its blocks.
-        blocks = read_blocks(spark, cars).repartition("source", "position")
         found = kept(archive.opened(blocks))
-        topics = kept(archive.judged_topics(found, known_topics, latest_us))
-        new_topics = kept(_new(topics, known_topics, ARCHIVED_TOPICS))
-        all_topics = kept(new_topics.union(known_topics))
+        topics = kept(archive.judged_topics(found, known.topics, latest_us))
+        new_topics = kept(_new(topics, known.topics, ARCHIVED_TOPICS))
+        all_topics = kept(new_topics.union(known.topics))
         events = kept(archive.judged_events(found, all_topics, latest_us))
-        events = kept(archive.lying_above(events, known_events))
-        new_events = kept(_new(events, known_events, ARCHIVED_EVENTS))
+        events = kept(archive.lying_above(events, known.events))
+        new_events = kept(_new(events, known.events, ARCHIVED_EVENTS))
         publications = kept(archive.judged_publications(found, latest_us))
-        new_publications = kept(_new(publications, known_publications, ARCHIVED_PUBLICATIONS))
+        new_publications = kept(_new(publications, known.publications, ARCHIVED_PUBLICATIONS))
         bad = kept(archive.bad_blocks(found, topics, events, publications))
-        missing = archive.missing_parents(new_events, new_events.union(known_events))
+        missing = archive.missing_parents(new_events, new_events.union(known.events))
         archived = Archived(
             blocks=found.count(),
             topics=new_topics.count(),
@@ -115,24 +139,114 @@ def add_to_archive(spark: SparkSession, cars: Mapping[str, str], out: str) -> Ar
             missing=missing.count(),
             reasons=_reasons(bad),
         )
-        if not archived.blocks:
-            raise PipelineError(f"there are no blocks in {', '.join(cars)}; give other CAR files")
-        if archived.topics:
-            _append(new_topics.orderBy("topic", "version"), f"{out}/{TOPICS}")
-        if archived.events:
-            days = new_events.hint("rebalance", "topic", "day")
-            ordered = days.sortWithinPartitions("topic", "day", "height", "cid")
-            _append(ordered, f"{out}/{EVENTS}", "topic", "day")
-        if archived.publications:
-            days = new_publications.hint("rebalance", "day")
-            ordered = days.sortWithinPartitions("day", "created", "cid")
-            _append(ordered, f"{out}/{PUBLICATIONS}", "day")
-        _replace_bad(spark, bad, archived.bad, cars, f"{out}/{BAD}")
+        names = [row["source"] for row in found.select("source").distinct().collect()]
+        new = _Known(
+            new_topics.orderBy("topic", "version"),
+            new_events.hint("rebalance", "topic", "day").sortWithinPartitions(*_EVENT_ORDER),
+            new_publications.hint("rebalance", "day").sortWithinPartitions(*_PUBLICATION_ORDER),
+        )
+        _write(archived, new, bad, names, out, output)
     return archived
 
 
+def add_few_blocks(
+    spark: SparkSession, blocks: pa.Table, out: str, output: Output = PARQUET
+) -> Archived:
+    """Like `add_blocks`, of blocks that fit in the driver, with few Spark jobs."""
+    known = _Known.of(spark, out)
+    found = archive_little.opened(blocks.to_pylist())
+    topics_there = known.topics.toArrow().to_pylist()
+    judged = archive_little.judged(found, topics_there, archive.now_us())
+    heights = known.heights(judged.events)
+    archive_little.refuse_wrong_heights(judged.events, heights)
+    events_there = {cid for _, cid in heights}
+    topics = archive_little.good(judged.topics, (row["cid"] for row in topics_there))
+    events = archive_little.good(judged.events, events_there)
+    publications = archive_little.good(judged.publications, known.published(judged.publications))
+    linked = {cid for row in events for cid in row["parents"]}
+    archived = Archived(
+        blocks=len(found),
+        topics=len(topics),
+        events=len(events),
+        publications=len(publications),
+        bad=len(judged.bad),
+        missing=len(linked - events_there - {row["cid"] for row in events}),
+        reasons=_most_frequent(Counter(row["reason"] for row in judged.bad)),
+    )
+
+    def frame(rows: list[archive_little.Row], table: Table, *order: str) -> DataFrame:
+        schema = to_arrow_schema(table.schema, timezone="UTC")
+        told = pa.Table.from_pylist(rows, schema=schema).sort_by([(o, "ascending") for o in order])
+        return spark.createDataFrame(told, schema=table.schema)
+
+    new = _Known(
+        frame(topics, ARCHIVED_TOPICS, "topic", "version"),
+        frame(events, ARCHIVED_EVENTS, *_EVENT_ORDER),
+        frame(publications, ARCHIVED_PUBLICATIONS, *_PUBLICATION_ORDER),
+    )
+    names = sorted({row["source"] for row in found})
+    bad = frame(judged.bad, BAD_BLOCKS, "source", "position")
+    with told_plainly():
+        _write(archived, new, bad, names, out, output)
+    return archived
+
+
+class _Known(NamedTuple):
+    """The tables of an archive, or what is added to them."""
+
+    topics: DataFrame
+    events: DataFrame
+    publications: DataFrame
+
+    @classmethod
+    def of(cls, spark: SparkSession, out: str) -> _Known:
+        """What there is."""
+        folder = out.rstrip("/")
+        return cls(
+            _read(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS),
+            _read(spark, f"{folder}/{EVENTS}", ARCHIVED_EVENTS),
+            _read(spark, f"{folder}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS),
+        )
+
+    def heights(self, rows: Sequence[archive_little.Row]) -> dict[tuple[str, str], int]:
+        """The heights of those events that are or link to some rows."""
+        cids = [cid for row in rows for cid in (row["cid"], *(row.get("parents") or ()))]
+        found = _among(self.events, cids, "room", "cid", "height")
+        return {(row["room"], row["cid"]): row["height"] for row in found}
+
+    def published(self, rows: Sequence[archive_little.Row]) -> list[str]:
+        """Which rows are known publications."""
+        found = _among(self.publications, [row["cid"] for row in rows], "cid")
+        return [row["cid"] for row in found]
+
+
+def _among(frame: DataFrame, cids: Sequence[str], *columns: str) -> list[archive_little.Row]:
+    if not cids:
+        return []
+    wanted = frame.sparkSession.createDataFrame(pa.table({"cid": cids}), schema="cid string")
+    found = frame.join(sf.broadcast(wanted), "cid", "left_semi").select(*columns)
+    rows: list[archive_little.Row] = found.toArrow().to_pylist()
+    return rows
+
+
+def _write(
+    archived: Archived, new: _Known, bad: DataFrame, names: Sequence[str], out: str, output: Output
+) -> None:
+    """Add to the tables, and replace the bad blocks of the sources that were read."""
+    out = out.rstrip("/")
+    if archived.topics:
+        output.write(new.topics, f"{out}/{TOPICS}", ARCHIVED_TOPICS, is_more=True)
+    if archived.events:
+        path, parts = f"{out}/{EVENTS}", ["topic", "day"]
+        output.write(new.events, path, ARCHIVED_EVENTS, parts=parts, is_more=True)
+    if archived.publications:
+        path, table = f"{out}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS
+        output.write(new.publications, path, table, parts=["day"], is_more=True)
+    _replace_bad(bad, names, archived.bad, f"{out}/{BAD}", output)
+
+
 def _read(spark: SparkSession, path: str, table: Table) -> DataFrame:
-    if Folder(spark, path).has_files():
+    if is_delta(spark, path) or Folder(spark, path).has_files():
         return read_table(spark, path, table)
     return spark.createDataFrame([], table.schema)
 
@@ -150,23 +264,28 @@ def _on_disk(frame: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _append(frame: DataFrame, path: str, *parts: str) -> None:
-    frame.write.mode("append").partitionBy(*parts).parquet(path)
-
-
 def _replace_bad(
-    spark: SparkSession, bad: DataFrame, count: int, cars: Mapping[str, str], path: str
+    bad: DataFrame, names: Sequence[str], count: int, path: str, output: Output
 ) -> None:
-    for name in cars:
-        Folder(spark, path).below(f"source={quote(name)}").delete()
-    if count:
-        bad.write.mode("overwrite").partitionBy("source").parquet(path)
+    spark = bad.sparkSession
+    if output.format == "parquet":
+        for name in names:
+            Folder(spark, path).below(f"source={quote(name)}").delete()
+    had_some = is_delta(spark, path) and not (
+        read_table(spark, path, BAD_BLOCKS).where(sf.col("source").isin(names)).isEmpty()
+    )
+    if count or had_some:
+        output.write(bad, path, BAD_BLOCKS, parts=["source"], replaces={"source": names})
 
 
 def _reasons(bad: DataFrame) -> dict[str, int]:
-    counted = bad.groupBy("reason").agg(sf.count("*").alias("blocks"))
-    rows = counted.orderBy(sf.desc("blocks"), "reason").limit(REASONS_MAX).collect()
-    return {row["reason"]: row["blocks"] for row in rows}
+    rows = bad.groupBy("reason").agg(sf.count("*").alias("blocks")).collect()
+    return _most_frequent({row["reason"]: row["blocks"] for row in rows})
+
+
+def _most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return dict(ordered[:REASONS_MAX])
 
 
 def write_car_of_archive(

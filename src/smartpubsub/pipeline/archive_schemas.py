@@ -12,10 +12,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from smartpubsub.pipeline.schemas import Column, Table
+from smartpubsub.pipeline.schemas import BLOCK, Column, Table
 
 _LONG, _STRING, _YES_NO, _TIME = LongType(), StringType(), BooleanType(), TimestampType()
-_BLOCK = Column("block", BinaryType(), "the complete block, which any node can verify")
 _TOPIC = Column("topic", _STRING, "the topic, named by its oldest version in the archive")
 _ROOM = Column("room", _STRING, "the meta topic, which all versions share")
 
@@ -49,7 +48,7 @@ ARCHIVED_TOPICS = Table(
         Column("takes_requests", _YES_NO, "whether other peers may ask these to publish"),
         Column("requesters", ArrayType(_STRING), "the peers that may ask; empty for all"),
         Column("linking", _STRING, "how events are linked: LAST_SEEN or CUSTOM"),
-        _BLOCK,
+        BLOCK,
     ),
 )
 ARCHIVED_EVENTS = Table(
@@ -70,7 +69,7 @@ ARCHIVED_EVENTS = Table(
         Column("parents", ArrayType(_STRING), "the events that it links to"),
         Column("announces", _STRING, "the version that it announces, in a meta topic", True),
         Column("payload", BinaryType(), "its payload, unless it announces a version", True),
-        _BLOCK,
+        BLOCK,
     ),
 )
 ARCHIVED_PUBLICATIONS = Table(
@@ -86,7 +85,7 @@ ARCHIVED_PUBLICATIONS = Table(
         Column("created", _TIME, "when it was created, as its publisher states"),
         Column("predicate", _STRING, "its predicate"),
         Column("payload", BinaryType(), "what it carries"),
-        _BLOCK,
+        BLOCK,
     ),
 )
 BAD_BLOCKS = Table(

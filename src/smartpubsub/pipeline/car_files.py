@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 import pyarrow as pa
-from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from smartpubsub.pipeline.archive_schemas import BLOCKS
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, matching
+from smartpubsub.pipeline.folders import Folder, file_system_of, matching
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden, missing_text
 from smartpubsub.protocols.blocks import Cid, cid_text, is_cid
 from smartpubsub.protocols.car import CarError, Section, read_sections, write_car
@@ -80,7 +79,7 @@ def _reader(names: Sequence[str], paths: Sequence[str]) -> Callable[[Batches], B
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    system, inner = fs.FileSystem.from_uri(path)
+    system, inner = file_system_of(path)
     with system.open_input_stream(inner, compression=None, buffer_size=BATCH_BYTES) as file:
         yield file
 
@@ -127,7 +126,7 @@ def write_car_file(
     """Write a CAR file, which appears only when complete; return the number of blocks."""
     with told_plainly():
         place = Folder(spark, path)
-    system, inner = fs.FileSystem.from_uri(place.full_path)
+    system, inner = file_system_of(place.full_path)
     folder, _, name = inner.rpartition("/")
     new = f"{folder}/.{name}.new"
     try:

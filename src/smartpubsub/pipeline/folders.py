@@ -93,6 +93,11 @@ class Folder:
         """Whether tasks and the driver can open its files without Spark."""
         return self.full_path.startswith("file:")
 
+    @property
+    def local_path(self) -> Path:
+        """The path of a folder with plain files."""
+        return Path(self.full_path.removeprefix("file:"))
+
     def delete(self) -> None:
         """Remove it with its content, if it exists."""
         with told_plainly():
@@ -132,9 +137,22 @@ class Folder:
                 stream.close()
 
 
+def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a full path as Spark writes it, and the path there, without Spark.
+
+    >>> file_system_of("file:/a folder/b%20c")[1]
+    '/a folder/b%20c'
+    """
+    if path.startswith("file:"):
+        # It is no URI: blanks and percent signs stand for themselves.
+        return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
+    system, inner = fs.FileSystem.from_uri(path)
+    return system, inner
+
+
 def open_file(path: str) -> pa.NativeFile:
     """Open a file by its full path, without Spark."""
-    system, inner = fs.FileSystem.from_uri(path)
+    system, inner = file_system_of(path)
     return system.open_input_file(inner)
 
 

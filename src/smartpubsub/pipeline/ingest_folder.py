@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.folders import Folder
 from smartpubsub.pipeline.ingest import bad_lines, judged, records
 from smartpubsub.pipeline.mapping import ColumnMapping
+from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta
+from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
 from smartpubsub.pipeline.sources import Source, read_sources
 
 BAD = "_bad"
@@ -52,6 +54,7 @@ def write_ingested(
     mapping: ColumnMapping,
     salt: str | None,
     out: str,
+    output: Output = PARQUET,
 ) -> Ingested:
     """Write sources: good lines as records, bad lines unchanged beside them.
 
@@ -64,34 +67,33 @@ def write_ingested(
         seen, sf.count(sf.lit(1)).alias("lines"), sf.count_if(is_bad).alias("bad")
     )
     folder = Folder(spark, out)
-    _write(records(observed), folder)
+    names = [source.name for source in sources]
+    output.write(records(observed), out, RECORDS, parts=["source"], replaces={"source": names})
     counts = Ingested(int(seen.get["lines"]), int(seen.get["bad"]))
     if not counts.lines:
-        names = ", ".join(source.name for source in sources)
-        raise PipelineError(f"there are no lines in {names}; give files of data")
+        raise PipelineError(f"there are no lines in {', '.join(names)}; give files of data")
     bad = folder.below(BAD)
-    for source in sources:
-        bad.below(_part(source)).delete()
-    if not counts.bad:
+    if output.format == "parquet":
+        for source in sources:
+            bad.below(_part(source)).delete()
+    if not counts.bad and not is_delta(spark, bad.path):
         return counts
     again = judged(read_sources(spark, sources, mapping, with_lines=True), mapping, salt)
-    _write(bad_lines(again), bad)
-    return counts._replace(reasons=_reasons(bad, spark, sources))
+    replaced = {"source": names}
+    output.write(bad_lines(again), bad.path, BAD_LINES, parts=["source"], replaces=replaced)
+    return counts._replace(reasons=_reasons(bad, spark, names, output))
 
 
-def _reasons(bad: Folder, spark: SparkSession, sources: Sequence[Source]) -> dict[str, int]:
+def _reasons(
+    bad: Folder, spark: SparkSession, names: Sequence[str], output: Output
+) -> dict[str, int]:
     """The most frequent reasons of bad lines in these sources."""
-    names = [source.name for source in sources]
     with told_plainly():
-        written = spark.read.parquet(bad.path).where(sf.col("source").isin(names))
+        read = output.read(spark, bad.path, BAD_LINES.schema)
+        written = read.where(sf.col("source").isin([*names]))
         counted = written.groupBy("reason").agg(sf.count("*").alias("lines"))
         rows = counted.orderBy(sf.desc("lines"), "reason").limit(REASONS_MAX).collect()
     return {row["reason"]: row["lines"] for row in rows}
-
-
-def _write(frame: DataFrame, folder: Folder) -> None:
-    with told_plainly():
-        frame.write.mode("overwrite").partitionBy("source").parquet(folder.path)
 
 
 def _part(source: Source) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from smartpubsub.pipeline import told
 from smartpubsub.pipeline.folders import Folder
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
+from smartpubsub.pipeline.outputs import PARQUET, Output
 from smartpubsub.pipeline.owed import pairs
 from smartpubsub.pipeline.summed import (
     node_metrics,
@@ -20,7 +21,6 @@ from smartpubsub.pipeline.summed import (
     topic_metrics,
     window_metrics,
 )
-from smartpubsub.pipeline.tables import write_table
 from smartpubsub.pipeline.traces import checked_count, ends
 
 WINDOW_MS = 1_000
@@ -28,11 +28,13 @@ WINDOW_MS = 1_000
 _TABLES = {table.name: table for table in METRIC_TABLES}
 
 
-def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> int:
+def measure(
+    rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS, output: Output = PARQUET
+) -> int:
     """Write all tables of metrics below a folder; return the number of rows of the traces."""
     spark = rows.sparkSession
     count = checked_count(rows)
-    remove_metrics(spark, out)
+    remove_metrics(spark, out, output)
     # These are few, and each query needs them: they are read from the traces once.
     rare = _here(rows.where("what in ('end', 'fault', 'create')"))
     about, fault = _here(ends(rare)), _here(told.faults(rare))
@@ -41,8 +43,8 @@ def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> int:
 
     def write(name: str, frame: DataFrame) -> None:
         path, table = f"{out}/{name}", _TABLES[name]
-        write_table(frame, path, table)
-        made[name] = spark.read.schema(table.schema).parquet(path)
+        output.write(frame, path, table)
+        made[name] = output.read(spark, path, table.schema)
 
     wanted, said = told.subscriptions(rows, fault), told.events(rows, fault, orphan, names)
     write("deliveries", pairs(said, wanted, told.deliveries(rows), fault, about))
@@ -57,10 +59,14 @@ def measure(rows: DataFrame, out: str, *, window_ms: int = WINDOW_MS) -> int:
     return count
 
 
-def remove_metrics(spark: SparkSession, out: str) -> None:
-    """Remove all tables: after an interruption, older ones would be taken for those of this run."""
+def remove_metrics(spark: SparkSession, out: str, output: Output) -> None:
+    """Remove all tables: after an interruption, older ones would be taken for those of this run.
+
+    In Delta, transactions tell which tables belong together.
+    """
     for name in _TABLES:
-        Folder(spark, f"{out}/{name}").delete()
+        if output.format == "parquet":
+            Folder(spark, f"{out}/{name}").delete()
 
 
 def _here(frame: DataFrame) -> DataFrame:

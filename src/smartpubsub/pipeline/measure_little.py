@@ -21,9 +21,9 @@ from smartpubsub.pipeline.errors import told_plainly
 from smartpubsub.pipeline.little_run import LittleRun, Row, TooManyError
 from smartpubsub.pipeline.measure import remove_metrics
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
+from smartpubsub.pipeline.outputs import PARQUET, Output
 from smartpubsub.pipeline.result_schemas import LATENCY_FIGURES, LOAD_FIGURES, RUNS
 from smartpubsub.pipeline.schemas import Table
-from smartpubsub.pipeline.tables import write_rows
 from smartpubsub.pipeline.traces import check_ends
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.judging.checkers.order import inversions
@@ -33,7 +33,7 @@ _TRAFFIC = ("sent", "received", "sent_bytes", "dropped")
 Key = Callable[[Row], Any]
 
 
-def measure_here(rows: DataFrame, out: str, window_ms: int) -> int | None:
+def measure_here(rows: DataFrame, out: str, window_ms: int, output: Output = PARQUET) -> int | None:
     """Write all tables; return the number of rows of the traces, or None if they say too much."""
     with told_plainly():
         read = rows.toArrow().sort_by([("run", "ascending"), ("row", "ascending")])
@@ -47,10 +47,11 @@ def measure_here(rows: DataFrame, out: str, window_ms: int) -> int | None:
     except TooManyError:
         return None
     spark = rows.sparkSession
-    remove_metrics(spark, out)
+    remove_metrics(spark, out, output)
     # The table of runs is the last: without it, the others count as incomplete.
     for table in reversed(METRIC_TABLES):
-        write_rows(spark, _conforming(tables[table.name], table), f"{out}/{table.name}", table)
+        made = _conforming(tables[table.name], table)
+        output.write_rows(spark, made, f"{out}/{table.name}", table)
     return len(read)
 
 

@@ -22,6 +22,7 @@ from smartpubsub.pipeline.metric_schemas import (
     TOPICS,
     WINDOWS,
 )
+from smartpubsub.pipeline.outputs import is_delta, last_write, versions_of
 from smartpubsub.pipeline.result_schemas import RESULTS, RUNS
 from smartpubsub.pipeline.run_names import named_apart
 from smartpubsub.pipeline.schemas import Table
@@ -55,6 +56,8 @@ class ReportData:
     """Latencies by the number of backups and of subscriptions per node."""
     missing: tuple[str, ...] = ()
     """Missing tables of metrics, although others exist: `measure` was interrupted."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """The versions of the tables that are in the Delta format."""
 
 
 def report_inputs(spark: SparkSession, path: str) -> list[str]:
@@ -87,8 +90,10 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
     rows = named_apart(_plain(runs.orderBy(*GROUP, "backups", "seed", "run")))
     if not rows:
         raise PipelineError(f"{path} has no runs; run a campaign first")
+    paths = {name: f"{metrics}/{name}" for name in sorted(there)}
+    versions = versions_of(spark, {table.name: f"{path}/{table.name}", **paths})
     if missing or not there:
-        return ReportData(**about, runs=rows, missing=missing)
+        return ReportData(**about, runs=rows, missing=missing, versions=versions)
     names = [tuple(row[key] for key in ("run", *GROUP, "backups")) for row in rows]
     measured = sf.broadcast(spark.createDataFrame(names, _NAMES))
 
@@ -104,16 +109,17 @@ def report_data(spark: SparkSession, path: str) -> ReportData:
         topics=_topics(read(TOPICS)),
         progress=_progress(read(WINDOWS)),
         stages=_stages(read(SUBSCRIBED), deliveries, read(PUBLISHED)),
+        versions=versions,
     )
 
 
 def _measured(spark: SparkSession, metrics: str) -> set[str]:
-    """The complete tables of metrics."""
-    return {
-        table.name
-        for table in METRIC_TABLES
-        if Folder(spark, f"{metrics}/{table.name}").has_files()
-    }
+    """The complete tables of metrics; in Delta, those of the last measurement."""
+    paths = {table.name: f"{metrics}/{table.name}" for table in METRIC_TABLES}
+    if not is_delta(spark, paths[DELIVERIES.name]):
+        return {name for name, path in paths.items() if Folder(spark, path).has_files()}
+    writes = {name: last_write(spark, path, "measure") for name, path in paths.items()}
+    return {name for name, write in writes.items() if write == writes[DELIVERIES.name]}
 
 
 def _about(spark: SparkSession, path: str) -> dict[str, Any]:

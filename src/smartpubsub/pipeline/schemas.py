@@ -187,6 +187,8 @@ EVENT_ROWS = Table(
         Column("predicate", StringType(), "its predicate; in a topic, the topic's content id"),
     ),
 )
+BLOCK = Column("block", BinaryType(), "the complete block, which any node can verify")
+"""A column that `format("smartpubsub")` has for schemas that name it."""
 
 TABLES = (
     RECORDS,

@@ -23,17 +23,16 @@ from smartpubsub.pipeline.match_files import matches_in_files
 from smartpubsub.pipeline.measure_little import measure_here
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.one_run import CampaignFolder
+from smartpubsub.pipeline.outputs import Output, TableFormat, is_delta, row_count
 from smartpubsub.pipeline.plan import Plan, read_plan
-from smartpubsub.pipeline.schemas import EVENTS, MATCHES, SUBSCRIPTIONS
+from smartpubsub.pipeline.result_schemas import RESULTS
+from smartpubsub.pipeline.schemas import EVENTS, MATCHES, RECORDS, SUBSCRIPTIONS
 from smartpubsub.pipeline.sources import find_sources
 from smartpubsub.pipeline.summary import Summary
 from smartpubsub.pipeline.tables import (
     check_output,
     check_outputs,
     read_table,
-    row_count,
-    write_rows,
-    write_table,
 )
 from smartpubsub.pipeline.traces import read_traces, traces_in
 
@@ -48,6 +47,7 @@ def ingest(
     mapping: ColumnMapping | None = None,
     salt: str | None = None,
     keeps_authors: bool = False,
+    table_format: TableFormat = "parquet",
 ) -> Summary:
     """Read files of data into a table of records.
 
@@ -66,7 +66,10 @@ def ingest(
         check_output(spark, out, sources)
         if not keeps_authors:
             salt = salt or salt_of(spark, out)
-        done = write_ingested(spark, files, mapping or REDDIT, salt, out)
+        chosen = mapping or REDDIT
+        output = Output.of(spark, table_format, "ingest", sources, salt=salt, mapping=chosen)
+        done = write_ingested(spark, files, chosen, salt, out, output)
+        versions = output.versions(spark, {RECORDS.name: out})
     notes = []
     if done.bad:
         share = "all" if done.bad == done.lines else f"{done.bad:,} of {done.lines:,}"
@@ -78,34 +81,42 @@ def ingest(
         rows_out={"records": done.lines - done.bad},
         bad=done.bad,
         seconds=time.monotonic() - began_at,
-        more={"sources": len(files)},
+        more={"sources": len(files), **versions},
         notes=tuple(notes),
     )
 
 
-def match(spark: SparkSession, events: str, subscriptions: str, out: str) -> Summary:
+def match(
+    spark: SparkSession,
+    events: str,
+    subscriptions: str,
+    out: str,
+    *,
+    table_format: TableFormat = "parquet",
+) -> Summary:
     """Pair every event of a table with every subscription of another that it matches."""
     began_at = time.monotonic()
     with sized(spark, [events, subscriptions]) as is_little:
         published = read_table(spark, events, EVENTS, matching.EVENT_COLUMNS)
         wanted = read_table(spark, subscriptions, SUBSCRIPTIONS, matching.SUBSCRIPTION_COLUMNS)
         check_output(spark, out, [events, subscriptions])
+        output = Output.of(spark, table_format, "match", [events, subscriptions])
         subscribed = matching.collected(wanted, matching.SUBSCRIPTION_COLUMNS)
         few = None
         if is_little:
             said = matching.collected(published, matching.EVENT_COLUMNS)
             few = matching.matches_here(said, subscribed)
         if few is not None:
-            write_rows(spark, few, out, MATCHES)
+            output.write_rows(spark, few, out, MATCHES)
         else:
             index = matching.share_index(spark, matching.build_index(subscribed))
-            is_plain = Folder(spark, events).has_plain_files
+            can_open = Folder(spark, events).has_plain_files and not is_delta(spark, events)
             found = (
                 matches_in_files(spark, events, index)
-                if is_plain
+                if can_open
                 else matching.matches_in(published, index)
             )
-            write_table(found, out, MATCHES)
+            output.write(found, out, MATCHES)
         return Summary(
             stage="match",
             rows_in={
@@ -114,6 +125,7 @@ def match(spark: SparkSession, events: str, subscriptions: str, out: str) -> Sum
             },
             rows_out={"matches": row_count(spark, out, MATCHES)},
             seconds=time.monotonic() - began_at,
+            more=output.versions(spark, {MATCHES.name: out}),
         )
 
 
@@ -123,34 +135,43 @@ def measure(
     out: str,
     *,
     window_ms: int = measuring.WINDOW_MS,
+    table_format: TableFormat = "parquet",
 ) -> Summary:
     """Compute tables of metrics from traces."""
     began_at = time.monotonic()
-    with sized(spark, [traces_in(spark, path) for path in traces]) as is_little:
+    folders = [traces_in(spark, path) for path in traces]
+    with sized(spark, folders) as is_little:
         rows = read_traces(spark, traces)
         check_outputs(spark, out, [table.name for table in METRIC_TABLES])
-        count = measure_here(rows, out, window_ms) if is_little else None
+        output = Output.of(spark, table_format, "measure", folders, window_ms=window_ms)
+        count = measure_here(rows, out, window_ms, output) if is_little else None
         if count is None:
-            count = measuring.measure(rows, out, window_ms=window_ms)
+            count = measuring.measure(rows, out, window_ms=window_ms, output=output)
+        paths = {table.name: f"{out}/{table.name}" for table in METRIC_TABLES}
         return Summary(
             stage="measure",
             rows_in={"traces": count},
-            rows_out={
-                table.name: row_count(spark, f"{out}/{table.name}", table)
-                for table in METRIC_TABLES
-            },
+            rows_out={t.name: row_count(spark, paths[t.name], t) for t in METRIC_TABLES},
             seconds=time.monotonic() - began_at,
+            more=output.versions(spark, paths),
         )
 
 
-def campaign(spark: SparkSession, plan: Plan | str, out: str) -> Summary:
+def campaign(
+    spark: SparkSession, plan: Plan | str, out: str, *, table_format: TableFormat = "parquet"
+) -> Summary:
     """Run the simulations of a plan that are not done yet; the notes name what failed.
 
     `plan` is the path of a plan, or the plan itself.
     """
     began_at = time.monotonic()
     planned = read_plan(Path(plan)) if isinstance(plan, str) else plan
-    outcome = run_campaign(spark, planned, CampaignFolder(Path(out).absolute()))
+    folder = CampaignFolder(Path(out).absolute())
+    outcome = run_campaign(spark, planned, folder)
+    if is_delta(spark, str(folder.results)):
+        table_format = "delta"
+    output = Output.of(spark, table_format, "campaign", [str(folder.results)])
+    output.adopt(spark, str(folder.results), RESULTS)
     complaints = [*outcome.complaints()]
     notes = complaints[:COMPLAINTS_MAX]
     if len(complaints) > COMPLAINTS_MAX:
@@ -160,6 +181,9 @@ def campaign(spark: SparkSession, plan: Plan | str, out: str) -> Summary:
         rows_in={"runs": len(planned.runs)},
         rows_out={"results": len(planned.runs) - outcome.count("failed")},
         seconds=time.monotonic() - began_at,
-        more=outcome.document(),
+        more={
+            **outcome.document(),
+            **output.versions(spark, {RESULTS.name: str(folder.results)}),
+        },
         notes=tuple(notes),
     )

@@ -1,12 +1,9 @@
-"""Tables in folders of Parquet: read with a check of their columns, and written whole."""
+"""Tables in folders, of Parquet or Delta: read with a check of their columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
@@ -20,8 +17,9 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, open_file, require
+from smartpubsub.pipeline.folders import Folder, require
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
+from smartpubsub.pipeline.outputs import is_delta, read_written
 from smartpubsub.pipeline.schemas import Table
 
 _WIDENED = {
@@ -38,9 +36,12 @@ def read_table(
 
     Other columns may exist as well. A nullable column may be absent.
     """
-    require_table(spark, path, table)
-    with told_plainly():
-        frame = spark.read.parquet(path)
+    if is_delta(spark, path):
+        frame = read_written(spark, path, table.schema, is_known_delta=True)
+    else:
+        require_table(spark, path, table)
+        with told_plainly():
+            frame = spark.read.parquet(path)
     return conforming(frame, table, columns or table.names, place=path)
 
 
@@ -84,37 +85,6 @@ def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place:
     return frame.select(*selected)
 
 
-def write_table(frame: DataFrame, path: str, table: Table, *, is_more: bool = False) -> None:
-    """Write a table, replacing an existing one; or append to it."""
-    with told_plainly():
-        frame.select(*table.names).write.mode("append" if is_more else "overwrite").parquet(path)
-
-
-def write_rows(spark: SparkSession, rows: pa.Table, path: str, table: Table) -> None:
-    """Write the rows of a small table, replacing an existing one; on this machine without Spark."""
-    folder = Folder(spark, path)
-    if not folder.has_plain_files:
-        with told_plainly():
-            frame = spark.createDataFrame(rows, schema=table.schema)
-        write_table(frame, path, table)
-        return
-    folder.delete()
-    place = Path(folder.full_path.removeprefix("file:"))
-    place.mkdir(parents=True)
-    new, file = place / ".new", place / "part-00000.parquet"
-    pq.write_table(rows.select(table.names), new, compression="zstd")
-    new.replace(file)
-
-
-def row_count(spark: SparkSession, path: str, table: Table) -> int:
-    """The number of rows of a written table; on this machine without a Spark job."""
-    folder = Folder(spark, path)
-    if not folder.has_plain_files:
-        with told_plainly():
-            return spark.read.schema(table.schema).parquet(path).count()
-    return sum(map(_row_count, folder.data_files()))
-
-
 def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> None:
     """Raise an error if writing a table here would destroy something else."""
     folder = Folder(spark, path)
@@ -139,11 +109,6 @@ def check_outputs(spark: SparkSession, path: str, names: Sequence[str]) -> None:
 
 def _lies_in(path: str, other: str) -> bool:
     return f"{path}/".startswith(f"{other}/")
-
-
-def _row_count(path: str) -> int:
-    with open_file(path) as file:
-        return int(pq.ParquetFile(file).metadata.num_rows)
 
 
 def _fits(found: DataType, declared: DataType) -> bool:

@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from smartpubsub.pipeline.errors import told_plainly
 from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.outputs import PARQUET, Output
 from smartpubsub.pipeline.schemas import ACTIONS, EVENTS, NODES, SUBSCRIPTIONS, Table
-from smartpubsub.pipeline.tables import check_output, read_table, write_table
+from smartpubsub.pipeline.tables import check_output, read_table
 from smartpubsub.pipeline.workload_tables import tables_of, workload_of
 from smartpubsub.workloads.actions import Workload
 
@@ -29,11 +30,13 @@ def check_workload_output(spark: SparkSession, folder: str) -> None:
         check_output(spark, folder_of(folder, table))
 
 
-def write_workload_folder(spark: SparkSession, workload: Workload, folder: str) -> dict[str, int]:
+def write_workload_folder(
+    spark: SparkSession, workload: Workload, folder: str, output: Output = PARQUET
+) -> dict[str, int]:
     """Write a workload's tables; return the number of rows of each."""
     tables = tables_of(workload)
     for table in (*ALWAYS_THERE, *MAYBE_THERE):
-        _write_in_pieces(spark, tables[table.name], folder_of(folder, table), table)
+        _write_in_pieces(spark, tables[table.name], folder_of(folder, table), table, output)
     return {table.name: len(tables[table.name]) for table in ALWAYS_THERE}
 
 
@@ -54,8 +57,10 @@ def collected(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
 
 
-def _write_in_pieces(spark: SparkSession, rows: pa.Table, path: str, table: Table) -> None:
-    for start in range(0, max(len(rows), 1), ROWS_AT_ONCE):
+def _write_in_pieces(
+    spark: SparkSession, rows: pa.Table, path: str, table: Table, output: Output
+) -> None:
+    for piece, start in enumerate(range(0, max(len(rows), 1), ROWS_AT_ONCE)):
         with told_plainly():
-            piece = spark.createDataFrame(rows.slice(start, ROWS_AT_ONCE), schema=table.schema)
-        write_table(piece, path, table, is_more=start > 0)
+            frame = spark.createDataFrame(rows.slice(start, ROWS_AT_ONCE), schema=table.schema)
+        output.write(frame, path, table, piece=piece, is_more=piece > 0)

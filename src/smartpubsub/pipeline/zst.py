@@ -7,8 +7,9 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import zstandard
-from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
+
+from smartpubsub.pipeline.folders import file_system_of
 
 WINDOW_BYTES_MAX = 1 << 31
 """The window of large public dumps."""
@@ -29,7 +30,7 @@ def zst_lines(spark: SparkSession, path: str) -> DataFrame:
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            system, inner = fs.FileSystem.from_uri(path)
+            system, inner = file_system_of(path)
             with system.open_input_stream(inner, compression=None) as file:
                 lines: list[bytes] = []
                 for line in lines_in(file):

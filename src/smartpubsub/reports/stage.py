@@ -31,6 +31,6 @@ def report(spark: SparkSession, source: str, out: str, title: str | None = None)
         rows_in={"runs": len(data.runs)},
         rows_out={"figures": len([*Path(out, FIGURES).glob("*.png")])},
         seconds=time.monotonic() - began_at,
-        more={"page": str(page)},
+        more={"page": str(page), **({"versions": data.versions} if data.versions else {})},
         notes=tuple(notes),
     )

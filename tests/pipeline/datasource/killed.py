@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import smartpubsub
 from smartpubsub import BlockingClient
+from smartpubsub.bench.processes import descendants, parent_of
 from smartpubsub.node.errors import NodeError
 from tests.cli.running import Commands, Running, RunningNode
 
@@ -119,33 +120,12 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, directly or not, parents first."""
-    children: dict[int, list[int]] = {}
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit() and (parent := parent_of(int(each.name))) is not None:
-            children.setdefault(parent, []).append(int(each.name))
-    found = [pid]
-    for each_pid in found:
-        found += children.get(each_pid, [])
-    return found[1:]
-
-
 def is_worker(pid: int) -> bool:
     """Whether a process is one that runs tasks: a child of the daemon of Python workers."""
     return all(
         b"daemon" in command and b"pyspark.worker" in command
         for command in (command_of(pid), command_of(parent_of(pid) or 0))
     )
-
-
-def parent_of(pid: int) -> int | None:
-    """The process that has started a process; None if it has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 def each_once(found: Sequence[int], wanted: Sequence[int]) -> str:

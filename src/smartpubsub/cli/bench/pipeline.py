@@ -5,6 +5,9 @@ import click
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.pipeline.options import needing_spark
 
+PARTS = ("match", "ingest", "campaign", "nodes", "skew", "little")
+"""Repeated here so that help needs no Spark; a test compares the two."""
+
 
 @click.command()
 @click.option(
@@ -14,24 +17,56 @@ from smartpubsub.cli.pipeline.options import needing_spark
     show_default=True,
     help="Seed of the generated data.",
 )
+@click.option(
+    "--part",
+    "parts",
+    type=click.Choice(PARTS),
+    multiple=True,
+    help="Measure this part only; may be given again.",
+)
+@click.option(
+    "--subscriptions",
+    type=click.IntRange(min=1_000),
+    default=1_000_000,
+    show_default=True,
+    help="The number of subscriptions that events are matched with.",
+)
+@click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="The number of events that match gets; the join in SQL gets 5,000 of them.",
+)
 @json_option
-def pipeline(seed: int, as_json: bool) -> None:
+def pipeline(
+    seed: int, parts: tuple[str, ...], subscriptions: int, events: int, as_json: bool
+) -> None:
     """Measure the data pipeline beside SQL and the engine alone.
 
-    Matches events with a million subscriptions, by the stage and by a join in Spark SQL, both on
-    this machine; ingests generated comments; and runs 400 short simulations. Takes about two
-    minutes. The exit code is 0 whatever the ratios are.
+    match: events and subscriptions, by the stage and by a join in Spark SQL. ingest: generated
+    comments, beside spark.read.json. campaign: 400 short simulations. nodes: a node as source and
+    sink. skew: match where a third of all subscriptions name one attribute, and its memory.
+    little: commands on a few rows, beside an empty session. Takes about five minutes. The exit code
+    is 0 whatever the ratios are.
 
     \b
     Examples:
       smartpubsub bench pipeline
       smartpubsub bench pipeline --json
+      smartpubsub bench pipeline --part match --events 100000
     """
     with needing_spark():
-        from smartpubsub.bench.pipeline import run
+        from smartpubsub.bench.pipeline import Sizes, run
         from smartpubsub.pipeline.errors import told_plainly
     with told_plainly():
-        report = run(seed, progress=lambda step: click.echo(step, err=True))
+        sizes = Sizes(subscriptions=subscriptions, events=events)
+        report = run(
+            seed,
+            progress=lambda step: click.echo(step, err=True),
+            sizes=sizes._replace(skew=sizes.skew._replace(subscriptions=subscriptions)),
+            parts=parts,
+        )
     if as_json:
         print_json(report.document())
     else:

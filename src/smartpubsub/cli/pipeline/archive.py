@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +14,16 @@ from typing import TYPE_CHECKING
 import click
 
 from smartpubsub.cli.node.options import data_option, running_node
-from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.pipeline.options import (
+    SparkOptions,
+    format_option,
+    needing_spark,
+    spark_options,
+)
 from smartpubsub.cli.publishing import complain
 from smartpubsub.cli.topic.files import export_topic
 from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import check_new_file
 from smartpubsub.protocols.blocks import CidError, cid_from_text
@@ -23,6 +32,8 @@ from smartpubsub.protocols.car import CarError, read_sections
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from smartpubsub.pipeline.archive_folder import Archived
+    from smartpubsub.pipeline.outputs import TableFormat
     from smartpubsub.pipeline.summary import Summary
 
 _WHAT = "CAR files, as smartpubsub topic export writes them"
@@ -42,6 +53,28 @@ _WHAT = "CAR files, as smartpubsub topic export writes them"
 @click.option("--out", metavar="DIR", help="The archive to add to; may be new.")
 @click.option("--from", "given", metavar="DIR", help="The archive to write a CAR file from.")
 @click.option("--to", "file", metavar="FILE", help="With --from: the CAR file to write.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Add what comes, until Ctrl-C or SIGTERM; the next start goes on there. Writes Delta.",
+)
+@click.option(
+    "--predicate",
+    "predicates",
+    multiple=True,
+    metavar="PREDICATE",
+    help="With --follow: events that match it, of no topic. May be given again.",
+)
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: the interval between batches.",
+)
+@format_option
 @spark_options
 def archive(
     sources: tuple[str, ...],
@@ -50,6 +83,10 @@ def archive(
     out: str | None,
     given: str | None,
     file: str | None,
+    follow: bool,
+    predicates: tuple[str, ...],
+    every_s: float,
+    table_format: TableFormat,
     spark: SparkOptions,
 ) -> None:
     """Archive the history of topics in tables, and write CAR files from them.
@@ -66,7 +103,14 @@ def archive(
       smartpubsub pipeline archive news.car --out history
       smartpubsub pipeline archive --topic bafyrei… --out history --json
       smartpubsub pipeline archive --from history --topic news --to again.car
+      smartpubsub pipeline archive --follow --topic bafyrei… --predicate weather --out live
     """
+    if follow:
+        _check_following(sources, topics, predicates, out, given)
+        run_following(spark, data, topics, predicates, str(out), every_s)
+        return
+    if predicates:
+        raise click.UsageError("--predicate goes with --follow")
     _check_usage(sources, topics, out, given, file)
     if given:
         spark.check_inputs("an archive, as pipeline archive --out writes it", given)
@@ -81,7 +125,7 @@ def archive(
         spark.session("archive") as session,
     ):
         if out:
-            summary = _into_tables(session, spark, sources, exported, out)
+            summary = _into_tables(session, spark, sources, exported, out, table_format)
         else:
             summary = _into_file(session, spark, str(given), str(file), topics)
     spark.show(summary)
@@ -108,6 +152,79 @@ def _check_usage(
                 cid_from_text(topic)
             except CidError as error:
                 raise click.UsageError(str(error)) from None
+
+
+def _check_following(
+    sources: tuple[str, ...],
+    topics: tuple[str, ...],
+    predicates: tuple[str, ...],
+    out: str | None,
+    given: str | None,
+) -> None:
+    if sources or given is not None or out is None:
+        raise click.UsageError(
+            "--follow goes with --out, --topic and --predicate, and no CAR files"
+        )
+    if not topics and not predicates:
+        raise click.UsageError("--follow needs topics (--topic), events (--predicate), or both")
+
+
+def run_following(
+    spark: SparkOptions,
+    data: str | None,
+    topics: tuple[str, ...],
+    predicates: tuple[str, ...],
+    out: str,
+    every_s: float,
+) -> None:
+    """Archive what comes until a signal ends the command."""
+    with needing_spark():
+        from smartpubsub.pipeline.archive_folder import check_archive_output
+        from smartpubsub.pipeline.errors import told_plainly
+        from smartpubsub.pipeline.follow import Following, follow
+        from smartpubsub.pipeline.sessions import spark_session
+        from smartpubsub.pipeline.summary import Summary
+    following = Following(
+        node=folder_of(data), out=out, topics=topics, predicates=predicates, every_s=every_s
+    )
+
+    def tell(name: str, done: Archived) -> None:
+        counts = {"events": done.events + done.publications, "bad": done.bad}
+        text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        click.echo(f"{name}: {text or 'nothing new'}", err=True)
+
+    over = threading.Event()
+    with spark_session(spark.session_options()) as session, told_plainly(), ending(over):
+        check_archive_output(session, out)
+        click.echo(f"archiving in {out}; Ctrl-C ends it", err=True)
+        followed = follow(session, following, over, tell)
+    spark.show(
+        Summary(
+            stage="archive",
+            rows_in={"batches": followed.batches},
+            rows_out={name: n for name, n in followed.counts.items() if name != "bad"},
+            bad=followed.counts.get("bad", 0),
+            seconds=spark.seconds(),
+            more=followed.versions,
+        )
+    )
+
+
+@contextmanager
+def ending(over: threading.Event) -> Iterator[None]:
+    """Set an event on Ctrl-C and SIGTERM, instead of ending the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *_: over.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _check_car(file: Path) -> None:
@@ -143,20 +260,27 @@ def _into_tables(
     sources: tuple[str, ...],
     exported: list[Path],
     out: str,
+    table_format: TableFormat,
 ) -> Summary:
     from smartpubsub.pipeline.archive_folder import (
         BAD,
         add_to_archive,
+        archive_paths,
         check_archive_output,
         handed_over,
     )
     from smartpubsub.pipeline.car_files import find_cars
+    from smartpubsub.pipeline.outputs import Output
     from smartpubsub.pipeline.summary import Summary
 
     check_archive_output(session, out)
     with handed_over(session, exported, out) as more:
         cars = find_cars(session, [*sources, *more])
-        done = add_to_archive(session, cars, out)
+        # What is new depends on the archive too, so no two writes are the same.
+        now = time.time_ns()
+        output = Output.of(session, table_format, "archive", [], at=now)
+        done = add_to_archive(session, cars, out, output)
+        versions = output.versions(session, archive_paths(out))
     if done.bad:
         share = "all" if done.bad == done.blocks else f"{done.bad:,} of {done.blocks:,}"
         reasons = "; ".join(f"{reason} ({n:,})" for reason, n in done.reasons.items())
@@ -174,7 +298,7 @@ def _into_tables(
         rows_out=rows_out,
         bad=done.bad,
         seconds=spark.seconds(),
-        more={"files": len(cars), "known": done.known, "missing": done.missing},
+        more={"files": len(cars), "known": done.known, "missing": done.missing, **versions},
     )
 
 

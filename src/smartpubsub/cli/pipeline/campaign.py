@@ -1,11 +1,22 @@
 """smartpubsub pipeline campaign."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from smartpubsub.cli.commands import FAILURE
-from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.pipeline.options import (
+    SparkOptions,
+    format_option,
+    needing_spark,
+    spark_options,
+)
+
+if TYPE_CHECKING:
+    from smartpubsub.pipeline.outputs import TableFormat
 
 
 @click.command()
@@ -17,9 +28,12 @@ from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_
     type=click.Path(path_type=Path),
     help="The folder for results and traces; all workers must see it.",
 )
+@format_option
 @spark_options
 @click.pass_context
-def campaign(context: click.Context, /, plan: Path, out: Path, spark: SparkOptions) -> None:
+def campaign(
+    context: click.Context, /, plan: Path, out: Path, table_format: TableFormat, spark: SparkOptions
+) -> None:
     """Run the simulations of a plan.
 
     A plan is a TOML file; docs/pipeline.md describes it, and plans/ has some. Finished runs stay: a
@@ -39,7 +53,7 @@ def campaign(context: click.Context, /, plan: Path, out: Path, spark: SparkOptio
     planned = read_plan(plan)
     progress = CampaignProgress(planned, CampaignFolder(out.absolute()))
     with spark.session("campaign", progress) as session:
-        summary = stages.campaign(session, planned, str(out))
+        summary = stages.campaign(session, planned, str(out), table_format=table_format)
     spark.show(summary)
     if summary.notes:
         context.exit(FAILURE)

@@ -1,8 +1,15 @@
 """smartpubsub pipeline classify."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import click
 
-from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
+
+if TYPE_CHECKING:
+    from smartpubsub.pipeline.outputs import TableFormat
 
 
 @click.command()
@@ -31,6 +38,7 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
     metavar="MODULE:FUNCTION",
     help="A trained model: (texts, count) to a list of terms for each text.",
 )
+@format_option
 @spark_options
 def classify(
     events: str,
@@ -38,6 +46,7 @@ def classify(
     terms: int,
     languages: tuple[str, ...],
     model: str | None,
+    table_format: TableFormat,
     spark: SparkOptions,
 ) -> None:
     """Give records topics from their text.
@@ -55,18 +64,21 @@ def classify(
     spark.check_inputs("a table of records", events)
     with spark.session("classify") as session:
         from smartpubsub.pipeline import classify as stage
+        from smartpubsub.pipeline.outputs import Output, row_count
         from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
         from smartpubsub.pipeline.summary import Summary
-        from smartpubsub.pipeline.tables import check_output, read_table, write_table
+        from smartpubsub.pipeline.tables import check_output, read_table
 
         records = read_table(session, events, RECORDS)
         check_output(session, out, [events])
         chosen = stage.Classifying(terms=terms, languages=languages, model=model)
         described = stage.classified(records, chosen)
-        write_table(stage.with_terms(described), out, RECORDS)
-        write_table(stage.without_terms(described), f"{out}/_bad", BAD_LINES)
+        output = Output.of(session, table_format, "classify", [events], chosen=chosen)
+        output.write(stage.with_terms(described), out, RECORDS)
+        output.write(stage.without_terms(described), f"{out}/_bad", BAD_LINES)
         written = read_table(session, out, RECORDS)
-        good, bad = written.count(), session.read.parquet(f"{out}/_bad").count()
+        good = row_count(session, out, RECORDS)
+        bad = row_count(session, f"{out}/_bad", BAD_LINES)
         precision = {
             str(row["k"]): round(row["precision"], 4) for row in stage.precision(written).collect()
         }
@@ -76,6 +88,9 @@ def classify(
             rows_out={"records": good},
             bad=bad,
             seconds=spark.seconds(),
-            more={"precision_at": precision} if precision else {},
+            more={
+                **({"precision_at": precision} if precision else {}),
+                **output.versions(session, {RECORDS.name: out}),
+            },
         )
     spark.show(summary)

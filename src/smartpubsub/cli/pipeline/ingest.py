@@ -1,10 +1,16 @@
 """smartpubsub pipeline ingest."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
+
+if TYPE_CHECKING:
+    from smartpubsub.pipeline.outputs import TableFormat
 
 
 @click.command()
@@ -19,6 +25,7 @@ from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
 )
 @click.option("--salt", help="Hash authors with this salt.  [default: the salt of the folder]")
 @click.option("--keep-authors", is_flag=True, help="Keep the names of authors instead of hashes.")
+@format_option
 @spark_options
 def ingest(
     sources: tuple[str, ...],
@@ -26,6 +33,7 @@ def ingest(
     mapping_file: Path | None,
     salt: str | None,
     keep_authors: bool,
+    table_format: TableFormat,
     spark: SparkOptions,
 ) -> None:
     """Read raw data into a table of records.
@@ -54,5 +62,6 @@ def ingest(
             mapping=read_mapping(mapping_file) if mapping_file else None,
             salt=salt,
             keeps_authors=keep_authors,
+            table_format=table_format,
         )
     spark.show(summary)

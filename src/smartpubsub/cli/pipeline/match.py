@@ -1,16 +1,26 @@
 """smartpubsub pipeline match."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import click
 
-from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
+
+if TYPE_CHECKING:
+    from smartpubsub.pipeline.outputs import TableFormat
 
 
 @click.command()
 @click.option("--events", required=True, metavar="DIR", help="A table of events.")
 @click.option("--subscriptions", required=True, metavar="DIR", help="A table of subscriptions.")
 @click.option("--out", required=True, metavar="DIR", help="The folder for the table of matches.")
+@format_option
 @spark_options
-def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> None:
+def match(
+    events: str, subscriptions: str, out: str, table_format: TableFormat, spark: SparkOptions
+) -> None:
     """Pair every event with every subscription that it matches.
 
     Writes a table with the columns event_id and subscription_id, and replaces an earlier one.
@@ -26,5 +36,5 @@ def match(events: str, subscriptions: str, out: str, spark: SparkOptions) -> Non
     with spark.session("match") as session:
         from smartpubsub.pipeline import stages
 
-        summary = stages.match(session, events, subscriptions, out)
+        summary = stages.match(session, events, subscriptions, out, table_format=table_format)
     spark.show(summary)

@@ -1,8 +1,15 @@
 """smartpubsub pipeline measure."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import click
 
-from smartpubsub.cli.pipeline.options import SparkOptions, spark_options
+from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
+
+if TYPE_CHECKING:
+    from smartpubsub.pipeline.outputs import TableFormat
 
 WINDOW_MS_MAX = 86_400_000
 
@@ -19,8 +26,15 @@ window_option = click.option(
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...")
 @click.option("--out", required=True, metavar="DIR", help="The folder for the tables of metrics.")
 @window_option
+@format_option
 @spark_options
-def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptions) -> None:
+def measure(
+    traces: tuple[str, ...],
+    out: str,
+    window_ms: int,
+    table_format: TableFormat,
+    spark: SparkOptions,
+) -> None:
     """Compute tables of metrics from traces.
 
     TRACES are folders written by sim run --trace, testbed run --trace or a campaign, in Parquet,
@@ -37,5 +51,7 @@ def measure(traces: tuple[str, ...], out: str, window_ms: int, spark: SparkOptio
     with spark.session("measure") as session:
         from smartpubsub.pipeline import stages
 
-        summary = stages.measure(session, traces, out, window_ms=window_ms)
+        summary = stages.measure(
+            session, traces, out, window_ms=window_ms, table_format=table_format
+        )
     spark.show(summary)

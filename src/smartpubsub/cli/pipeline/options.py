@@ -32,6 +32,20 @@ MEMORY_MB_MIN = 1024
 SHORT_BYTES = 32 << 20
 """Inputs up to this size are processed before Java's optimising compiler would pay."""
 
+NEEDS_DRIVER = {
+    "archive": "finds CAR files and checks what its tables have",
+    "campaign": "sizes its tasks by the cluster's cores and follows them by Spark's status tracker",
+    "classify": "checks its tables before it replaces them",
+    "ingest": "finds its sources and replaces the part of each in the table",
+    "match": "sends its index to all machines as a file of the session",
+    "measure": "finds the traces of runs and replaces its tables one by one",
+    "report": "finds which tables of a campaign are whole",
+    "run": "does what campaign, measure and report do",
+    "shell": "offers stages that need it",
+    "workload": "checks its tables before it replaces them",
+}
+"""What each command does in the driver that a client of Spark Connect cannot do."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -126,6 +140,16 @@ class SparkOptions:
             click.echo(f"{summary.stage}\n{indent(summary.text(), '  ')}")
 
 
+format_option = click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="The format of the tables that are written; tables are read in either.",
+)
+
+
 @contextmanager
 def needing_spark() -> Iterator[None]:
     """Say what to install where an import fails."""
@@ -150,7 +174,7 @@ def spark_options(function: Function) -> Function:
             metavar="URL",
             expose_value=False,
             callback=_no_remote,
-            help="A Spark Connect server, which can run none of the stages; the error tells why.",
+            help="A Spark Connect server. It can run no stage; the error says what prevents it.",
         ),
         click.option(
             "--memory-mb",
@@ -187,9 +211,10 @@ def _gathering(function: Function) -> Function:
 
 def _no_remote(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
+        stage = str(context.info_name)
         raise click.BadParameter(
-            "stages find, check and replace files through the Hadoop library of Spark's driver,"
-            " which a client of Spark Connect cannot call; use --master spark://host:7077",
+            f"{stage} {NEEDS_DRIVER[stage]}; for that it calls Spark's driver in Java, which a"
+            " client of Spark Connect cannot; use --master spark://host:7077",
             context,
             parameter,
         )

@@ -1,12 +1,23 @@
 """smartpubsub pipeline run."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from smartpubsub.cli.commands import FAILURE
 from smartpubsub.cli.pipeline.measure import window_option
-from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.pipeline.options import (
+    SparkOptions,
+    format_option,
+    needing_spark,
+    spark_options,
+)
+
+if TYPE_CHECKING:
+    from smartpubsub.pipeline.outputs import TableFormat
 
 
 @click.command()
@@ -20,6 +31,7 @@ from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_
 )
 @window_option
 @click.option("--title", help="The title of the page.  [default: that of the plan]")
+@format_option
 @spark_options
 @click.pass_context
 def run(
@@ -29,6 +41,7 @@ def run(
     out: Path,
     window_ms: int,
     title: str | None,
+    table_format: TableFormat,
     spark: SparkOptions,
 ) -> None:
     """Run the simulations of a plan, measure them and draw a report.
@@ -50,10 +63,18 @@ def run(
         from smartpubsub.reports import stage
     planned, folder = read_plan(plan), CampaignFolder(out.absolute())
     with spark.session("run", CampaignProgress(planned, folder)) as session:
-        done = [stages.campaign(session, planned, str(out))]
+        done = [stages.campaign(session, planned, str(out), table_format=table_format)]
         if any(folder.traces.iterdir()):
             metrics = str(folder.path / "metrics")
-            done.append(stages.measure(session, [str(folder.path)], metrics, window_ms=window_ms))
+            done.append(
+                stages.measure(
+                    session,
+                    [str(folder.path)],
+                    metrics,
+                    window_ms=window_ms,
+                    table_format=table_format,
+                )
+            )
         done.append(stage.report(session, str(folder.path), str(out / "report"), title))
     spark.show_all("run", done)
     if done[0].notes:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
+from smartpubsub.cli.pipeline.options import (
+    SparkOptions,
+    format_option,
+    needing_spark,
+    spark_options,
+)
 from smartpubsub.cli.publishing import complain
 from smartpubsub.pipeline.local_inputs import check_new_file
 
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from smartpubsub.pipeline.assign import Assigned
+    from smartpubsub.pipeline.outputs import Output
 
 WAYS = ("data", "power-law", "tables")
 # Repeated here so that help needs no Spark; a test compares the two.
@@ -63,6 +70,7 @@ PUBLISHED = ("reddit-2007", "smartpubsub-60")
     help="With --by power-law: the average number per node.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random draws.")
+@format_option
 @spark_options
 def workload(spark: SparkOptions, **chosen: Any) -> None:
     """Assign events to publishers and subscriptions to nodes.
@@ -92,7 +100,7 @@ def workload(spark: SparkOptions, **chosen: Any) -> None:
             rows_in=made.rows_in,
             rows_out=made.rows_out,
             seconds=spark.seconds(),
-            more={"left_out": made.left_out} if chosen["events"] else {},
+            more={**({"left_out": made.left_out} if chosen["events"] else {}), **made.versions},
         )
     if made.left_out:
         complain(
@@ -139,6 +147,7 @@ class Made(NamedTuple):
     rows_in: dict[str, int]
     rows_out: dict[str, int]
     left_out: int = 0
+    versions: Mapping[str, object] = {}
 
 
 def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
@@ -151,6 +160,7 @@ def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
 
     if chosen["out"]:
         folders.check_workload_output(session, chosen["out"])
+    versions: Mapping[str, object] = {}
     if chosen["published"]:
         workload = published_workload(
             chosen["published"], nodes=chosen["nodes"], seed=chosen["seed"]
@@ -160,7 +170,9 @@ def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
     else:
         workload = folders.read_workload_folder(session, chosen["given"])
     if chosen["out"]:
-        folders.write_workload_folder(session, workload, chosen["out"])
+        output = _output(session, chosen)
+        folders.write_workload_folder(session, workload, chosen["out"], output)
+        versions = _versions(session, chosen, output)
     if chosen["file"]:
         write_workload(workload, Path(chosen["file"]))
     actions = workload.actions()
@@ -168,7 +180,7 @@ def from_workload(session: SparkSession, chosen: dict[str, Any]) -> Made:
         "events": sum(isinstance(action, Publish) for action in actions),
         "subscriptions": sum(isinstance(action, Subscribe) for action in actions),
     }
-    return Made({"actions": len(actions)}, counts)
+    return Made({"actions": len(actions)}, counts, versions=versions)
 
 
 def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
@@ -177,7 +189,7 @@ def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
     from smartpubsub.pipeline.assign import publishable
     from smartpubsub.pipeline.errors import PipelineError
     from smartpubsub.pipeline.schemas import EVENTS, NODES, RECORDS, SUBSCRIPTIONS
-    from smartpubsub.pipeline.tables import read_table, write_table
+    from smartpubsub.pipeline.tables import read_table
     from smartpubsub.pipeline.workload_tables import workload_of
     from smartpubsub.workloads import write_workload
 
@@ -194,15 +206,36 @@ def from_records(session: SparkSession, chosen: dict[str, Any]) -> Made:
         folders.check_workload_output(session, chosen["out"])
     assigned = assign(session, records, chosen)
     made = ((EVENTS, assigned.events), (SUBSCRIPTIONS, assigned.subscriptions))
+    output = _output(session, chosen)
+    versions: Mapping[str, object] = {}
     if chosen["out"]:
         for table, frame in (*made, (NODES, assigned.nodes)):
-            write_table(frame, folders.folder_of(chosen["out"], table), table)
+            output.write(frame, folders.folder_of(chosen["out"], table), table)
+        versions = _versions(session, chosen, output)
     if chosen["file"]:
         tables = {table.name: folders.collected(frame) for table, frame in made}
         tables[NODES.name] = folders.collected(assigned.nodes)
         write_workload(workload_of(tables), Path(chosen["file"]))
     counts = {table.name: frame.count() for table, frame in made}
-    return Made({"records": total}, counts, left_out)
+    return Made({"records": total}, counts, left_out, versions)
+
+
+def _output(session: SparkSession, chosen: dict[str, Any]) -> Output:
+    from smartpubsub.pipeline.outputs import Output
+
+    names = ("events", "publishers", "subscriptions", "given")
+    inputs = [chosen[name] for name in names if chosen[name]]
+    others = {name: value for name, value in chosen.items() if name not in (*names, "table_format")}
+    return Output.of(session, chosen["table_format"], "workload", inputs, **others)
+
+
+def _versions(
+    session: SparkSession, chosen: dict[str, Any], output: Output
+) -> Mapping[str, object]:
+    from smartpubsub.pipeline.workload_folders import ALWAYS_THERE, folder_of
+
+    tables = {table.name: folder_of(chosen["out"], table) for table in ALWAYS_THERE}
+    return output.versions(session, tables)
 
 
 def assign(session: SparkSession, records: Any, chosen: dict[str, Any]) -> Assigned:

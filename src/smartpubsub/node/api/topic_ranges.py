@@ -132,6 +132,20 @@ class TopicRanges:
                 break
         return TopicPage(blocks, len(found.events), found.lost)
 
+    async def proof(self, topic: Cid) -> list[bytes]:
+        """The blocks that the events of a topic are verified with.
+
+        They are the descriptors of the topic and its meta topic, and the events that announce them.
+        """
+        known = await self._known(topic, {})
+        replica = self._engine.pulsar.directory.of_version(topic)
+        if replica is None:  # The node has just left the tree.
+            return []
+        versions = sorted(replica.versions.values(), key=lambda version: version.version)
+        descriptors = dict.fromkeys([replica.meta.block, *(each.block for each in versions)])
+        events = (event for event in known.events.values() if event.draft.is_announcement)
+        return [*descriptors, *(event.block for event in events)]
+
     async def _known(self, topic: Cid, until: Heads) -> _Known:
         """The topic's events: those of the node if it has all, or those of the keepers."""
         directory = self._engine.pulsar.directory

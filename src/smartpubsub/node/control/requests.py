@@ -370,6 +370,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "until": _Field(_heads, None),
         "limit": _Field(_count, None),
         "before_us": _Field(_count, None),
+        "proof": _Field(_switch, False),
     },
     "topic-range": {
         "topic": _Field(_text),

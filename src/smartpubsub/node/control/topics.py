@@ -164,7 +164,11 @@ class TopicRequests:
             count_max=wanted["limit"],
             before_us=wanted["before_us"],
         )
-        await self._say(request.id, ok=heads_document(topic, end))
+        said = heads_document(topic, end)
+        if wanted["proof"]:
+            blocks = await self._node.batches.topic_ranges.proof(topic.cid)
+            said["proof"] = _base64(joined(blocks))
+        await self._say(request.id, ok=said)
 
     async def _range(self, request: Request) -> None:
         wanted, topic = request.fields, await self._topic(request)

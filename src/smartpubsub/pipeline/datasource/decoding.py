@@ -35,10 +35,15 @@ _TIME = pa.timestamp("us", tz="UTC")
 class Events(ABC):
     """Events of any kind, each column in the order of the blocks."""
 
-    def __init__(self, blocks: Sequence[bytes]) -> None:
-        self.blocks = blocks
+    def __init__(self, stored: Sequence[bytes]) -> None:
+        self.stored = stored
         self.publisher_ids: Sequence[bytes]
         self.payloads: Sequence[bytes]
+
+    @property
+    @abstractmethod
+    def blocks(self) -> Sequence[bytes | None]:
+        """The blocks that content ids are of; None if an event has none."""
 
     @property
     @abstractmethod
@@ -100,8 +105,12 @@ class TopicEvents(Events):
         return [*map(_id, self._authors, self._starts, self._numbers)]
 
     @property
+    def blocks(self) -> Sequence[bytes]:
+        return self.stored
+
+    @property
     def cids(self) -> pa.Array:
-        return _cid_texts([sha256(block).digest() for block in self.blocks])
+        return _cid_texts([sha256(block).digest() for block in self.stored])
 
     @property
     def times(self) -> pa.Array:
@@ -125,9 +134,14 @@ class StoredEvents(Events):
     def event_ids(self) -> list[str]:
         return [_id(each["publisher"], each["start"], each["number"]) for each in self._decoded]
 
+    @cached_property
+    def blocks(self) -> list[bytes | None]:
+        return [*map(_block, self._decoded, self.predicates)]
+
     @property
     def cids(self) -> pa.Array:
-        return pa.array([*map(_cid, self._decoded, self.predicates)], pa.string())
+        texts = (None if block is None else cid_text(cid_of(block)) for block in self.blocks)
+        return pa.array([*texts], pa.string())
 
     @property
     def times(self) -> pa.Array:
@@ -187,14 +201,14 @@ def _number(written: bytes) -> int:
     return int.from_bytes(written[1:], "big") if len(written) > 1 else written[0]
 
 
-def _cid(fields: dict[str, Any], predicate: Predicate) -> str | None:
+def _block(fields: dict[str, Any], predicate: Predicate) -> bytes | None:
     if not fields["created"]:
         return None
     id = EventId(fields["publisher"], fields["start"], fields["number"])
     signed = Publication.of(
         id, predicate, fields["payload"], fields["signature"], fields["created"]
     )
-    return cid_text(cid_of(event_block(signed)))
+    return event_block(signed)
 
 
 def _cid_texts(digests: Sequence[bytes]) -> pa.Array:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError
-from smartpubsub.pipeline.schemas import EVENT_ROWS
+from smartpubsub.pipeline.schemas import BLOCK, EVENT_ROWS
 
 if TYPE_CHECKING:
     from smartpubsub.pipeline.datasource.decoding import Events
@@ -44,7 +44,9 @@ _USUAL: dict[str, Callable[[Events], Any]] = {
     "ranges": lambda events: events.ranges,
     "payload": lambda events: events.payloads,
     "predicate": lambda events: [*map(str, events.predicates)],
+    BLOCK.name: lambda events: events.blocks,
 }
+_TYPES = {column.name: column.type for column in (*EVENT_ROWS.columns, BLOCK)}
 
 
 def is_usual(name: str) -> bool:
@@ -61,7 +63,7 @@ class RowSchema:
 
     def batches(self, events: Events) -> Iterator[pa.RecordBatch]:
         """The rows of events, in Arrow batches of a limited length."""
-        if not events.blocks:
+        if not events.stored:
             return
         arrays = [
             _array(column(events), field.type)
@@ -84,7 +86,7 @@ def _column(field: StructField) -> Callable[[Events], Any]:
             return lambda events: [*map(_text, events.payloads)]
         return lambda events: [*map(convert, events.json_payloads)]
     if name in _USUAL:
-        wanted = EVENT_ROWS.column(name).type
+        wanted = _TYPES[name]
         if kind.simpleString() != wanted.simpleString():
             raise PipelineError(
                 f"schema: the column {name!r} has the type {wanted.simpleString()}, not"

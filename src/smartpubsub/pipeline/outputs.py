@@ -1,0 +1,220 @@
+"""How a stage writes its tables: as Parquet, or as Delta with a transaction for each write."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.folders import Folder, open_file
+from smartpubsub.pipeline.schemas import Table
+
+TableFormat: TypeAlias = Literal["parquet", "delta"]
+_LOG = "_delta_log"
+_PIECES_MAX = 1 << 20
+
+
+def is_delta(spark: SparkSession, path: str) -> bool:
+    """Whether a table is in the Delta format."""
+    return Folder(spark, path).below(_LOG).exists()
+
+
+def writer_of(stage: str) -> str:
+    """The name of a stage in the transactions of its tables."""
+    return f"smartpubsub/{stage}"
+
+
+def last_write(spark: SparkSession, path: str, stage: str) -> int | None:
+    """Which write of a stage was the last in a table, if it is in the Delta format."""
+    if not is_delta(spark, path):
+        return None
+    from smartpubsub.pipeline import delta
+
+    return delta.last_write(spark, path, writer_of(stage))
+
+
+@dataclass(frozen=True)
+class Output:
+    """The format of the tables that a stage writes."""
+
+    format: TableFormat = "parquet"
+    stage: str = ""
+    digest: int = 0
+    """Of the inputs and options, for Delta: a stage that is repeated has the same."""
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        table_format: TableFormat,
+        stage: str,
+        inputs: Sequence[str],
+        **options: object,
+    ) -> Output:
+        """The output of a stage with some inputs."""
+        if table_format == "parquet":
+            return cls()
+        files = [file for path in inputs for file in Folder(spark, path).data()]
+        told = json.dumps([sorted(files), sorted((name, repr(v)) for name, v in options.items())])
+        digest = hashlib.sha256(told.encode()).digest()
+        return cls(table_format, stage, int.from_bytes(digest[:5], "big"))
+
+    def write(
+        self,
+        frame: DataFrame,
+        path: str,
+        table: Table,
+        *,
+        piece: int = 0,
+        parts: Sequence[str] = (),
+        replaces: Mapping[str, Sequence[str]] | None = None,
+        is_more: bool = False,
+    ) -> None:
+        """Write a table: replace it or some of its parts, or add to it.
+
+        `parts` are the columns by which it is divided. `replaces` gives the values of such a column
+        of which earlier rows are replaced. A table that is written in pieces numbers them.
+        """
+        chosen = frame.select(*table.names)
+        if is_more or replaces:
+            self._check_format(frame.sparkSession, path)
+        if self.format == "parquet":
+            mode = "append" if is_more else "overwrite"
+            with told_plainly():
+                chosen.write.mode(mode).partitionBy(*parts).parquet(path)
+            return
+        spark = frame.sparkSession
+        if self._is_written(spark, path, piece):
+            return
+        from smartpubsub.pipeline import delta
+
+        folder = Folder(spark, path)
+        before = {file.path for file in folder.data()} if folder.exists() else set()
+        with told_plainly():
+            chosen.write.mode("append").partitionBy(*parts).parquet(path)
+        delta.commit(
+            folder,
+            [file for file in folder.data() if file.path not in before],
+            to_arrow_schema(table.schema, timezone="UTC"),
+            self._writer(piece),
+            parts=parts,
+            replaces=replaces,
+            is_more=is_more,
+        )
+
+    def write_rows(self, spark: SparkSession, rows: pa.Table, path: str, table: Table) -> None:
+        """Write the rows of a small table, replacing an existing one; here without a Spark job."""
+        folder = Folder(spark, path)
+        if not folder.has_plain_files:
+            with told_plainly():
+                frame = spark.createDataFrame(rows, schema=table.schema)
+            self.write(frame, path, table)
+            return
+        if self.format == "delta" and self._is_written(spark, path, 0):
+            return
+        if self.format == "parquet":
+            folder.delete()
+        place = folder.local_path
+        place.mkdir(parents=True, exist_ok=True)
+        name = f"part-00000-{uuid.uuid4()}.parquet"
+        new = place / f".{name}"
+        pq.write_table(rows.select(table.names), new, compression="zstd")
+        new.replace(place / name)
+        if self.format == "delta":
+            from smartpubsub.pipeline import delta
+
+            schema = to_arrow_schema(table.schema, timezone="UTC")
+            files = [file for file in folder.data() if file.path.endswith(name)]
+            delta.commit(folder, files, schema, self._writer(0))
+
+    def adopt(self, spark: SparkSession, path: str, table: Table) -> None:
+        """Add files that tasks have written themselves to the table, if the format needs that."""
+        if self.format == "delta" and not self._is_written(spark, path, 0):
+            from smartpubsub.pipeline import delta
+
+            folder = Folder(spark, path)
+            known = {*delta.names_of(spark, path)} if is_delta(spark, path) else set()
+            new = [file for file in folder.data() if file.path.rsplit("/", 1)[-1] not in known]
+            schema = to_arrow_schema(table.schema, timezone="UTC")
+            delta.commit(folder, new, schema, self._writer(0), is_more=True)
+
+    def read(self, spark: SparkSession, path: str, schema: StructType) -> DataFrame:
+        """A table that this stage has written."""
+        return read_written(spark, path, schema, is_known_delta=self.format == "delta")
+
+    def versions(self, spark: SparkSession, paths: Mapping[str, str]) -> dict[str, object]:
+        """The versions of tables in Delta, by name, for the summary."""
+        return {} if self.format == "parquet" else {"versions": versions_of(spark, paths)}
+
+    def _check_format(self, spark: SparkSession, path: str) -> None:
+        """Raise an error if earlier rows, which stay, are in the other format."""
+        if is_delta(spark, path):
+            if self.format == "parquet":
+                raise PipelineError(f"{path} is a table in the Delta format; add --format delta")
+        elif self.format == "delta" and Folder(spark, path).has_files():
+            raise PipelineError(
+                f"{path} is a table in Parquet; leave out --format delta, or choose a new folder"
+            )
+
+    def _is_written(self, spark: SparkSession, path: str, piece: int) -> bool:
+        last = last_write(spark, path, self.stage)
+        if last is None:
+            return False
+        digest, number = divmod(last, _PIECES_MAX)
+        return digest == self.digest and number >= piece
+
+    def _writer(self, piece: int) -> tuple[str, int]:
+        return writer_of(self.stage), self.digest * _PIECES_MAX + piece
+
+
+PARQUET = Output()
+
+
+def versions_of(spark: SparkSession, paths: Mapping[str, str]) -> dict[str, int]:
+    """The versions of those tables that are in the Delta format, by name."""
+    there = {name: path for name, path in paths.items() if is_delta(spark, path)}
+    if not there:
+        return {}
+    from smartpubsub.pipeline import delta
+
+    return {name: delta.version(spark, path) for name, path in there.items()}
+
+
+def read_written(
+    spark: SparkSession, path: str, schema: StructType, *, is_known_delta: bool | None = None
+) -> DataFrame:
+    """A table with the columns of a schema, in either format."""
+    if is_delta(spark, path) if is_known_delta is None else is_known_delta:
+        from smartpubsub.pipeline import delta
+
+        return delta.read(spark, path, schema)
+    with told_plainly():
+        return spark.read.schema(schema).parquet(path)
+
+
+def row_count(spark: SparkSession, path: str, table: Table) -> int:
+    """The number of rows of a written table; without a Spark job if its files are plain."""
+    if is_delta(spark, path):
+        from smartpubsub.pipeline import delta
+
+        return delta.row_count(spark, path)
+    folder = Folder(spark, path)
+    if not folder.has_plain_files:
+        with told_plainly():
+            return spark.read.schema(table.schema).parquet(path).count()
+    return sum(map(_rows_in, folder.data_files()))
+
+
+def _rows_in(path: str) -> int:
+    with open_file(path) as file:
+        return int(pq.ParquetFile(file).metadata.num_rows)
