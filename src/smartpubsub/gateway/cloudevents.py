@@ -63,6 +63,12 @@ class NewEvent(NamedTuple):
     predicate: str
     payload: bytes
     key: str | None
+    key_name: str = ""
+    """How errors call the key."""
+
+    def with_key(self, key: str) -> NewEvent:
+        """Publish by this key."""
+        return self._replace(key=key, key_name=f"the Idempotency-Key {key!r}")
 
 
 class _Received(msgspec.Struct):
@@ -151,7 +157,7 @@ def read_binary(headers: Mapping[str, str], predicate: str | None, body: bytes) 
         raise ProblemError(
             400, "no predicate; send it as ce-predicate, or as ?predicate= in the query"
         )
-    return NewEvent(wanted, body, _key(said.get("source"), said.get("id")))
+    return _keyed(NewEvent(wanted, body, None), said.get("source"), said.get("id"))
 
 
 def read_structured(body: bytes) -> NewEvent:
@@ -178,7 +184,8 @@ def _new_event(received: _Received) -> NewEvent:
         raise ProblemError(400, f"specversion: expected {SPEC_VERSION}")
     if not received.predicate:
         raise ProblemError(400, "predicate: missing; it is an extension attribute, with text")
-    return NewEvent(received.predicate, _payload(received), _key(received.source, received.id))
+    new = NewEvent(received.predicate, _payload(received), None)
+    return _keyed(new, received.source, received.id)
 
 
 def _payload(received: _Received) -> bytes:
@@ -192,8 +199,9 @@ def _payload(received: _Received) -> bytes:
     return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
 
 
-def _key(source: str | None, id: str | None) -> str | None:
-    """The publication key of an event that names its source and its id."""
+def _keyed(new: NewEvent, source: str | None, id: str | None) -> NewEvent:
+    """Publish an event that names its source and its id by them."""
     if not source or not id:
-        return None
-    return "ce-" + hashlib.sha256(f"{len(source)}:{source}{id}".encode()).hexdigest()
+        return new
+    key = "ce-" + hashlib.sha256(f"{len(source)}:{source}{id}".encode()).hexdigest()
+    return new._replace(key=key, key_name=f"the id {id!r} of the source {source!r}")

@@ -6,7 +6,7 @@ import msgspec
 from starlette.responses import Response
 
 from smartpubsub.gateway.cloudevents import read_binary
-from smartpubsub.gateway.events import ReceiptDocument
+from smartpubsub.gateway.events import ReceiptDocument, idempotency_key
 from smartpubsub.gateway.operations import Call, Operation, Scope, json_response
 from smartpubsub.node.api.choices import WaitName
 from smartpubsub.node.api.node import Node
@@ -137,6 +137,10 @@ class GroupOperations:
         query: GroupPublishQuery = call.query
         event = read_binary(call.request.headers, query.predicate, call.body)
         receipt = await self._node.group(query.group).publish(
-            event.predicate, event.payload, wait=query.wait, everywhere=query.everywhere
+            event.predicate,
+            event.payload,
+            wait=query.wait,
+            everywhere=query.everywhere,
+            key=idempotency_key(call),
         )
         return json_response(receipt.document(), 201)

@@ -83,9 +83,25 @@ class ChoiceError(NodeError, ValueError):
 class KeyConflictError(PublishError):
     """A publication key that was used for an event with another content."""
 
+    def __init__(self, key: str, known: str) -> None:
+        super().__init__(
+            f"{key} belongs to the event {known}, which has another content; publish this event"
+            " by another key"
+        )
+        self.known = known
+        """The id of that event."""
+
+    def called(self, key: str) -> KeyConflictError:
+        """The same error with the caller's name of the key."""
+        return KeyConflictError(key, self.known)
+
 
 class NoSubscriptionError(NodeError):
     """A number that no subscription has."""
+
+
+class NoTopicError(NodeError):
+    """A topic that the network does not have."""
 
 
 class NotOwnerError(NodeError):

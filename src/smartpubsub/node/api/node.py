@@ -235,6 +235,14 @@ class Node(NodeInterface):
         else:
             await self._subscribing.take_from(number, event_id)
 
+    def has_had(self, number: int, event_id: str) -> bool:
+        """Whether an event waits for a kept subscription, or was acknowledged a short time ago."""
+        must_be_open(self._engine.is_running)
+        if self._topics.subscribing.is_kept(number):
+            return self._topics.subscribing.has_had(number, cid_from_text(event_id))
+        event_id_from_text(event_id)
+        return self._subscribing.has_had(number, event_id)
+
     async def subscriptions(self) -> list[SubscriptionInfo]:
         """List the node's subscriptions, also those without a reader."""
         return [*self._subscribing.all(), *self._topics.subscribing.kept()]
