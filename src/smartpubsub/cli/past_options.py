@@ -13,15 +13,14 @@ from smartpubsub.node.errors import NodeError
 Command = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def since_option(read: Callable[[str], object], named: str, printed_by: str) -> Command:
+def since_option(read: Callable[[str], object], named: str) -> Command:
     """An option whose value is an event or a time."""
 
     def check(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
         try:
             checked_since(text, read)
         except NodeError as error:
-            problem = str(error).removeprefix("since: ")
-            raise click.BadParameter(f"{problem}; {printed_by} --json prints ids") from None
+            raise click.BadParameter(str(error).removeprefix("since: ")) from None
         return text
 
     return click.option(

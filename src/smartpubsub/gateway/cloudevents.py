@@ -12,7 +12,6 @@ import base64
 import hashlib
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from datetime import UTC
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -20,6 +19,8 @@ import msgspec
 
 from smartpubsub.gateway.problems import ProblemError
 from smartpubsub.node.api.events import Entry, Event
+from smartpubsub.node.api.past import time_us
+from smartpubsub.protocols.blocks import time_text
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -90,7 +91,7 @@ def from_event(event: Event) -> bytes:
             id=event.id,
             source=f"/p2p/{event.publisher}",
             type=EVENT_TYPE,
-            time=event.created.astimezone(UTC).isoformat() if event.created else None,
+            time=time_text(time_us(event.created)) if event.created else None,
             predicate=str(event.predicate),
             cid=event.cid,
             hops=event.hops,
@@ -108,7 +109,7 @@ def from_entry(entry: Entry, topic: str) -> bytes:
             id=entry.id,
             source=f"/p2p/{entry.publisher}",
             type=TOPIC_EVENT_TYPE,
-            time=entry.created.astimezone(UTC).isoformat(),
+            time=time_text(time_us(entry.created)),
             cid=entry.id,
             topic=topic,
             height=entry.height,

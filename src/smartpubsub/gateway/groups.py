@@ -51,6 +51,12 @@ class FoundGroupDocument(msgspec.Struct):
     owner: str
 
 
+class EndedGroupQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """The group to end."""
+
+    group: str
+
+
 class GroupOperations:
     """Operations on groups."""
 
@@ -83,6 +89,17 @@ class GroupOperations:
                 result=FoundGroupDocument,
                 status=201,
                 problems=(403, 409, *busy),
+            ),
+            Operation(
+                "end_group",
+                "DELETE",
+                "/v1/groups",
+                "End a group of this node",
+                Scope.ADMIN,
+                self._end,
+                query=EndedGroupQuery,
+                status=204,
+                problems=(403, *busy),
             ),
             Operation(
                 "search_groups",
@@ -128,6 +145,10 @@ class GroupOperations:
         await group.create(advertised=wanted.advertised, private=wanted.private)
         owner = next(iter(self._node.addresses), self._node.peer_id)
         return json_response(FoundGroupDocument(str(group.predicate), owner), 201)
+
+    async def _end(self, call: Call) -> Response:
+        await self._node.group(call.query.group).end()
+        return Response(status_code=204)
 
     async def _search(self, call: Call) -> Response:
         found = await self._node.search_groups(call.query.predicate)

@@ -77,7 +77,9 @@ class OverflowedError(NodeError):
 
 
 class ChoiceError(NodeError, ValueError):
-    """A text that is not among the allowed ones."""
+    """A parameter with a value that is not allowed."""
+
+    is_usage_error = True
 
 
 class KeyConflictError(PublishError):
@@ -135,6 +137,8 @@ def error_document(error: SmartPubSubError) -> dict[str, Any]:
         for name, value in vars(error).items()
         if value is None or isinstance(value, str | int)
     }
+    if error.is_usage_error:  # A client may not have the class.
+        known["is_usage_error"] = True
     return {"error": str(error), "kind": type(error).__name__, "attributes": known}
 
 

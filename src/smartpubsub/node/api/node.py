@@ -41,11 +41,11 @@ from smartpubsub.node.configuration import NodeConfig, NodeOptions, load_config
 from smartpubsub.node.control.metrics import NodeMetrics
 from smartpubsub.node.control.metrics_server import MetricsServer
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NodeError, NoSubscriptionError
+from smartpubsub.node.errors import NodeError, NoSubscriptionError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import text_of
 from smartpubsub.node.transport.containment import Failures
-from smartpubsub.predicates import Predicate, as_predicate
+from smartpubsub.predicates import Predicate, PredicateError, as_predicate
 from smartpubsub.protocols import tracking
 from smartpubsub.protocols.blocks import cid_from_text
 from smartpubsub.protocols.publication import event_id_from_text
@@ -147,6 +147,11 @@ class Node(NodeInterface):
                 yield
             finally:
                 self.metrics_at = None
+
+    @property
+    def start_phase(self) -> str:
+        """What the node waits for while it starts."""
+        return self._engine.start_phase
 
     @property
     def peer_id(self) -> str:
@@ -316,7 +321,7 @@ class Node(NodeInterface):
         attributes_max = self.config.attribute_count_max
         read = as_predicate(predicate, attributes_max)
         if len(read.attributes) > attributes_max:
-            raise LimitError(f"{read} has more than {attributes_max} attributes; use fewer")
+            raise PredicateError(f"{read} has more than {attributes_max} attributes; use fewer")
         return read
 
 

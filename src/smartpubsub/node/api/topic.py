@@ -122,7 +122,7 @@ class Topic:
     async def update(
         self,
         *,
-        ordered: bool = False,
+        ordered: bool | None = None,
         publishers: Sequence[str] | str | None = None,
         requesters: Sequence[str] | str | None = None,
         linking: LinkingName | None = None,
