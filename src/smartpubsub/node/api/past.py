@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.errors import NodeError
+from smartpubsub.node.errors import ChoiceError, NodeError
 
 Since: TypeAlias = str | datetime | timedelta
 """An event's id, a time, or how long ago; the last two also as text: 2026-01-31T12:00Z, 1h."""
@@ -59,14 +59,14 @@ def checked_since(
     if isinstance(found, datetime):
         latest = (now or datetime.now(UTC)) + CLOCK_SKEW
         if time_us(found) > time_us(latest):
-            raise NodeError(
+            raise ChoiceError(
                 f"since: {found.isoformat()} is in the future; leave it out for events from now on"
             )
         return found
     try:
         read_id(found)
     except SmartPubSubError:
-        raise NodeError(f"since: {found!r} is {NO_PAST}") from None
+        raise ChoiceError(f"since: {found!r} is {NO_PAST}") from None
     return found
 
 
