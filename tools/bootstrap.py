@@ -9,7 +9,6 @@ import problems
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 INTERRUPTED = 130
-NATIVE_LATER = "--native-later"
 
 
 def main() -> int:
@@ -33,7 +32,7 @@ def make_ready(checkout: Path) -> None:
         # Only a set-up needs this import; otherwise every command in bin/ would wait for it.
         import preparation
 
-        preparation.prepare(checkout, wanted, say, native_later=NATIVE_LATER in sys.argv)
+        preparation.prepare(checkout, wanted, say)
 
 
 def say(line: str) -> None:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         NoNodeError,
         NoSubscriptionError,
         NotInTimeError,
-        NoTopicError,
         NotOwnerError,
         NotPromisedError,
         OverflowedError,
@@ -70,7 +69,6 @@ __all__ = [
     "LostNodeError",
     "NoNodeError",
     "NoSubscriptionError",
-    "NoTopicError",
     "Node",
     "NodeClosedError",
     "NodeError",
@@ -122,9 +120,9 @@ _NAMES = {
     "node.configuration": "ConfigError",
     "node.errors": (
         "ChoiceError ControlError EventRefusedError KeyConflictError LimitError LostNodeError"
-        " NoNodeError NoSubscriptionError NoTopicError NodeClosedError NodeError NotInTimeError"
-        " NotOwnerError NotPromisedError OverflowedError PublishError PublishNotInTimeError"
-        " PublishRefusedError TooFewReplicasError"
+        " NoNodeError NoSubscriptionError NodeClosedError NodeError NotInTimeError NotOwnerError"
+        " NotPromisedError OverflowedError PublishError PublishNotInTimeError PublishRefusedError"
+        " TooFewReplicasError"
     ),
     "node.storage.folder": "FolderInUseError",
     "predicates": "Interval Predicate PredicateError",

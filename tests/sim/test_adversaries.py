@@ -122,7 +122,7 @@ def test_every_kind_runs_in_scoutsubs(kind: str) -> None:
     result = ran("scoutsubs", f"{kind}:{amount}")
 
     document = result.document()
-    assert document["adversaries"][kind] >= 4  # type: ignore[index]
+    assert sum(document["adversaries"].values()) >= 4  # type: ignore[attr-defined]
     assert result.verdict.expected > 0
     assert result.verdict.app_duplicates == result.verdict.unexpected == 0
 

@@ -4,9 +4,10 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.registry import PROTOCOLS
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.experiment import Experiment
-from smartpubsub.sim.experiments.fuzz import Report, fuzz
+from smartpubsub.sim.experiments.fuzz import Failure, Report, fuzz
 from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.faults import Churn, ClockJump, Clog, Crash, Partition, Pause
@@ -54,6 +55,22 @@ def test_a_broken_protocol_is_found_and_its_seed_shows_the_same_again() -> None:
         f"smartpubsub sim fuzz --seed {failure.seed} --runs 1 --protocol pushy"
     )
     assert again.failures == [failure]
+
+
+def test_nodes_that_lie_break_nothing_where_few_enough_do() -> None:
+    report = fuzz(7020, 2, ["scoutsubs"], adversaries=(Adversary("mixed", 0.1),), check_stride=10)
+
+    assert report.failures == []
+    assert report.counts.judged["wanted"] > 0
+
+
+def test_the_command_names_adversaries_and_what_nodes_withstand() -> None:
+    liars = (Adversary("drop", 0.2),)
+    failure = Failure(
+        seed=3, protocol="scoutsubs", violations=[], adversaries=liars, resilience="byzantine"
+    )
+
+    assert failure.command.endswith("--adversary drop:0.2 --resilience byzantine")
 
 
 def test_losses_are_found_wherever_none_were_to_be() -> None:

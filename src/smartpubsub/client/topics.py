@@ -153,9 +153,7 @@ class ClientTopics:
 
 
 def _rules(wanted: RulesWanted, subtopics: Mapping[str, str | None]) -> dict[str, object]:
-    fields: dict[str, object] = {"subtopics": dict(subtopics)}
-    if wanted.ordered is not None:
-        fields["ordered"] = wanted.ordered
+    fields: dict[str, object] = {"ordered": wanted.ordered, "subtopics": dict(subtopics)}
     for name in ("publishers", "requesters"):
         peers = getattr(wanted, name)
         if peers is not None:

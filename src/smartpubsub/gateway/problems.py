@@ -12,7 +12,6 @@ from smartpubsub.node.errors import (
     NodeClosedError,
     NoSubscriptionError,
     NotInTimeError,
-    NoTopicError,
     NotOwnerError,
     NotPromisedError,
     PublishError,
@@ -23,10 +22,9 @@ MEDIA_TYPE = "application/problem+json"
 
 _STATUSES: tuple[tuple[type[SmartPubSubError], int], ...] = (
     (NoSubscriptionError, 404),
-    (NoTopicError, 404),
     (KeyConflictError, 422),
     (NotInTimeError, 504),
-    (TooFewReplicasError, 409),
+    (TooFewReplicasError, 503),
     (EventRefusedError, 409),
     (NotPromisedError, 501),
     (NotOwnerError, 403),
@@ -41,7 +39,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     406: "Not acceptable",
-    409: "Conflict",
+    409: "Refused",
     411: "Length required",
     413: "Content too large",
     415: "Unsupported media type",

@@ -38,7 +38,7 @@ from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.spec import RESILIENCES, ProtocolOptions
+from smartpubsub.protocols.spec import DEFAULT_RESILIENCE, RESILIENCES, ProtocolOptions
 
 CONFIG_FILE = "config.toml"
 """In the data folder, unless another file is given."""
@@ -59,8 +59,6 @@ _MEGABYTE = 1 << 20
 
 class ConfigError(SmartPubSubError):
     """A setting with a value that is not allowed: its place, and the allowed values."""
-
-    is_usage_error = True
 
     def __init__(self, place: str, problem: str, *, is_option: bool = False) -> None:
         super().__init__(f"{place}: {problem}")
@@ -168,9 +166,10 @@ class NodeConfig(NodeLimits):
     """The variant, if the protocol has variants; empty for the default one."""
     backups: int = _setting(2, whole(0, 100))
     """The number of replicas besides this node."""
-    resilience: str = _setting("standard", one_of(RESILIENCES))
-    """`audited` to withstand nodes that drop events, and `byzantine` more of them at a higher cost
-    (docs/security.md). All nodes of a network should have the same."""
+    resilience: str = _setting(DEFAULT_RESILIENCE, one_of(RESILIENCES))
+    """What the network withstands: with `standard` nodes that stop, with `audited` also nodes that
+    drop events, and with `byzantine` more of them at a higher cost (docs/security.md). All nodes of
+    a network should have the same."""
     region: str = _setting("", NAME)
     """Where the node is, for groups; if it is empty, owners of groups measure it."""
     capacity: int = _setting(10, whole(0, 1_000_000))

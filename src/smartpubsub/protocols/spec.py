@@ -19,6 +19,7 @@ from smartpubsub.protocols.pubsub import PubSub, Resident
 RESILIENCES = ("standard", "audited", "byzantine")
 """What the nodes of a network withstand: nodes that stop, nodes that drop events in silence, and
 more nodes that lie, at a higher cost."""
+DEFAULT_RESILIENCE = "audited"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class ProtocolOptions:
     """Where the node is; empty if it does not say."""
     capacity: int = 10
     """How many other nodes it is ready to serve."""
-    resilience: str = "standard"
+    resilience: str = DEFAULT_RESILIENCE
     """One of `RESILIENCES`; all nodes of a network should have the same."""
     renew_us: int = 15 * MINUTE
     """How often a node renews what it has announced to others."""
@@ -58,6 +59,10 @@ class EventLoad(NamedTuple):
 
 def _never(_: ProtocolOptions) -> bool:
     return False
+
+
+def _none(_: ProtocolOptions, _nodes: int) -> int:
+    return 0
 
 
 def _to_all_peers(load: EventLoad) -> float:
@@ -86,6 +91,8 @@ class ProtocolSpec:
 
     is_reliable: Callable[[ProtocolOptions], bool] = _never
     """Whether it promises to lose no event."""
+    liar_count_max: Callable[[ProtocolOptions, int], int] = _none
+    """Of how many nodes that lie it loses no event, in a network of so many."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None

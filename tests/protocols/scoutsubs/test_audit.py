@@ -245,8 +245,9 @@ def test_an_event_goes_to_a_rendezvous_that_acknowledges_again() -> None:
     assert holders(forest, 9, id) == [0, 1, 2]
 
 
-def test_a_lone_node_needs_no_keepers() -> None:
-    forest = Forest(1, IN_REGIONS)
+@pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])
+def test_a_lone_node_needs_no_keepers(settings: ScoutSettings) -> None:
+    forest = Forest(1, settings)
 
     assert holders(forest, 0, forest.published(0, "surf")) == [0]
 

@@ -1,9 +1,12 @@
 """All checks run, and long lists are cut in one place."""
 
 from collections import Counter
+from dataclasses import replace
 
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.sim.judging.checkers import Findings, Violation, check_all
+from smartpubsub.sim.judging.checkers.convictions import check_convictions
 from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.suite import LISTED_MAX
 from tests.sim.checkers.broken import Stuttering
@@ -23,6 +26,14 @@ def test_of_many_violations_the_earliest_are_listed_and_all_are_counted() -> Non
     assert {violation.invariant for violation in listed} == {3}
     assert listed[-1].what == f"and 5 more like these, {LISTED_MAX + 5} in all"
     assert [violation.at_us for violation in listed] == sorted(v.at_us for v in listed)
+
+
+def test_an_honest_node_must_not_be_convicted() -> None:
+    facts = SmallWorld(Floodsub).facts()
+
+    assert check_convictions(replace(facts, convicted_count=2)).violations == []
+    convicted = replace(facts, convicted_count=2, convicted_honest_count=1)
+    assert [one.invariant for one in check_convictions(convicted).violations] == [12]
 
 
 def test_findings_of_several_runs_add_up() -> None:

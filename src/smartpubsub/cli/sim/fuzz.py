@@ -7,7 +7,7 @@ import click
 from smartpubsub.cli.commands import FAILURE, INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
-from smartpubsub.cli.sim.options import adversary_option
+from smartpubsub.cli.sim.options import adversary_option, resilience_option
 from smartpubsub.cli.sim.text import count_lines, violation_lines
 from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
 from smartpubsub.protocols.registry import protocol_names
@@ -55,6 +55,7 @@ TELL_EVERY_RUNS = 50
     help="Check the state of each node after every so many inputs that it handles; 0 for never.",
 )
 @adversary_option
+@resilience_option
 @json_option
 @click.pass_context
 def fuzz(
@@ -67,6 +68,7 @@ def fuzz(
     protocols: tuple[str, ...],
     check_stride: int,
     adversary: tuple[Adversary, ...],
+    resilience: str,
     as_json: bool,
 ) -> None:
     """Search for violations in random worlds.
@@ -97,6 +99,7 @@ def fuzz(
         runs,
         protocols or protocol_names(),
         adversaries=adversary,
+        resilience=resilience,
         time_s_max=time_s_max,
         check_stride=check_stride,
         on_progress=tell,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from smartpubsub.cli.sim.values import AdversaryType, ChurnType, CutType, FiniteRange
-from smartpubsub.protocols.spec import RESILIENCES
+from smartpubsub.protocols.spec import DEFAULT_RESILIENCE, RESILIENCES
 from smartpubsub.sim.adversaries.kinds import KINDS
 from smartpubsub.sim.experiments.options import NODES, SCENARIO, OptionsError, SimOptions
 from smartpubsub.workloads import SCENARIOS
@@ -37,6 +37,15 @@ adversary_option = click.option(
     " publish. The result counts honest nodes only. KIND is one of: "
     + "; ".join(f"{kind}, which {text}" for kind, text in KINDS.items())
     + ". The number after sybil is a count for each attribute.",
+)
+
+resilience_option = click.option(
+    "--resilience",
+    type=click.Choice(RESILIENCES),
+    default=DEFAULT_RESILIENCE,
+    show_default=True,
+    help="What the nodes withstand: nodes that stop; with audited also nodes that drop events;"
+    " with byzantine, in ScoutSubs, more of them at a higher cost.",
 )
 
 _SIM_OPTIONS = (
@@ -108,14 +117,7 @@ _SIM_OPTIONS = (
         show_default=True,
         help="The number of backups (f) of a rendezvous.",
     ),
-    click.option(
-        "--resilience",
-        type=click.Choice(RESILIENCES),
-        default=RESILIENCES[0],
-        show_default=True,
-        help="What the nodes withstand: nodes that stop; with audited also nodes that drop events;"
-        " with byzantine, in ScoutSubs, more of them at a higher cost.",
-    ),
+    resilience_option,
     click.option(
         "--latency-ms",
         type=FiniteRange(0, MS_MAX),

@@ -9,6 +9,7 @@ from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.forks import Forks
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Leave, Spread
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
@@ -32,6 +33,7 @@ class TopicDissemination(Component):
     _membership: Membership
     _store: EventStore
     _subscriptions: TopicSubscriptions
+    _forks: Forks
     _on_accepted: Callable[[TopicReplica, TopicEvent, Peer | None], None]
     _unspread: dict[Cid, BoundedDict[Cid, None]] = field(init=False, default_factory=dict)
     """Events of each topic that came otherwise than through the tree, and still may."""
@@ -131,7 +133,8 @@ class TopicDissemination(Component):
         if event.draft.is_announcement and source is not None:
             self._directory.hear_of_version(replica, event.draft.payload, source)
         if twin is not None:
-            self._permissions.count(Reason.REPLAYED.value)
+            is_fork = self._forks.compare(twin, event)
+            self._permissions.count("forked" if is_fork else Reason.REPLAYED.value)
         # In a topic with one order an event is delivered after all events that it links to.
         ready = whole if replica.topic.rules.is_chained else (event,)
         for one in ready:

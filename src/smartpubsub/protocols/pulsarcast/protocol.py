@@ -31,6 +31,7 @@ from smartpubsub.protocols.pulsarcast.directory import (
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
+from smartpubsub.protocols.pulsarcast.forks import Forks
 from smartpubsub.protocols.pulsarcast.history import HistoryReader, Wanted
 from smartpubsub.protocols.pulsarcast.importer import Importer
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
@@ -125,8 +126,9 @@ class Pulsarcast:
         in_tree = directory, membership
         self._versions = Versions(*base, *in_tree)
         self.subscriptions = TopicSubscriptions(*base, *in_tree)
+        self._forks = Forks()
         self._dissemination = TopicDissemination(
-            *base, *in_tree, self.store, self.subscriptions, self._on_accepted
+            *base, *in_tree, self.store, self.subscriptions, self._forks, self._on_accepted
         )
         self.keepers = Keepers(*base, *in_tree, self._dissemination, self._on_keeper)
         self.fetcher = Fetcher(*base, *in_tree, self._dissemination, self.keepers)
@@ -496,6 +498,10 @@ class Pulsarcast:
         """Return the parents and the children in all trees."""
         replicas = self.directory.replicas.values()
         return [peer for replica in replicas for peer in self.membership.neighbours(replica)]
+
+    def convicted(self) -> list[Peer]:
+        """The authors that this node has convicted of a fork."""
+        return list(self._forks.convicted)
 
     def inspect(self) -> Inspection:
         """Return this node's state for tests and tools."""

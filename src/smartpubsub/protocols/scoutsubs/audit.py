@@ -43,8 +43,9 @@ SLACK_US = SECOND
 """How far the times may differ at which an event comes to keepers and to subscribers."""
 FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
-SKIPPED_MAX = 20
-"""Where links seem to be full, so many audits are left out."""
+SKIPPED_MAX = 3
+"""Where links seem to be full, so many audits in a row are left out. With the next one they take
+less than the time for which keepers keep an event."""
 BROUGHT_MAX = 1_000
 LATE_MAX = 20
 ACCUSED_US = 10 * SECOND
@@ -209,6 +210,7 @@ class Auditor:
             del self._trees[tree]
             return
         self._look_at_own(tree, audited)
+        # Without most keepers, an audit shows little: they are looked up again at once.
         is_full = self._are_links_full(audited)
         keepers = [] if is_full else self._keepers(tree, audited)
         audited.has_answer = not keepers
@@ -235,7 +237,8 @@ class Auditor:
         return bool(audited.skipped)
 
     def _keepers(self, tree: str, audited: _AuditedTree) -> list[Peer]:
-        if audited.asked:  # Others may have taken the place of those that do not answer.
+        if audited.asked or self._lookup.are_few(tree):
+            # Others may have taken the place of those that do not answer, or may be back.
             self._lookup.look_up(tree)
         else:
             self._lookup.prepare(tree)

@@ -114,6 +114,13 @@ class TreeKeepers:
         """The keepers that are known, without this node."""
         return [peer for band in self.bands(tree) for peer in band]
 
+    def are_few(self, tree: str) -> bool:
+        """Whether so few keepers are known that others were cut off, or that the network is small.
+
+        This node may be one of the keepers itself.
+        """
+        return len(self.found(tree)) < (self._settings.region_size or 2 * self._settings.backups)
+
     def is_under_way(self, tree: str) -> bool:
         """Whether the keepers of a tree are being looked up."""
         if not self._settings.region_size:
@@ -126,6 +133,11 @@ class TreeKeepers:
     def is_slow(self) -> bool:
         """Whether lookups take so long that links are full."""
         return self._kademlia.is_slow
+
+    def are_known(self, tree: str) -> bool:
+        """Whether the closest nodes to a tree's key were looked up not long ago."""
+        is_fresh = self._roots.is_fresh(tree, self._settings.audit_path_count)
+        return is_fresh and not self._roots.is_under_way(tree)
 
     def prepare(self, tree: str, *, is_wide: bool = False) -> None:
         """Look a tree up unless that was done not long ago; widely for a publisher."""

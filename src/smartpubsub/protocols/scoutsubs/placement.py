@@ -8,7 +8,7 @@ asks for signatures if the rendezvous does not acknowledge an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from smartpubsub.protocols.publication import Publication
@@ -52,18 +52,24 @@ class Placement:
         self._on_quorum = on_quorum
         self._placed: dict[EventKey, _PlacedEvent] = {}
 
-    def place(self, event: Publication, tree: str, holders: Iterable[Peer] = ()) -> None:
+    def place(self, event: Publication, tree: str, holders: Collection[Peer] = ()) -> None:
         """Have all keepers keep an event, except those that hold it.
 
         If the keepers are not known yet, that happens when they are.
         """
         key = (event.id, tree)
         placed = self._placed.get(key)
+        if placed is None and not self._settings.keeper_quorum and self._keepers.are_known(tree):
+            for peer in self._keepers.found(tree):
+                if peer not in holders:
+                    self._outbox.queue(peer, KeepForAudits(event, tree, False))
+            return
         if placed is None:
             placed = self._placed[key] = _PlacedEvent(event, bool(self._settings.keeper_quorum))
         placed.sent |= dict.fromkeys(holders)
         self._keepers.prepare(tree, is_wide=True)
-        self._send(key, placed)
+        if key in self._placed:  # Not if the lookup has ended at once.
+            self._send(key, placed)
 
     def ask(self, event: Publication, tree: str) -> None:
         """Have all keepers that have not signed for an event keep it, and sign."""
@@ -106,6 +112,11 @@ class Placement:
         wanted = self._settings.keeper_quorum or self._settings.backups + 1
         found = sum(map(len, bands))
         return 2 * agreeing >= len(bands) and sum(signed) >= min(wanted, (found + 1) // 2)
+
+    def can_stand_in(self, key: EventKey) -> bool:
+        """Whether the keepers that have signed for an event can stand in for its rendezvous."""
+        placed = self._placed.get(key)
+        return placed is not None and bool(placed.signed) and self.has_quorum(key)
 
     def _conclude_if_signed(self, key: EventKey) -> None:
         if self.has_quorum(key):

@@ -121,6 +121,7 @@ class ScoutSubs:
         self._rng = rng
         self._kademlia = kademlia
         self._own = own = kademlia.own
+        self._signing = signing
         self._attestation = Attestation(signing)
         self._outbox = outbox = ScoutOutbox(settings, own.peer, self._attestation, self._on_own)
         self._times = times = ResponseTimes(settings)
@@ -458,6 +459,10 @@ class ScoutSubs:
             self._on_message(contact, part)
 
     def _pass_up(self, peer: Peer, part: messages.Raise) -> None:
+        """Pass an event on; forged ones only where all nodes are trusted, to save the check."""
+        if self._settings.has_audits and not self._signing.is_signed(part.event):
+            self._outbox.reject("signature")
+            return
         self._rendezvous.pass_up(part, peer)
 
     def _on_pull(self, contact: Contact, part: messages.Pull) -> None:

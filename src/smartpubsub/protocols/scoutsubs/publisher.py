@@ -314,7 +314,7 @@ class Publisher:
         key = (copy.event.id, copy.attribute)
         is_open = copy.attribute in self._attributes.get(copy.event.id, ())
         is_late = copy.tries >= KEPT_TRIES or copy.attribute in self._doubted
-        if is_open and is_late and self._placement.has_quorum(key):
+        if is_open and is_late and self._placement.can_stand_in(key):
             copy.is_kept = True
             self._doubted[copy.attribute] = None
             self._settle(copy, [])

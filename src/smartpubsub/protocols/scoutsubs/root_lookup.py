@@ -64,10 +64,14 @@ class RootLookup:
 
     def prepare(self, tree: str, paths: int = PATHS) -> None:
         """Look a tree up whose acknowledgement is awaited, unless that was done not long ago."""
+        if not self.is_fresh(tree, paths):
+            self.look_up(tree, paths)
+
+    def is_fresh(self, tree: str, paths: int) -> bool:
+        """Whether a tree was looked up not long ago, on so many paths."""
         found = self._found.get(tree)
         oldest_us = self._outbox.now - self._settings.renew_us
-        if found is None or found.found_us < oldest_us or found.paths < paths:
-            self.look_up(tree, paths)
+        return found is not None and found.found_us >= oldest_us and found.paths >= paths
 
     def is_under_way(self, tree: str) -> bool:
         """Whether a tree is being looked up."""

@@ -169,6 +169,14 @@ def _hottest_link_bytes(load: EventLoad) -> float:
     return (min(load.peer_count_max, children) + settings.backups) * load.event_bytes
 
 
+def _liar_count_max(options: ProtocolOptions, nodes: int) -> int:
+    """One honest keeper must be left, though as many nodes as there are replicas may fail."""
+    settings = scout_settings(options)
+    if not settings.has_audits:
+        return 0
+    return nodes // 5 if settings.region_size else settings.backups
+
+
 SCOUTSUBS_SPEC = ProtocolSpec(
     name="scoutsubs",
     settings=scout_settings,
@@ -176,6 +184,7 @@ SCOUTSUBS_SPEC = ProtocolSpec(
     codecs=lambda limits: [scoutsubs_codec(limits)],
     variants=VARIANTS,
     is_reliable=lambda options: scout_settings(options).is_reliable,
+    liar_count_max=_liar_count_max,
     promises_order=True,
     replay=lambda core: core,
     has_attribute_trees=True,

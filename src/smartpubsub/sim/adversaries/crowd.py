@@ -14,6 +14,7 @@ from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import PubSub
 from smartpubsub.seam import Peer
 from smartpubsub.sim.adversaries.kinds import (
+    PUBLISHING,
     SURROUND,
     SYBIL,
     Adversary,
@@ -63,6 +64,9 @@ class Crowd:
         """The peer ids of nodes that join beside those of the workload."""
         contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
         self.by_node |= dict(enumerate(joining.values(), nodes))
+        publishing = [action.node for action in self._published]
+        self._censored = contacts[publishing[0]].peer if publishing else b""
+        """The publisher whose events are withheld by those that censor."""
         self._by_peer = {contacts[node].peer: one for node, one in self.by_node.items()}
         self._accomplices = [contacts[node] for node in self.by_node]
         self._has_begun = False
@@ -116,7 +120,9 @@ class Crowd:
         """The core of an adversary."""
         invents = adversary.kind == "route-poison"
         named = partial(self._named, self._nobody if invents else self._accomplices)
-        return HostileNode(kademlia, pubsub, signing, adversary, named)
+        return HostileNode(
+            kademlia, pubsub, signing, adversary, named, self._censored, lambda: self._has_begun
+        )
 
     # --- faults and calls of their own ---
 
@@ -146,18 +152,28 @@ class Crowd:
                     predicate = Predicate.of({rng.choice(names): narrow})
                     yield Subscribe(rng.randrange(SECOND), node, predicate)
             elif adversary.kind == "flood":
-                yield from self._flood(node, adversary)
+                yield from self._events(node, adversary.value or FLOOD_TIMES * self._usual_per_s)
+            elif adversary.kind in PUBLISHING:
+                yield from self._events(node, self._usual_per_s)
 
-    def _flood(self, node: int, adversary: Adversary) -> Iterator[Action]:
-        events = [a for a in self._workload.actions() if isinstance(a, Publish)]
-        flooding = sum(one.kind == "flood" for one in self.by_node.values())
-        publishers = len({event.node: None for event in events})
-        usual_per_s = len(events) / max(1, publishers) / (self._length_us / SECOND)
-        every_us = round(SECOND / (adversary.value or FLOOD_TIMES * usual_per_s))
-        count = min(self._length_us // every_us, FLOOD_EVENTS_MAX // flooding)
+    @cached_property
+    def _published(self) -> list[Publish]:
+        return [a for a in self._workload.actions() if isinstance(a, Publish)]
+
+    @property
+    def _usual_per_s(self) -> float:
+        """How many events a publisher of the workload publishes in a second."""
+        publishers = len({event.node: None for event in self._published})
+        return len(self._published) / max(1, publishers) / (self._length_us / SECOND)
+
+    def _events(self, node: int, per_s: float) -> Iterator[Action]:
+        """Events of an adversary, like those of the workload."""
+        publishing = sum(one.kind in ("flood", *PUBLISHING) for one in self.by_node.values())
+        every_us = round(SECOND / per_s)
+        count = min(self._length_us // every_us, FLOOD_EVENTS_MAX // publishing)
         rng = stream(self._seed, "adversary", node)
         for number in range(count):
-            event = rng.choice(events)
+            event = rng.choice(self._published)
             yield Publish(number * every_us, node, event.predicate, event.payload)
 
     @property

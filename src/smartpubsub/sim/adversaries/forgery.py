@@ -1,16 +1,22 @@
 """Forged events: an adversary alters what it sends on, invents events, and repeats old messages.
 
-It cannot sign for others, so what it alters or invents has its own signature.
+It cannot sign for others, so what it alters or invents has its own signature. An adversary that
+forks signs two events of its own under one number, and tells one half of its peers the second.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pulsarcast import messages as pulsar
+from smartpubsub.protocols.pulsarcast.events import new_event, read_event, sealed_draft
 from smartpubsub.seam import Peer
+from smartpubsub.sim.adversaries.kinds import FORK
 
 REPEATED_MAX = 50
 """How many messages of late a forger can repeat."""
@@ -28,29 +34,27 @@ class Forger:
 
     def forged(self, message: Any) -> list[Any]:
         """A message with altered events, one with invented events, and an old message."""
-        altered = self._mapped(message, self._altered)
+        altered = self._mapped(message, self._altered, _flipped)
         if altered == message:
             return [message]
-        told = [altered, self._mapped(message, self._invented)]
+        told = [altered, self._mapped(message, self._invented, self._bypassing)]
         if self._late:
             told.append(self._late[0])
         self._late.append(message)
         return told
 
-    def _mapped(self, value: Any, change: Any) -> Any:
+    def _mapped(
+        self,
+        message: Any,
+        change: Callable[[Publication], Publication],
+        change_block: Callable[[bytes], bytes],
+    ) -> Any:
         """A message in which all events of others are changed."""
-        match value:
-            case Publication():
-                return value if value.id.publisher == self._own else change(value)
-            case pulsar.Spread(block):
-                return value._replace(block=_flipped(block))
-            case pulsar.Page(blocks=blocks):
-                return value._replace(blocks=tuple(map(_flipped, blocks)))
-            case tuple() if hasattr(value, "_fields"):
-                return type(value)(*(self._mapped(each, change) for each in value))
-            case tuple():
-                return tuple(self._mapped(each, change) for each in value)
-        return value
+
+        def changed(event: Publication) -> Publication:
+            return event if event.id.publisher == self._own else change(event)
+
+        return _mapped(message, changed, change_block)
 
     def _altered(self, event: Publication) -> Publication:
         id, payload = event.id, event.payload + b"!"
@@ -61,6 +65,72 @@ class Forger:
         id = event.id._replace(number=event.id.number + _INVENTED)
         signature = self._signing.sign(id, event.predicate, event.payload, event.created_us)
         return Publication.of(id, event.predicate, event.payload, signature, event.created_us)
+
+    def _bypassing(self, block: bytes) -> bytes:
+        """An event in another's name, which the adversary publishes without permission."""
+        event = read_event(block)
+        if event.id.publisher == self._own:
+            return block
+        id = event.id._replace(number=event.id.number + _INVENTED)
+        draft = sealed_draft(replace(event.draft, id=id), self._signing)
+        return new_event(draft, self._own, event.parents, event.height, self._signing).block
+
+
+class Forker:
+    """What one adversary makes of its own events.
+
+    One half of its peers gets others under the same numbers; with `bad-parents`, all peers get
+    events that link to one that does not exist.
+    """
+
+    def __init__(self, own: Peer, signing: Signing, kind: str) -> None:
+        self._own = own
+        self._signing = signing
+        self._is_forking = kind == FORK
+
+    def forked(self, peer: Peer, message: Any) -> Any:
+        """A message to a peer, in which the adversary's own events are others."""
+        if self._is_forking and not peer[-1] & 1:
+            return message
+        return _mapped(message, self._other_event, self._other_block)
+
+    def _other_event(self, event: Publication) -> Publication:
+        if event.id.publisher != self._own or not self._is_forking:
+            return event
+        payload = event.payload + b"!"
+        signature = self._signing.sign(event.id, event.predicate, payload, event.created_us)
+        return Publication.of(event.id, event.predicate, payload, signature, event.created_us)
+
+    def _other_block(self, block: bytes) -> bytes:
+        event = read_event(block)
+        draft, parents, height = event.draft, event.parents, event.height
+        if event.id.publisher != self._own or draft.is_announcement:
+            return block
+        if self._is_forking:
+            draft = replace(draft, payload=draft.payload + b"!")
+        else:
+            parents, height = (cid_of(block),), height + 1
+        return new_event(draft, self._own, parents, height, self._signing).block
+
+
+def _mapped(
+    value: Any,
+    change: Callable[[Publication], Publication],
+    change_block: Callable[[bytes], bytes],
+) -> Any:
+    """A message in which events and blocks are changed."""
+    match value:
+        case Publication():
+            return change(value)
+        case pulsar.Spread(block):
+            return value._replace(block=change_block(block))
+        case pulsar.Page(blocks=blocks) | pulsar.KeepEvents(blocks=blocks):
+            return value._replace(blocks=tuple(map(change_block, blocks)))
+        case tuple() if hasattr(value, "_fields"):
+            return type(value)(*(_mapped(each, change, change_block) for each in value))
+        case tuple():
+            return tuple(_mapped(each, change, change_block) for each in value)
+    return value
 
 
 def _flipped(block: bytes) -> bytes:

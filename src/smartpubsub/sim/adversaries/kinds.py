@@ -12,9 +12,14 @@ from smartpubsub.sim.kernel.streams import stream
 KINDS: Mapping[str, str] = {
     "drop": "forwards no events and withholds history, and confirms and acknowledges all the same",
     "drop-half": "does so for a random half of the events",
+    "censor": "does so for the events of one publisher",
+    "flash": "follows the protocol for so many seconds (default: 5) of the workload, then drops",
     "delay": "sends events on after so many seconds (default: 5)",
     "forge-ack": "acknowledges and confirms events at once, and forgets them",
     "forge": "alters the events that it sends on, invents events, and repeats old messages",
+    "fork": "publishes as often as a publisher, two events under each number",
+    "bad-parents": "publishes as often as a publisher; in topics its events link to one that does"
+    " not exist",
     "sybil": "drops, and has an id minted closer to an attribute than all honest nodes",
     "eclipse": "drops, and from the first call on answers lookups with other adversaries only",
     "surround": "does so too, and has an id minted closer to one subscriber than all honest nodes",
@@ -23,8 +28,15 @@ KINDS: Mapping[str, str] = {
     "flood": "publishes so many events a second (default: 100 times the rate of a publisher)",
     "broad": "subscribes to every attribute, with so many filters (default: 200), and never"
     " confirms an event",
+    "mixed": "is of a kind that is drawn for each node",
 }
-DEFAULT_OPTIONS: Mapping[str, float] = {"delay": 5.0, "flap": 5.0, "flood": 0.0, "broad": 200.0}
+DEFAULT_OPTIONS: Mapping[str, float] = {
+    "delay": 5.0,
+    "flash": 5.0,
+    "flap": 5.0,
+    "flood": 0.0,
+    "broad": 200.0,
+}
 """The options of the kinds that have one."""
 SYBIL = "sybil"
 SURROUND = "surround"
@@ -32,6 +44,10 @@ MINTED = (SYBIL, SURROUND)
 """The kinds that join beside the nodes of the workload; they are counted, not a share."""
 OPTION_MAX = 1_000_000.0
 MINTED_MAX = 1_000
+MIXED = "mixed"
+FORK = "fork"
+PUBLISHING = (FORK, "bad-parents")
+"""The kinds that lie about events of their own."""
 
 
 class AdversaryError(SmartPubSubError, ValueError):
@@ -99,5 +115,12 @@ def chosen_nodes(
     for adversary in adversaries:
         if adversary.kind not in MINTED:
             for _ in range(min(len(order), max(1, round(adversary.amount * nodes)))):
-                chosen[order.pop()] = adversary
+                node = order.pop()
+                chosen[node] = _drawn(seed, node) if adversary.kind == MIXED else adversary
     return chosen
+
+
+def _drawn(seed: int, node: int) -> Adversary:
+    """An adversary of any kind that nodes of the workload can be."""
+    kinds = [kind for kind in KINDS if kind not in (*MINTED, MIXED)]
+    return Adversary(stream(seed, "mixed", node).choice(kinds), 1.0)

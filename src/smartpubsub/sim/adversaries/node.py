@@ -26,8 +26,8 @@ from smartpubsub.seam import (
     SetTimer,
     TimerFired,
 )
-from smartpubsub.sim.adversaries.forgery import Forger
-from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.adversaries.forgery import Forger, Forker
+from smartpubsub.sim.adversaries.kinds import PUBLISHING, Adversary
 from smartpubsub.sim.adversaries.lies import (
     Lie,
     forged_answers,
@@ -73,14 +73,23 @@ class HostileNode(NodeCore):
         signing: Signing,
         adversary: Adversary,
         named: Callable[[], Sequence[Contact]] = tuple,
+        censored: Peer = b"",
+        has_begun: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Lie; `censored` is whose events a censor withholds, `has_begun` about the workload."""
         super().__init__(kademlia, pubsub, signing)
         self._own = kademlia.own.peer
         self._forging = signing
         self._kind = adversary.kind
         self._delay_us = round(adversary.value * SECOND) if self._kind == "delay" else 0
+        self._after_us = round(adversary.value * SECOND) if self._kind == "flash" else 0
         self._forger = Forger(self._own, signing)
+        self._forker = Forker(self._own, signing, self._kind)
         self._named = named
+        self._censored = censored
+        self._has_begun = has_begun
+        self._flash_us: int | None = None
+        """When a node that follows the protocol at first begins to lie."""
         self._delayed: dict[int, Send] = {}
         self._delayed_count = 0
 
@@ -113,6 +122,8 @@ class HostileNode(NodeCore):
 
     def _told(self, effects: list[Effect], now: int) -> list[Effect]:
         """What the adversary does in place of what an honest node would do."""
+        if self._kind == "flash" and not self._has_flashed(now):
+            return effects
         told: list[Effect] = []
         for effect in effects:
             match effect:
@@ -130,6 +141,8 @@ class HostileNode(NodeCore):
     def _lied(self, peer: Peer, message: object, now: int) -> list[Effect]:
         if self._kind == "forge":
             return [Send(peer, forged) for forged in self._forger.forged(message)]
+        if self._kind in PUBLISHING:
+            return [Send(peer, self._forker.forked(peer, message))]
         lie = self._lie(message)
         told: list[Effect] = [] if lie.told is None else [Send(peer, lie.told)]
         if self._delay_us:
@@ -153,9 +166,16 @@ class HostileNode(NodeCore):
     def _withholds(self, name: bytes) -> bool:
         if name.startswith(self._own):
             return False  # Its own event.
+        if self._kind == "censor":
+            return self._censored in name
         if self._kind != "drop-half":
             return True
         return bool(blake2b(name, key=self._own[-32:], digest_size=1).digest()[0] & 1)
+
+    def _has_flashed(self, now: int) -> bool:
+        if self._flash_us is None and self._has_begun():
+            self._flash_us = now + self._after_us
+        return self._flash_us is not None and now >= self._flash_us
 
     def _misleading(self, message: Message) -> Message:
         named = self._named()

@@ -375,7 +375,8 @@ class Experiment:
     # --- what nodes deliver to applications ---
 
     def _on_deliver(self, host: Host, item: object) -> None:
-        self.observer.told(self.world.now, host.number, host.incarnation, item)
+        if host.number not in self.crowd:  # Only honest nodes are judged.
+            self.observer.told(self.world.now, host.number, host.incarnation, item)
         if isinstance(item, Joined):
             self._population.joined[host.number] = None
 

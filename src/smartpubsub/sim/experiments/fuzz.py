@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from smartpubsub.protocols.spec import DEFAULT_RESILIENCE
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.invariants import place_of
@@ -32,12 +33,16 @@ class Failure:
     protocol: str
     violations: list[Violation]
     adversaries: tuple[Adversary, ...] = ()
+    resilience: str = DEFAULT_RESILIENCE
 
     @property
     def command(self) -> str:
         """The command that repeats the run."""
         command = f"smartpubsub sim fuzz --seed {self.seed} --runs 1 --protocol {self.protocol}"
-        return " ".join([command, *(f"--adversary {one}" for one in self.adversaries)])
+        more = [f"--adversary {one}" for one in self.adversaries]
+        if self.resilience != DEFAULT_RESILIENCE:
+            more.append(f"--resilience {self.resilience}")
+        return " ".join([command, *more])
 
     def document(self) -> dict[str, object]:
         """The failure as JSON has it."""
@@ -77,6 +82,7 @@ def fuzz(
     protocols: Sequence[str],
     *,
     adversaries: tuple[Adversary, ...] = (),
+    resilience: str = DEFAULT_RESILIENCE,
     time_s_max: float | None = None,
     check_stride: int = 1,
     on_progress: Callable[[Report], None] = lambda _: None,
@@ -90,8 +96,9 @@ def fuzz(
         for number in range(seed, seed + runs):
             # From a stream of its own: the world is the same whichever protocols there are.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
-            world = random_world(number, protocol, has_long_faults=True)
-            world = replace(world, options=replace(world.options, adversaries=adversaries))
+            world = random_world(number, protocol, has_long_faults=True).among(
+                adversaries, resilience
+            )
             findings = findings_of(world, check_stride=check_stride)
             if findings is None:
                 report.was_interrupted = True
@@ -105,6 +112,7 @@ def fuzz(
                     protocol=protocol,
                     violations=findings.violations,
                     adversaries=adversaries,
+                    resilience=resilience,
                 )
                 report.failures.append(found)
             on_progress(report)

@@ -12,7 +12,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.registry import spec_of
-from smartpubsub.protocols.spec import RESILIENCES, ProtocolOptions
+from smartpubsub.protocols.spec import DEFAULT_RESILIENCE, ProtocolOptions
 from smartpubsub.seam import Peer
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.experiment import Experiment, FaultPlan
@@ -90,7 +90,7 @@ class SimOptions:
     cut: Cutting | None = None
     ordered: bool = False
     backups: int = 2
-    resilience: str = RESILIENCES[0]
+    resilience: str = DEFAULT_RESILIENCE
     latency_ms: float = 10.0
     jitter_ms: float = 0.0
     loss: float = 0.0

@@ -11,6 +11,7 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.sim.judging.oracle import REFRESH_US
 from smartpubsub.sim.kernel.faults import (
@@ -82,6 +83,18 @@ class RandomWorld:
     splits: bool
     has_long_faults: bool = False
     """Whether there may be pauses of minutes and clock jumps."""
+
+    def among(self, adversaries: tuple[Adversary, ...], resilience: str) -> RandomWorld:
+        """The same world with nodes that lie, and with nodes that withstand so much."""
+        chosen = replace(self.options.protocol_options, resilience=resilience)
+        liar_count_max = spec_of(self.options.protocol).liar_count_max(chosen, self.options.nodes)
+        options = replace(
+            self.options,
+            adversaries=adversaries,
+            protocol_options=chosen,
+            liar_count_max=liar_count_max,
+        )
+        return replace(self, options=options)
 
     def faults(self, began_us: int) -> list[Fault]:
         """The faults, from when the workload begins."""

@@ -61,6 +61,8 @@ class RunOptions:
     """If invariants are checked: after every so many inputs of a node."""
     adversaries: tuple[Adversary, ...] = ()
     """The nodes that lie."""
+    liar_count_max: int | None = None
+    """If more nodes lie, losses are excused; None to excuse none."""
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:

@@ -194,6 +194,7 @@ def facts_of(run: Run) -> Facts:
     """What the checkers need to know of a run."""
     spec, options = protocol_of(run), run.options.protocol_options
     ordered, network = run.observer.ordered, run.options.network
+    liar_count, liar_count_max = sum(run.adversary_counts.values()), run.options.liar_count_max
     return Facts(
         journal=run.observer.journal,
         oracle=run.observer.oracle,
@@ -209,5 +210,8 @@ def facts_of(run: Run) -> Facts:
         nodes_by_peer={peer: number for number, peer in enumerate(run.peers)},
         state_check_count=run.state_check_count,
         state_violations=run.state_violations,
-        has_adversaries=bool(run.adversary_counts),
+        has_adversaries=bool(liar_count),
+        has_too_many_liars=liar_count_max is not None and liar_count > liar_count_max,
+        convicted_count=sum(run.convicted_counts.values()) + run.convicted_honest,
+        convicted_honest_count=run.convicted_honest,
     )

@@ -57,6 +57,11 @@ class Facts:
     """What these checks found."""
     has_adversaries: bool = False
     """Whether some nodes lie, so that events may come late."""
+    has_too_many_liars: bool = False
+    """Whether more nodes lie than the protocol withstands."""
+    convicted_count: int = 0
+    convicted_honest_count: int = 0
+    """How many nodes were convicted, and how many of them are honest."""
 
     @property
     def expected(self) -> dict[EventId, dict[int, None]]:
@@ -126,6 +131,8 @@ class Facts:
             return "interrupted"
         if not self.is_reliable:
             return "not_reliable"
+        if self.has_too_many_liars:
+            return "too_many_liars"
         if self._is_held_by_none(event):
             return "holders_lost"
         for start, end, why in self._lossy_times:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from smartpubsub.sim.judging.checkers.bounds import check_bounds, check_refusals
+from smartpubsub.sim.judging.checkers.convictions import check_convictions
 from smartpubsub.sim.judging.checkers.facts import Facts
 from smartpubsub.sim.judging.checkers.judgement import Judgement
 from smartpubsub.sim.judging.checkers.losses import check_delivery, check_healing, check_survival
@@ -33,6 +34,7 @@ CHECKS: Mapping[str, Callable[[Facts], Judgement]] = MappingProxyType(
         "refusals": check_refusals,
         "healing": check_healing,
         "state": check_state,
+        "convictions": check_convictions,
     }
 )
 """The checkers, by the names under which results count their cases."""

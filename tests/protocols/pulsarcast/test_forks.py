@@ -1,0 +1,59 @@
+"""An author that signs two events under one number is named."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartpubsub.protocols.pulsarcast.events import sealed_draft
+from smartpubsub.protocols.pulsarcast.forks import Fork, Forks
+from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.experiments.options import SimOptions
+from smartpubsub.sim.judging.result import Result, run
+from tests.protocols.pulsarcast.makers import Person
+
+
+def ran(*adversaries: Adversary, seed: int = 1) -> Result:
+    options = SimOptions(nodes=15, events=40, seed=seed, adversary=adversaries)
+    workload = options.load(["pulsarcast"])
+    return run(options.experiment("pulsarcast", "", workload), "reddit")
+
+
+def test_two_payloads_under_one_number_convict_the_author() -> None:
+    author, forks = Person(1), Forks()
+    topic, _ = author.topic()
+    first = author.draft(topic, b"yes")
+    second = sealed_draft(replace(first, payload=b"no"), author.signing)
+    one, other = author.event(topic, draft=first), author.event(topic, draft=second)
+
+    assert forks.compare(one, other)
+    assert forks.convicted == {author.peer: Fork(one.block, other.block)}
+
+
+def test_an_event_that_is_published_again_is_no_fork() -> None:
+    author, forks = Person(1), Forks()
+    topic, _ = author.topic()
+    draft, before = author.draft(topic), author.event(topic)
+    again = replace(draft, created_us=draft.created_us + 1)
+
+    events = author.event(topic, draft=draft), author.event(topic, before, draft=again)
+
+    assert not forks.compare(*events)
+    assert not forks.convicted
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_authors_that_fork_are_named_and_no_others(seed: int) -> None:
+    result = ran(Adversary("fork", 0.2), Adversary("drop", 0.1), seed=seed)
+
+    assert list(result.experiment.convicted_counts) == ["fork"]
+    assert result.experiment.convicted_counts["fork"] >= 2
+    assert result.experiment.convicted_honest == 0
+    assert result.violations == []
+
+
+@pytest.mark.parametrize("kind", ["bad-parents", "forge"])
+def test_invented_events_and_links_disturb_nobody(kind: str) -> None:
+    result = ran(Adversary(kind, 0.2))
+
+    assert result.verdict.missing == result.verdict.unexpected == 0
+    assert result.violations == []
