@@ -15,8 +15,12 @@ from smartpubsub.sim.experiments.random_worlds import random_world
         ("fastdelivery", 8_825_297_124),
         # A head that a parent had named arrived before the events below it.
         ("pulsarcast", 8_824_759_010),
+        # A node whose clock was below zero avoided all peers, and took itself for the root.
+        ("pulsarcast", 77_949_077),
         # A node whose clock was below zero handled no announcement until it was at zero.
         ("scoutsubs", 4_240_046),
+        # A parent paused for two minutes; the next lost answer was awaited for twice as long.
+        ("scoutsubs", 889_953_177),
     ],
 )
 def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:

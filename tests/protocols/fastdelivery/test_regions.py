@@ -2,8 +2,14 @@
 
 from collections import Counter
 
+import pytest
+
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery.book import MemberState
+from smartpubsub.protocols.fastdelivery.messages import Measure, Measured
+from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.pubsub import Published
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.kernel.population import peer_id
@@ -62,3 +68,23 @@ def test_members_without_a_declared_region_are_grouped_by_round_trips() -> None:
     event = nodes.publish("surf")
     nodes.run(2)
     assert nodes.got(event) == list(range(1, COUNT))
+
+
+@pytest.mark.parametrize("round_trips", [None, (), (1, 1, 1)], ids=["none", "too few", "too many"])
+def test_a_member_that_does_not_measure_as_asked_holds_up_no_event(
+    monkeypatch: pytest.MonkeyPatch, round_trips: tuple[int, ...] | None
+) -> None:
+    def answer_as_told(finder: RegionFinder, contact: Contact, number: int, _: Measure) -> None:
+        if round_trips is not None:
+            finder._requests.answer(contact.peer, number, Measured(round_trips))
+
+    monkeypatch.setattr(RegionFinder, "on_measure", answer_as_told)
+    nodes = FastNodes(4, FastSettings(region="", capacity=40))
+    group = nodes.create("surf")
+    for number in (1, 2):  # The first has no landmark to measure.
+        nodes.subscribe(number, "surf")
+        nodes.run_until(lambda: len(group.book) == number, 60)  # noqa: B023
+    assert nodes.member(group, 1).region != nodes.member(group, 2).region
+    event = nodes.publish("surf")
+    nodes.run_until(lambda: any(told == Published(event) for *_, told in nodes.told), 10)
+    assert nodes.got(event) == [1, 2]

@@ -7,12 +7,12 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
-    CopyBoard,
+    CopyDirectory,
     Got,
     GroupNotify,
     Measure,
     Packet,
-    PullBoard,
+    PullDirectory,
     Question,
     Relay,
     ServedBy,
@@ -133,8 +133,8 @@ def test_a_stranger_has_nobody_relay_measure_or_keep_a_directory() -> None:
     attacks: list[tuple[int, Question]] = [
         (MEMBER, relay),
         (MEMBER, Measure((nodes.contacts[3],))),
-        (keepers[0], CopyBoard("surf", (), ())),
-        (keepers[0], PullBoard("surf")),
+        (keepers[0], CopyDirectory("surf", (), ())),
+        (keepers[0], PullDirectory("surf")),
     ]
     for receiver, part in attacks:
         assert not tell(nodes, receiver, far, part)

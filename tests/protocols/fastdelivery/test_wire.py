@@ -102,13 +102,13 @@ BY_KIND = {
     messages.Advertise: st.builds(messages.Advertise, names(), notices, st.just(b"") | peers),
     messages.Watchers: st.builds(messages.Watchers, some(watched), flags, some(contacts), texts),
     messages.Unwatch: st.builds(messages.Unwatch, names(), predicates),
-    messages.CopyBoard: st.builds(
-        messages.CopyBoard,
+    messages.CopyDirectory: st.builds(
+        messages.CopyDirectory,
         names(),
         some(st.builds(messages.Posted, notices, durations)),
         some(watched),
     ),
-    messages.PullBoard: st.builds(messages.PullBoard, names()),
+    messages.PullDirectory: st.builds(messages.PullDirectory, names()),
     messages.Invite: st.builds(messages.Invite, notices),
     messages.Measure: st.builds(messages.Measure, some(contacts)),
     messages.Measured: st.builds(messages.Measured, some(numbers)),

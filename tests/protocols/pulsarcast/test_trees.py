@@ -1,8 +1,13 @@
 """Trees: every parent is closer to the author, has few children, and is replaced when lost."""
 
+from functools import partial
+
 import pytest
 
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.messages import JoinTopic, Wait
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic
 from smartpubsub.seam import Disconnected
@@ -177,6 +182,25 @@ def test_a_lost_root_is_replaced_by_the_closest_node_and_comes_back() -> None:
     check_tree(village, topic)
     for node in range(20):
         assert village.payloads(node) == [b"without the author"]
+
+
+def test_a_candidate_that_asks_for_patience_again_and_again_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask_for_patience(membership: Membership, contact: Contact, message: JoinTopic) -> None:
+        membership._outbox.queue(contact.peer, Wait(message.room))
+
+    village = Village(3)
+    for node in (0, 1):
+        core = village.core(node)
+        patient = partial(ask_for_patience, core.membership)
+        monkeypatch.setitem(core._on_message, JoinTopic, patient)
+    topic = village.create(0)
+    village.subscribe(2, topic)
+    village.run(50)
+    assert village.subscribed() == set()
+    village.run(100)
+    assert village.subscribed() == {2}
 
 
 def test_nodes_without_a_subscription_only_forward() -> None:

@@ -15,6 +15,7 @@ from smartpubsub.protocols.scoutsubs.announcement_turns import (
 from smartpubsub.protocols.scoutsubs.filter_steps import STEP
 from smartpubsub.protocols.scoutsubs.filters import OVERLAP_TREES_MAX
 from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Elsewhere
+from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Disconnected
 from tests.protocols.scoutsubs.forest import MS, Forest
@@ -186,6 +187,20 @@ def test_nodes_that_do_not_answer_delay_a_peer_and_do_not_stop_it() -> None:
     assert trees(forest) == AT_ONCE_MAX
     forest.run(MINUTE)
     assert trees(forest) == MANY
+
+
+def test_an_announcement_that_is_sent_again_keeps_no_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TableReplicas, "on_copy", lambda *_: None)  # So nothing gets in force.
+    forest = joined()
+    names = attributes_at(forest, 0, AT_ONCE_MAX + 4)
+    forest.receive(5, 0, *map(announcement, names))
+    for _ in range(6):
+        forest.run(2 * SECOND)
+        forest.receive(5, 0, *map(announcement, names[:AT_ONCE_MAX]))
+        forest.scouts(0).check()
+    assert trees(forest) > AT_ONCE_MAX
 
 
 def test_where_nodes_around_are_slow_fewer_announcements_are_put_in_force_at_a_time() -> None:

@@ -70,7 +70,7 @@ class GroupDelivery:
         """The predecessor that each held event waits for."""
         self._has_timer = False
         self._recent: deque[tuple[EventId, GroupId, int]] = deque()
-        """The events of late, and when they came."""
+        """The recent events, and when they came."""
 
     @property
     def held_count(self) -> int:

@@ -21,14 +21,14 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import (
     Advertise,
-    CopyBoard,
+    CopyDirectory,
     GroupId,
     Invite,
     Listed,
     Notice,
     Ping,
     Posted,
-    PullBoard,
+    PullDirectory,
     Request,
     RequestDone,
     Search,
@@ -37,7 +37,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Watchers,
     Working,
     digest_of,
-    place_on_board,
+    place_in_directory,
 )
 from smartpubsub.protocols.fastdelivery.ports import FastPorts, ignore_answer
 from smartpubsub.protocols.fastdelivery.shapes import finds
@@ -53,6 +53,9 @@ NO_ROOM = "it has no room left"
 LISTING_COUNT_MAX = 100
 """Search results that are cached per directory; many nodes search for the same predicate."""
 
+EARLY_COUNT_MAX = 1_000
+"""Questions that wait until a directory is whole."""
+
 
 @dataclass(slots=True)
 class Listing:
@@ -64,7 +67,7 @@ class Listing:
 
     def page(self, after: GroupId | None, count: int) -> tuple[tuple[Notice, ...], bool]:
         """Return up to `count` groups after one, and whether there are more."""
-        start = 0 if after is None else bisect_right(self._places, place_on_board(after))
+        start = 0 if after is None else bisect_right(self._places, place_in_directory(after))
         end = start + count
         return self.notices[start:end], end < len(self.notices)
 
@@ -99,7 +102,7 @@ class Directory:
         listing = self._listings.get(searched)
         if listing is None:
             found = {
-                place_on_board(id): notice
+                place_in_directory(id): notice
                 for id, (notice, _) in self.notices.items()
                 if finds(searched, id.predicate)
             }
@@ -110,6 +113,11 @@ class Directory:
                 self._listings.clear()
             self._listings[searched] = listing
         return listing
+
+    def hold(self, question: Callable[[], None]) -> None:
+        """Answer a question when all peers have said what they have; a peer asks it again."""
+        if len(self.early) < EARLY_COUNT_MAX:
+            self.early.append(question)
 
     def expire(self, now: int) -> None:
         """Remove entries that have expired."""
@@ -148,7 +156,7 @@ class GroupDirectory:
         """Add a group, and tell its owner which searches wait for it."""
         directory = self._directory(question.attribute)
         if directory is not None and directory.pulling:
-            directory.early.append(partial(self.on_advertise, contact, number, question))
+            directory.hold(partial(self.on_advertise, contact, number, question))
             return
         notice, peer = question.notice, contact.peer
         if not self._signatures.is_advertisement_signed(notice):
@@ -182,7 +190,7 @@ class GroupDirectory:
             return
         directory = self._directory(question.attribute)
         if directory is not None and directory.pulling:
-            directory.early.append(partial(self.on_search, contact, number, question))
+            directory.hold(partial(self.on_search, contact, number, question))
             return
         if directory is None:
             self._reject("searches")
@@ -211,7 +219,7 @@ class GroupDirectory:
             directory.watches.pop((contact.peer, question.predicate), None)
         self._requests.answer(contact.peer, number, RequestDone())
 
-    def on_copy(self, contact: Contact, number: int, question: CopyBoard) -> None:
+    def on_copy(self, contact: Contact, number: int, question: CopyDirectory) -> None:
         """Merge the entries of another keeper."""
         directory = self._directory(question.attribute, pulls=False)
         if directory is None:
@@ -308,7 +316,7 @@ class GroupDirectory:
         directory.pulling = {c.peer: None for c in around if c.peer != self._own.peer}
         for peer in list(directory.pulling):
             end = partial(self._on_pulled, directory, peer)
-            self._requests.ask(peer, PullBoard(attribute), end, end)
+            self._requests.ask(peer, PullDirectory(attribute), end, end)
 
     def _on_pulled(self, directory: Directory, peer: Peer, _: object = None) -> None:
         directory.pulling.pop(peer, None)
@@ -317,7 +325,7 @@ class GroupDirectory:
             for action in early:
                 action()
 
-    def on_pull(self, contact: Contact, number: int, question: PullBoard) -> None:
+    def on_pull(self, contact: Contact, number: int, question: PullDirectory) -> None:
         """Send a new keeper what this node has, then answer."""
         end = partial(self._requests.answer, contact.peer, number, RequestDone())
         directory = self.directories.get(question.attribute)
@@ -368,9 +376,9 @@ class GroupDirectory:
         count = self._settings.page_count
         # Groups come before searches, so that the receiver knows which have been introduced.
         pages = [
-            *(CopyBoard(attribute, page, ()) for page in _pages(posted, count)),
-            *(CopyBoard(attribute, (), page) for page in _pages(watched, count)),
-        ] or [CopyBoard(attribute, (), ())]
+            *(CopyDirectory(attribute, page, ()) for page in _pages(posted, count)),
+            *(CopyDirectory(attribute, (), page) for page in _pages(watched, count)),
+        ] or [CopyDirectory(attribute, (), ())]
         left = dict.fromkeys(range(len(pages)))
 
         def on_copied(page: int, _: object) -> None:

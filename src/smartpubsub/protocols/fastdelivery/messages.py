@@ -18,6 +18,7 @@ from smartpubsub.protocols.runtime.messages import (
     Attribute,
     Digest,
     Duration,
+    Few,
     MessageLimits,
     NumberedEnvelope,
     PeerId,
@@ -94,7 +95,7 @@ def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
 # --- directory ---
 
 
-def place_on_board(group: GroupId) -> tuple[Peer, str]:
+def place_in_directory(group: GroupId) -> tuple[Peer, str]:
     """The key by which a directory sorts its groups."""
     return group.owner, canonical_text(group.predicate)
 
@@ -102,7 +103,7 @@ def place_on_board(group: GroupId) -> tuple[Peer, str]:
 def digest_of(groups: Iterable[GroupId]) -> bytes:
     """A digest that is the same for the same groups, in whatever order they are listed."""
     digest = sha256()
-    for owner, text in sorted(map(place_on_board, groups)):
+    for owner, text in sorted(map(place_in_directory, groups)):
         for field in (owner, text.encode()):
             digest.update(len(field).to_bytes(4, "big") + field)
     return digest.digest()
@@ -179,7 +180,7 @@ class Posted(NamedTuple):
 
 
 @_wire.message(21)
-class CopyBoard(NamedTuple):
+class CopyDirectory(NamedTuple):
     """The content of a directory, for a peer that should keep it too."""
 
     attribute: Attribute
@@ -188,7 +189,7 @@ class CopyBoard(NamedTuple):
 
 
 @_wire.message(26)
-class PullBoard(NamedTuple):
+class PullDirectory(NamedTuple):
     """A new keeper of a directory asks its neighbours for the content; the copies come first."""
 
     attribute: Attribute
@@ -235,14 +236,14 @@ class ServedBy(NamedTuple):
 class Measure(NamedTuple):
     """A question for the round-trip times to some peers."""
 
-    landmarks: tuple[Contact, ...]
+    landmarks: Few[Contact]
 
 
 @_wire.message(24)
 class Measured(NamedTuple):
     """Round-trip times in microseconds, in the order of the peers; 0 for no answer."""
 
-    round_trips: tuple[int, ...]
+    round_trips: Few[int]
 
 
 # --- helpers ---
@@ -412,8 +413,8 @@ Question: TypeAlias = (
     | Advertise
     | Search
     | Unwatch
-    | CopyBoard
-    | PullBoard
+    | CopyDirectory
+    | PullDirectory
     | Invite
     | Measure
     | Keep

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import (
     Join,
@@ -47,8 +48,9 @@ Stored: TypeAlias = StoredGroup | StoredMember
 class GroupStore:
     """Groups and members in the node's storage."""
 
-    def __init__(self, outbox: FastOutbox) -> None:
+    def __init__(self, outbox: FastOutbox, reject: Callable[[str], None]) -> None:
         self._outbox = outbox
+        self._reject = reject
         self.prefix = outbox.name.encode() + b"/"
 
     def load(self) -> None:
@@ -71,17 +73,32 @@ class GroupStore:
         self._outbox.store(_member_key(group, peer), None)
 
     def read(self, values: Sequence[tuple[bytes, bytes]]) -> Iterator[Stored]:
-        """Read back groups and members; groups come before their members."""
+        """Read back groups and members; groups come before their members.
+
+        A value that is damaged is counted and removed, and the others are read.
+        """
         for key, value in values:
             kind, _, about = key.removeprefix(self.prefix).partition(b"/")
-            if kind + b"/" == _GROUP:
-                predicate = Predicate.parse(about.decode(), attributes_max=len(about))
-                yield StoredGroup(predicate, *map(bool, value))
-            elif kind + b"/" == _MEMBER:
-                number, question = decode(value, PacketLimits())
-                assert isinstance(question, Join)
-                renewed_us = self._outbox.now if number == _UNDATED else number
-                yield StoredMember(question.group, question.request, renewed_us)
+            try:
+                if kind + b"/" == _GROUP:
+                    yield _read_group(about, value)
+                elif kind + b"/" == _MEMBER:
+                    yield self._read_member(value)
+            except (WireError, ValueError, TypeError):
+                self._reject("stored values")
+                self._outbox.store(key.removeprefix(self.prefix), None)
+
+    def _read_member(self, value: bytes) -> StoredMember:
+        number, question = decode(value, PacketLimits())
+        if not isinstance(question, Join):
+            raise TypeError(f"{type(question).__name__} is no stored member")
+        renewed_us = self._outbox.now if number == _UNDATED else number
+        return StoredMember(question.group, question.request, renewed_us)
+
+
+def _read_group(text: bytes, flags: bytes) -> StoredGroup:
+    predicate = Predicate.parse(text.decode(), attributes_max=len(text))
+    return StoredGroup(predicate, *map(bool, flags))
 
 
 def _text(predicate: Predicate) -> bytes:

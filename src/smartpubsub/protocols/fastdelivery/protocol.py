@@ -119,7 +119,7 @@ class FastDelivery:
             self._reject,
             kademlia.ledger,
         )
-        self._store = GroupStore(self._outbox)
+        self._store = GroupStore(self._outbox, self._reject)
         self._keepers = keepers = KeeperLookup(self._outbox, kademlia, settings)
         self._delivery = GroupDelivery(ports)
         self.directory = GroupDirectory(ports, keepers)
@@ -156,8 +156,8 @@ class FastDelivery:
             fast.Advertise: self.directory.on_advertise,
             fast.Search: self.directory.on_search,
             fast.Unwatch: self.directory.on_unwatch,
-            fast.CopyBoard: self.directory.on_copy,
-            fast.PullBoard: self.directory.on_pull,
+            fast.CopyDirectory: self.directory.on_copy,
+            fast.PullDirectory: self.directory.on_pull,
             fast.Invite: self._subscriber.on_invite,
             fast.Measure: self._regions.on_measure,
             fast.Keep: self._replicas.on_keep,

@@ -54,14 +54,21 @@ class RegionFinder:
     ) -> None:
         landmarks = {name: c for name, c in book.landmarks().items() if name not in far}
         if not landmarks:
-            has_enough = len(far) >= self._settings.region_count_max
-            then(min(far, key=far.__getitem__) if has_enough else book.new_region())
+            self._begin_region(book, then, far)
             return
         self._requests.ask(
             peer,
             Measure(tuple(landmarks.values())),
             partial(self._on_measured, book, peer, then, far, list(landmarks)),
+            # Events wait for the member, so it needs a place even if it never answers.
+            partial(self._begin_region, book, then, far),
         )
+
+    def _begin_region(self, book: Book, then: Callable[[str], None], far: dict[str, int]) -> None:
+        """Place a member in a new region, or in the nearest one if there are enough regions."""
+        regions = far or dict.fromkeys(book.landmarks(), _UNREACHED_US)
+        has_enough = len(regions) >= self._settings.region_count_max
+        then(min(regions, key=regions.__getitem__) if has_enough else book.new_region())
 
     def _on_measured(
         self,
@@ -72,9 +79,10 @@ class RegionFinder:
         regions: list[str],
         answer: Answer,
     ) -> None:
-        if not isinstance(answer, Measured):
+        if not isinstance(answer, Measured) or len(answer.round_trips) != len(regions):
+            self._begin_region(book, then, far)
             return
-        for region, round_trip_us in zip(regions, answer.round_trips, strict=False):
+        for region, round_trip_us in zip(regions, answer.round_trips, strict=True):
             far[region] = round_trip_us or _UNREACHED_US
         near = min(far, key=far.__getitem__)
         if far[near] <= self._settings.near_us:

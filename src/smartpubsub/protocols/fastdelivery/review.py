@@ -1,7 +1,7 @@
 """Members notice events that their helper has not brought, and get them from the owner.
 
 A helper may drop an event and confirm it all the same. So a member that a helper serves asks the
-owner now and then for the events of late that it lacks; less and less often while none is missing.
+owner now and then for the recent events that it lacks; less and less often while none is missing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _RecentOwnEvent(NamedTuple):
 
 
 class RecentGroupEvents:
-    """The owner's events of late, for members that ask."""
+    """The owner's recent events, for members that ask."""
 
     def __init__(self, ports: FastPorts) -> None:
         self._outbox, self._settings = ports.outbox, ports.settings

@@ -105,11 +105,11 @@ FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
         _of(lambda _, c, part: part.watch is None or part.watch.contact.peer == c.peer),
     ),
     fast.Unwatch: Rule("any node, for its own searches"),
-    fast.CopyBoard: Rule(
+    fast.CopyDirectory: Rule(
         "a node among the 2f + 1 closest to the attribute",
         _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
     ),
-    fast.PullBoard: Rule(
+    fast.PullDirectory: Rule(
         "a node among the 2f + 1 closest to the attribute",
         _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
     ),

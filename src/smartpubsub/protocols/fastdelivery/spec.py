@@ -88,7 +88,7 @@ def _contacts_in(part: Question | Answer) -> Iterator[Contact]:
         case messages.Watchers(watched, _, closer):
             yield from (entry.request.contact for entry in watched)
             yield from closer
-        case messages.CopyBoard(_, posted, watched):
+        case messages.CopyDirectory(_, posted, watched):
             yield from (entry.notice.contact for entry in posted)
             yield from (entry.request.contact for entry in watched)
         case messages.Delegate(charges=charges):

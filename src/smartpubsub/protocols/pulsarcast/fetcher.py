@@ -346,8 +346,8 @@ class _BackfillState:
 
     run: _BackfillRun | None = None
     tries: int = 0
-    again_us: int = 0
-    """When the next run may start."""
+    again_us: int | None = None
+    """When the next run may start; none for the first, which may start at once."""
 
 
 @dataclass(eq=False)
@@ -383,7 +383,8 @@ class Backfill(Component):
         neighbours = self._membership.neighbours(replica)
         sources = dict.fromkeys([*self._keepers.peers(replica), *neighbours, *closest])
         sources.pop(self._overlay.own.peer, None)
-        if sources and self._outbox.now >= state.again_us:
+        is_due = state.again_us is None or self._outbox.now >= state.again_us
+        if sources and is_due:
             wait_us = min(BACKFILL_US << state.tries, BACKFILL_US_MAX)
             state.tries += 1
             state.again_us = self._outbox.now + wait_us

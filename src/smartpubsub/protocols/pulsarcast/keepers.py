@@ -50,8 +50,8 @@ class _KeeperSet:
     is_finding: bool = False
     pending: dict[Cid, _PendingEvent] = field(default_factory=dict)
     timer_is_set: bool = False
-    lease_until_us: int = 0
-    """Until when this node is a keeper itself."""
+    lease_until_us: int | None = None
+    """Until when this node is a keeper itself, if it ever was."""
 
 
 @dataclass(eq=False)
@@ -87,7 +87,8 @@ class Keepers(Component):
 
     def is_keeper(self, id: Cid) -> bool:
         """Whether this node is a keeper of a topic."""
-        return self._sets.get(id, _KeeperSet()).lease_until_us > self._outbox.now
+        until_us = self._sets.get(id, _KeeperSet()).lease_until_us
+        return until_us is not None and until_us > self._outbox.now
 
     def is_needed(self, replica: TopicReplica) -> bool:
         """Whether this node is a keeper of a topic, or has pending events in it."""

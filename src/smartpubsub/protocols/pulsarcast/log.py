@@ -113,9 +113,9 @@ class Log:
         self._ids: dict[EventId, Cid] = {}
         self._order: list[Place] = []
         self._lacks: dict[Cid, int] = {}
-        """For each event below which something is missing: how many of its parents are affected."""
+        """Incomplete events, and how many of their parents are missing or incomplete."""
         self._above: dict[Cid, list[TopicEvent]] = {}
-        """The successors in `_lacks` of each event that is missing or in `_lacks` itself."""
+        """For each missing or incomplete event, the incomplete events that wait for it."""
 
     def __len__(self) -> int:
         return len(self.events)

@@ -36,6 +36,8 @@ CANDIDATES_MAX = 5
 heartbeat to."""
 BUSY_TRIES_MAX = 4
 """How many more joins to send to a candidate that does not answer but sends other messages."""
+WAITS_MAX = 10
+"""How often a candidate may ask for patience, each time for two `join_us`."""
 SILENT_BEATS_MAX = 4
 """A child that is silent for so many heartbeats is dropped; if it is alive it joins again."""
 LATE_BEATS_MAX = 12
@@ -102,6 +104,8 @@ class _Place:
     candidate: Contact | None = None
     """The peer that was asked to be the parent."""
     tries: int = 0
+    waits: int = 0
+    """How often the candidate has asked for patience."""
     join_sent_us: int = 0
     is_seeking: bool = False
     """Whether a lookup for a closer peer is in progress, in whichever state."""
@@ -128,7 +132,7 @@ class _Place:
 
     def ask(self, contact: Contact) -> None:
         self.move("ask candidate")
-        self.candidate, self.tries = contact, 0
+        self.candidate, self.tries, self.waits = contact, 0, 0
 
     def drop_candidate(self, event: str) -> None:
         self.move(event)
@@ -279,7 +283,8 @@ class Membership(Component):
         return is_closer and not self._is_avoided(place, contact)
 
     def _is_avoided(self, place: _Place, contact: Contact) -> bool:
-        return place.avoided.get(contact.peer, 0) > self._outbox.now
+        now = self._outbox.now
+        return place.avoided.get(contact.peer, now) > now
 
     def _seek(self, replica: TopicReplica, place: _Place) -> None:
         place.is_seeking = True
@@ -322,15 +327,20 @@ class Membership(Component):
         tries_max = self._settings.tries_max + (BUSY_TRIES_MAX if is_alive else 0)
         if place.tries <= tries_max:
             self._send_join(replica, place)
-            return
-        self._avoid(place, place.candidate.peer)
+        else:
+            self._give_up(replica, place, place.candidate.peer)
+
+    def _give_up(
+        self, replica: TopicReplica, place: _Place, candidate: Peer, avoid_us: int | None = None
+    ) -> None:
+        self._avoid(place, candidate, avoid_us)
         place.drop_candidate("candidate silent")
         self.attach(replica)
 
-    def _avoid(self, place: _Place, peer: Peer) -> None:
+    def _avoid(self, place: _Place, peer: Peer, avoid_us: int | None = None) -> None:
         now = self._outbox.now
         place.avoided = {p: until for p, until in place.avoided.items() if until > now}
-        place.avoided[peer] = now + self._settings.avoid_us
+        place.avoided[peer] = now + (avoid_us or self._settings.avoid_us)
 
     # --- answers of candidates and parents ---
 
@@ -366,11 +376,19 @@ class Membership(Component):
             self._liveness.sample(self._outbox.now - asked_us)
 
     def on_wait(self, peer: Peer, message: Wait) -> None:
-        """Wait longer for a candidate that is looking for its own place."""
+        """Wait longer for a candidate that is looking for its own place, but not for ever."""
         replica = self._directory.get(message.room)
-        if replica is not None and (place := self._place(replica)).is_candidate(peer):
-            place.tries = 0
-            self._outbox.set_timer(("join", replica.id), 2 * self._settings.join_us)
+        if replica is None or not (place := self._place(replica)).is_candidate(peer):
+            return
+        place.waits += 1
+        wait_us = 2 * self._settings.join_us
+        if place.waits > WAITS_MAX:
+            self._outbox.cancel_timer(("join", replica.id))
+            # Longer than this node has waited, so that other candidates have their turn.
+            self._give_up(replica, place, peer, 2 * WAITS_MAX * wait_us)
+            return
+        place.tries = 0
+        self._outbox.set_timer(("join", replica.id), wait_us)
 
     def on_elsewhere(self, contact: Contact, message: JoinElsewhere) -> None:
         """Follow a redirection of the parent or of the candidate."""

@@ -192,7 +192,10 @@ class Kept(NamedTuple):
 
 @_wire.message(5)
 class PublishRequest(NamedTuple):
-    """The receiver publishes a draft, after all earlier turns from the first unanswered one on."""
+    """Ask the receiver to publish a draft.
+
+    It publishes an author's drafts by `turn`, from `first_turn`, the lowest turn without an answer.
+    """
 
     room: ContentId
     start: int

@@ -49,7 +49,12 @@ from smartpubsub.protocols.pulsarcast.messages import Parcel, Part, parcels_of
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence, read_stored
-from smartpubsub.protocols.pulsarcast.publisher import RequestSender, RequestServer, TopicPublisher
+from smartpubsub.protocols.pulsarcast.publisher import (
+    EARLY_BYTES_MAX,
+    RequestSender,
+    RequestServer,
+    TopicPublisher,
+)
 from smartpubsub.protocols.pulsarcast.senders import PulsarSenders
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
@@ -146,7 +151,8 @@ class Pulsarcast:
             self._requests,
         )
         self._request_server = RequestServer(
-            *base, *in_tree, self.keepers, self._parent_fetcher, self._publisher
+            *(*base, *in_tree, self.keepers, self._parent_fetcher, self._publisher),
+            kademlia.ledger.open("drafts before their turn", EARLY_BYTES_MAX),
         )
         self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
         self._audits = TopicAudits(
@@ -458,6 +464,7 @@ class Pulsarcast:
         return (
             replica.log.is_pinned
             or bool(self.subscriptions.count(replica))
+            or bool(self._versions.held_count(replica))
             or self.keepers.is_needed(replica)
         )
 

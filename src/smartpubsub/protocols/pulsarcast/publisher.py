@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from smartpubsub.kademlia.ledger import Account
 from smartpubsub.kademlia.queries import Put
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId, Publication, Signing
@@ -45,7 +46,6 @@ from smartpubsub.protocols.pulsarcast.topics import (
     new_topic,
 )
 from smartpubsub.protocols.pulsarcast.versions import Versions
-from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 ANNOUNCEMENTS_FROM = 1 << 32
@@ -54,6 +54,10 @@ RESENT_AT_ONCE_MAX = 50
 TRIES_PER_PUBLISHER = 3
 """How often one publisher is asked before the next."""
 AUTHORS_MAX = 10_000
+EARLY_BYTES_MAX = 64 << 20
+"""The memory for drafts that have arrived before their turn."""
+_DRAFT_BYTES = 512
+"""The memory that a draft takes beside its payload, about."""
 PUTS_AT_ONCE_MAX = 16
 """How many descriptors a node that has restarted stores again at each heartbeat."""
 
@@ -420,6 +424,11 @@ class _AuthorQueue:
 
     next_turn: int = 1
     early: dict[int, Draft] = field(default_factory=dict)
+    """Drafts that have arrived before their turn."""
+
+
+def _memory_of(draft: Draft) -> int:
+    return _DRAFT_BYTES + len(draft.payload)
 
 
 @dataclass(eq=False)
@@ -431,9 +440,8 @@ class RequestServer(Component):
     _keepers: Keepers
     _parent_fetcher: ParentFetcher
     _publisher: TopicPublisher
-    _queues: BoundedDict[tuple[Cid, Peer, int], _AuthorQueue] = field(
-        init=False, default_factory=lambda: BoundedDict(AUTHORS_MAX)
-    )
+    _early_drafts: Account
+    _queues: dict[tuple[Cid, Peer, int], _AuthorQueue] = field(init=False, default_factory=dict)
     """By topic, author and the author's incarnation."""
 
     def on_request(self, peer: Peer, message: PublishRequest) -> None:
@@ -473,16 +481,43 @@ class RequestServer(Component):
         key = (replica.id, peer, message.start)
         queue = self._queues.get(key)
         if queue is None:
+            self._make_room()
             queue = self._queues[key] = _AuthorQueue(next_turn=message.first_turn)
         queue.next_turn = max(queue.next_turn, message.first_turn)
-        if message.turn < queue.next_turn:
+        if message.turn <= queue.next_turn:
             self._publish(replica, peer, message.start, message.turn, draft)
-        elif len(queue.early) < self._settings.request_count_max:
-            queue.early[message.turn] = draft
+            queue.next_turn = max(queue.next_turn, message.turn + 1)
+        else:
+            self._hold(queue, peer, message.turn, draft)
         while queue.next_turn in queue.early:
             turn = queue.next_turn
             queue.next_turn += 1
-            self._publish(replica, peer, message.start, turn, queue.early.pop(turn))
+            self._publish(replica, peer, message.start, turn, self._release(queue, peer, turn))
+
+    def _hold(self, queue: _AuthorQueue, peer: Peer, turn: int, draft: Draft) -> None:
+        """Keep a draft until its turn, if there is room; its author retransmits it."""
+        account, size = self._early_drafts, _memory_of(draft)
+        if turn in queue.early:
+            return
+        has_room = account.size + size <= account.size_max and account.has_room_for(peer, size)
+        if not has_room or len(queue.early) >= self._settings.request_count_max:
+            account.refuse()
+            return
+        queue.early[turn] = draft
+        account.change(peer, size)
+
+    def _release(self, queue: _AuthorQueue, peer: Peer, turn: int) -> Draft:
+        draft = queue.early.pop(turn)
+        self._early_drafts.change(peer, -_memory_of(draft))
+        return draft
+
+    def _make_room(self) -> None:
+        """Forget the oldest queue if there are as many as there can be."""
+        if len(self._queues) >= AUTHORS_MAX:
+            _, peer, _ = key = next(iter(self._queues))
+            queue = self._queues.pop(key)
+            for turn in list(queue.early):
+                self._release(queue, peer, turn)
 
     def _publish(
         self, replica: TopicReplica, peer: Peer, start: int, turn: int, draft: Draft
@@ -502,3 +537,5 @@ class RequestServer(Component):
         for queue in self._queues.values():
             assert queue.next_turn not in queue.early
             assert len(queue.early) <= self._settings.request_count_max
+        drafts = [draft for queue in self._queues.values() for draft in queue.early.values()]
+        assert self._early_drafts.size == sum(map(_memory_of, drafts))

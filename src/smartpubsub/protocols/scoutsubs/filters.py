@@ -350,6 +350,8 @@ class Filters:
         if part.base == WHOLE:
             self._tell_overlaps_again(attribute)
         timeout_us = timeouts * self._times.timeout_us_for(parent.peer)
+        # Owners of filters wait for the answer. After a pause of the parent the timeout is long.
+        timeout_us = min(timeout_us, self._settings.check_us_max)
         self._outbox.set_timer(("announce", attribute), timeout_us)
 
     def on_timer(self, attribute: str) -> None:
@@ -452,7 +454,9 @@ class Filters:
 
     def on_announce(self, contact: Contact, part: Announce) -> None:
         """A child has announced its filters."""
-        if self._is_known(contact.peer, part) or self.turns.admit(contact, part):
+        if self._is_known(contact.peer, part):
+            self._take_announcement(contact, part)
+        elif self.turns.admit(contact, part):
             self._handle_announcement(contact, part)
 
     def _is_known(self, peer: Peer, part: Announce) -> bool:
@@ -761,9 +765,10 @@ class Filters:
     # --- shard epochs ---
 
     def claim(self, attribute: str) -> int:
-        """The epoch up to which everything in force here and below is in all shards.
+        """Return the shard epoch up to which all filters here and below are in every shard.
 
-        Filters that have reached a whole epoch have left the shards of those before.
+        If some nodes below are split and others are not, it is `FIRST_EPOCH`: the others have left
+        the shards.
         """
         table = self.tables[attribute]
         if table.epoch == FIRST_EPOCH:

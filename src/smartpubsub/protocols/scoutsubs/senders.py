@@ -122,7 +122,7 @@ class ScoutSenders:
     def is_eligible(self, contact: Contact, attribute: str) -> bool:
         """Whether a peer may have a role at the root of a tree."""
         key, now = (contact.peer, attribute), self._outbox.now
-        if self._eligible_until_us.get(key, 0) > now:
+        if self._eligible_until_us.get(key, now) > now:
             return True
         if not self.proximity.is_eligible(contact, attribute):
             # It may have been away and forgotten; it sends the message again.
