@@ -45,7 +45,7 @@ class Ed25519Signing(Ed25519Witness):
         self._verified_count_max = verified_count_max
         self._proven = ProvenTrees()
         self._own_evidence: OrderedDict[bytes, bytes] = OrderedDict()
-        """The evidence that this node has made of late, and what for: it comes back in receipts."""
+        """Recent evidence of this node, and what for: it comes back in receipts."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""

@@ -89,7 +89,7 @@ def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us:
 
 
 _small_events: BoundedDict[bytes, tuple[EventLimits | None, Publication]] = BoundedDict(1 << 9)
-"""Events of late by their encoded form, and the limits that they were checked against."""
+"""Recent events by their encoded form, and the limits that they were checked against."""
 
 
 def read_event(data: bytes, limits: EventLimits) -> Publication:

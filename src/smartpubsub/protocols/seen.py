@@ -19,7 +19,7 @@ class Seen(Generic[Item]):
     def __init__(
         self, keep_us: int, count_max: int, on_lapsed: Callable[[Item], None] | None = None
     ) -> None:
-        """Called for ids that expire, not for those that make room for newer ones."""
+        """`on_lapsed` is called with each id that expires, and not with ids that make room."""
         self.count_max = count_max
         self._on_lapsed = on_lapsed
         self._keep_us = keep_us

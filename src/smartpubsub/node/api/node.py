@@ -274,7 +274,7 @@ class Node(NodeInterface):
             facts if told is None else facts.merged(told),
             await self._asked(event, subscription, filter),
             self._engine.host.clock.now(),
-            history_us if self.config.protocol == "scoutsubs" else None,
+            None if self._engine.spec.replay is None else history_us,
         )
 
     async def _asked(

@@ -354,11 +354,6 @@ class Host:
         return self._inbound.unfinished.bytes
 
     @property
-    def waiting_events(self) -> int:
-        """The number of received events that the core has not handled yet."""
-        return len(self._inbox)
-
-    @property
     def garbage(self) -> dict[Peer, int]:
         """The number of undecodable messages by peer, the latest peer last."""
         return dict(self._inbound.garbage)

@@ -5,8 +5,7 @@ is down: the protocol avoids it for a while (it is suspected), and sends it noth
 is heard from again.
 
 Each probe has a random number, and only an answer with the number of a probe to the same peer
-counts. So no peer can answer a probe before it has received it, and answer faster or slower than
-it is.
+counts. So no peer can fake its round trip by answering in advance.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class DetectorSettings:
     recent_us: int
     """A peer that was heard from less than so long ago is up."""
     slow_us: int
-    """Where answers are waited for so long, links are full: probes would add to the load."""
+    """A peer with so long a timeout gets no extra probes: its link may be full."""
     probes_max: int
     """A peer that answers none of so many probes is down."""
     suspect_us: int

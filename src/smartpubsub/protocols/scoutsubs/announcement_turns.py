@@ -28,9 +28,9 @@ PER_SECOND = 50
 BURST = 32
 """Announcements of one peer that are handled in a second; more after a pause."""
 CHANGES_AS_ONE = 32
-"""So many filters that are added or removed cost as much as another announcement."""
+"""Each so many filters that are added or removed cost one more announcement."""
 FILTERS_AS_ONE = 128
-"""And so many filters of the child, as these are stored and replicated whole."""
+"""Each so many filters of the child cost one more: a node stores and replicates a child whole."""
 UNDER_WAY_US_MAX = 10 * SECOND
 """After this time another one may begin: nodes that do not answer must not stop the peer."""
 HELD_FILTERS_MAX = 20_000

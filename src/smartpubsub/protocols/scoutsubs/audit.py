@@ -73,7 +73,7 @@ class _AuditedTree:
     since_us: dict[int, int] = field(default_factory=dict)
     """By subscription: since when it is in force."""
     got: deque[tuple[EventId, int]] = field(default_factory=deque)
-    """The events of late, and when they came."""
+    """The recent events, and when they came."""
     asked: dict[Peer, _Question] = field(default_factory=dict)
     """The questions that keepers have not answered."""
     answered_us: dict[Peer, int] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class _AuditedTree:
     took_us: BoundedDict[Peer, int] = field(default_factory=lambda: BoundedDict(PUBLISHERS_MAX))
     """By publisher: the least time by which an event came later than it was created."""
     late_us: int = 0
-    """How much longer some events of late took than others of their publisher."""
+    """How much longer some recent events took than others of their publisher."""
     brought: BoundedDict[EventId, None] = field(default_factory=lambda: BoundedDict(BROUGHT_MAX))
     """Events that audits have brought and the tree has not."""
     answers: dict[Peer, tuple[SignedAnswer, int]] = field(default_factory=dict)

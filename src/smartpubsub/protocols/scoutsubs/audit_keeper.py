@@ -1,4 +1,4 @@
-"""The events of late that a node keeps for the audits of subscribers (`audit.py`)."""
+"""The recent events that a node keeps for the audits of subscribers (`audit.py`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _KeptForAudits(NamedTuple):
 
 
 class AuditKeeper:
-    """The events of late that this node keeps for the audits of subscribers.
+    """The recent events that this node keeps for the audits of subscribers.
 
     Where there is no room, the oldest event of the publisher that has most makes room. A node that
     signs for events answers audits with its signature too: if it leaves an event out, it is

@@ -51,7 +51,7 @@ class Convictions:
         self._detector = detector
         self._keepers = keepers
         self._events: BoundedDict[EventId, Publication] = BoundedDict(OWN_COUNT_MAX)
-        """The own events of late."""
+        """Recent own events."""
         self._signed: BoundedDict[tuple[Peer, EventId, str], KeptAt] = BoundedDict(SIGNED_COUNT_MAX)
         """What keepers have signed for these events."""
         self.convicted: BoundedDict[Peer, Convict] = BoundedDict(CONVICTED_COUNT_MAX)

@@ -512,9 +512,10 @@ class Dissemination:
                 self._confirm(flight.upstream, flight.key, flight.on_behalf)
 
     def _confirmed_child(self, flight: Flight, peer: Peer, on_behalf: Peer) -> Peer | None:
-        """The child that a confirmation is for: the sender, one whose shortcut the sender is,
+        """Return the child that a confirmation counts for, if there is one.
 
-        or one that the sender stands in for, if it was asked to.
+        It is the sender, a child whose shortcut leads to the sender, or the child that the sender
+        was asked to stand in for.
         """
         if on_behalf != NOBODY:
             target = flight.targets.get(on_behalf)

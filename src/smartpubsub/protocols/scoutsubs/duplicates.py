@@ -18,7 +18,7 @@ EventKey: TypeAlias = tuple[EventId, str]
 
 
 class DuplicateWindow(Seen[EventKey]):
-    """The events of late, and the number up to which each publisher's events are forgotten.
+    """The recent events, and the number up to which each publisher's events are forgotten.
 
     A publisher numbers its events in order, and no node sends an event for as long as the window
     remembers it. So an event with a number at or below a forgotten one is a replay.

@@ -179,7 +179,7 @@ class FilterTable:
         self.epoch_by: Peer | None = None
         """The parent that has told it."""
         self.claim = NO_EPOCH
-        """The epoch up to which everything below is in all shards, as the parent is told."""
+        """The epoch that this node last claimed to its parent (`Filters.claim`)."""
         self.epoch_copy_version = 0
         """The first version for replicas that has the present epoch."""
         self._version_before = version

@@ -46,7 +46,7 @@ FETCH_TRIES_MAX = 4
 DOWN_MAX = 8
 """How many of the closest peers may be down before the overlay has noticed."""
 ON_THEIR_WAY = 50
-"""One in so many events of the present hour may not have reached all nodes yet."""
+"""In the current hour, a peer may have one in so many events more before this node fetches them."""
 
 
 class HistoryPlace(NamedTuple):

@@ -240,9 +240,10 @@ class TreeKeepers:
         return min((spacing * size).bit_length(), KEY_BITS)
 
     def _spacing_of(self, closest: tuple[Contact, ...], place: Key) -> Key:
-        """How far apart the nodes around a place are; a few nodes are all of a small network.
+        """Estimate the distance between neighbouring nodes around a place.
 
-        Of nodes at random places, so many parts have none as follows from how many there are.
+        Divide the space around it into `PARTS` cells, and infer the number of nodes from the share
+        of empty cells (linear counting): many ids in one cell count little more than one.
         """
         if len(closest) < self._kademlia.settings.k:
             return _WHOLE

@@ -102,8 +102,8 @@ class Announce(NamedTuple):
     root_ms: Duration = 0
     """For how long the child has taken itself for the rendezvous, until just now."""
     stage: Stage = 0
-    """The stage up to which all filters in force below are in the attribute's branches
-    (`branches.py`); 0 if no filter is in force."""
+    """The shard epoch up to which all filters in force below the child are in every shard; 0 if
+    none is in force."""
 
 
 @_wire.message(6)

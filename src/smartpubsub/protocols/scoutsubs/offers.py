@@ -34,7 +34,7 @@ LineName: TypeAlias = tuple[str, Peer]
 
 
 class _RecentEvent(NamedTuple):
-    """An event of late, and the number of links that it has passed."""
+    """A recent event, and the number of links that it has passed."""
 
     event: Publication
     hops: int
@@ -51,7 +51,7 @@ class _HeldPart:
 
 
 class Offers:
-    """The offers that this node has, and the events of late that it may be asked for."""
+    """The offers that this node has, and the recent events that it may be asked for."""
 
     def __init__(
         self,

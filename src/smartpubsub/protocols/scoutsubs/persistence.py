@@ -147,7 +147,7 @@ class Persistence:
             self._mark(name, marks)
 
     def store_marks(self) -> None:
-        """Store the marks of the events that have been completed of late."""
+        """Store the marks of the events that have been completed recently."""
         marks = _marks_key(self._last_marks + 1)
         if self._marks.get(marks):
             self._last_marks += 1

@@ -581,9 +581,9 @@ class ScoutSubs:
         self._rendezvous.release(attribute)
 
     def _adopt_children(self, news: BecameRoot) -> list[Peer]:
-        """Take the children of former roots, also those that are closer to the key and down:
+        """Adopt the children of former roots, including children that are down.
 
-        the replicas of such a child reach the nodes below it until these have another parent.
+        Until the nodes below such a child have a new parent, its replicas forward events to them.
         """
         attribute = news.attribute
         copies = [self._tables_kept.root_copy(attribute)]

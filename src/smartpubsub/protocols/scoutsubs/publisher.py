@@ -33,10 +33,10 @@ from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
 ASKED_TRIES = 2
-"""From so many tries on keepers are asked to sign for an event that is not acknowledged,"""
+"""After so many tries the publisher asks keepers to sign for an event without acknowledgement."""
 KEPT_TRIES = 3
-"""and from so many on they stand in for its rendezvous; another one takes its place before if it is
-down."""
+"""After so many tries a quorum of keepers replaces the acknowledgement of the rendezvous. A
+rendezvous that is down is replaced before that."""
 LAST_KNOWN_MAX = 10_000
 """The last event is remembered for so many attributes; for others the order is not kept."""
 

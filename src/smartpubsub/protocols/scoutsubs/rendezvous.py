@@ -44,8 +44,8 @@ from smartpubsub.seam import Peer
 
 RECENT_COUNT_MAX = 200
 PROBED_TIMES = 4
-"""When a rendezvous or a replica is down, so many times as many nodes as hold an event are
-probed."""
+"""When a rendezvous or replica is down, the node probes this many times f + 1 nodes around the
+key."""
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class Rendezvous:
         self._doubtful: dict[Peer, list[tuple[Raise, Peer | None]]] = {}
         """Events that wait until it is known whether the next hop is up."""
         self._early: dict[_EventPlace, Raise] = {}
-        """The predecessor that each early event waits for."""
+        """Early events, each under the place of the predecessor that it waits for."""
         self._waiting: dict[_EventPlace, None] = {}
         """The places of early events."""
         self._overdue: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)

@@ -101,8 +101,8 @@ class ScoutSettings:
 
     audit_us_min: int = 5 * SECOND
     audit_us_max: int = 0
-    """How often a subscriber asks keepers for events that it has missed: at first and while
-    something is missing, and at least; 0 at least for never."""
+    """The shortest and longest interval between audits of a tree. It doubles while nothing is
+    missing, and returns to the shortest after a loss. A longest interval of 0 turns audits off."""
     audit_peer_count: int = 2
     """How many keepers it asks at a time; all of them after something was missing."""
     audit_path_count: int = 1

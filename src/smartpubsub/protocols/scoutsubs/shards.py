@@ -131,7 +131,7 @@ class Shards:
 
     @property
     def _permit_us(self) -> int:
-        """How long a permit lasts; together with all that precedes it less than the shards."""
+        """How long a permit is valid: shorter than subscribers stay in the shards."""
         return min(PERMIT_US, self._settings.renew_us // 2)
 
     def may_forward(self, attribute: str) -> bool:

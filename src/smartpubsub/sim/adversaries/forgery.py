@@ -19,7 +19,7 @@ from smartpubsub.seam import Peer
 from smartpubsub.sim.adversaries.kinds import FORK
 
 REPEATED_MAX = 50
-"""How many messages of late a forger can repeat."""
+"""How many recent messages a forger can repeat."""
 _INVENTED = 1 << 20
 """Is added to the number of an event, for one that its publisher has not published."""
 
