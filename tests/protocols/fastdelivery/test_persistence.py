@@ -2,6 +2,7 @@
 
 import pytest
 
+from smartpubsub.protocols.fastdelivery.messages import Packet
 from smartpubsub.protocols.fastdelivery.persistence import GroupStore, StoredGroup
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Store
@@ -20,7 +21,7 @@ def test_a_damaged_value_is_counted_and_removed_and_the_others_are_read(
     key: bytes, value: bytes
 ) -> None:
     rejected: list[str] = []
-    outbox = Outbox("fastdelivery", list)
+    outbox: Outbox[Packet] = Outbox("fastdelivery", list)
     store = GroupStore(outbox, rejected.append)
     intact = (b"fastdelivery/group/ski", b"\x01\x00\x01")
 
