@@ -9,6 +9,7 @@ import problems
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 INTERRUPTED = 130
+NATIVE_LATER = "--native-later"
 
 
 def main() -> int:
@@ -32,7 +33,7 @@ def make_ready(checkout: Path) -> None:
         # Only a set-up needs this import; otherwise every command in bin/ would wait for it.
         import preparation
 
-        preparation.prepare(checkout, wanted, say)
+        preparation.prepare(checkout, wanted, say, native_later=NATIVE_LATER in sys.argv)
 
 
 def say(line: str) -> None:

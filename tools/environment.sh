@@ -21,4 +21,4 @@ else: print("%d.%d.%d" % tuple(sys.version_info[:3]))'
 }
 
 find_python
-"$python" -E -S "$root/tools/bootstrap.py" || exit $?
+"$python" -E -S "$root/tools/bootstrap.py" ${native_later:-} || exit $?

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from commands import Say
 from fingerprint import Fingerprint
 from installer import Installer
 
+LOW_PRIORITY = 15
 
-def prepare(checkout: Path, wanted: Fingerprint, say: Say) -> None:
+
+def prepare(checkout: Path, wanted: Fingerprint, say: Say, *, native_later: bool = False) -> None:
+    """Make .venv ready; with `native_later`, another process builds the native matcher then."""
     with only_one_at_a_time(checkout, say):
         made_from = marker.read(checkout)
         if made_from == wanted:
@@ -19,7 +23,14 @@ def prepare(checkout: Path, wanted: Fingerprint, say: Say) -> None:
         # Without a marker, the next set-up sees that this one was interrupted.
         marker.remove(checkout)
         changed = {part for part in wanted if made_from.get(part) != wanted[part]}
-        install(Installer(checkout, say), changed, say)
+        installer = Installer(checkout, say)
+        install(installer, changed, say)
+        if native_later and needs_native(changed):
+            if os.fork():
+                return  # The other process has the lock now, and ends the set-up.
+            os.nice(LOW_PRIORITY)
+        if needs_native(changed):
+            installer.install_native()
         marker.write(checkout, wanted)
         say(".venv is ready")
 
@@ -35,8 +46,10 @@ def install(installer: Installer, changed: set[str], say: Say) -> None:
         installer.install_requirements()
     if anew or changed & {"requirements", "package"}:
         installer.install_package()
-    if anew or changed & {"requirements", "native", "compiler"}:
-        installer.install_native()
+
+
+def needs_native(changed: set[str]) -> bool:
+    return bool(changed & {"checkout", "python", "requirements", "native", "compiler"})
 
 
 @contextlib.contextmanager

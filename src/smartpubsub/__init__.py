@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         NoNodeError,
         NoSubscriptionError,
         NotInTimeError,
+        NoTopicError,
         NotOwnerError,
         NotPromisedError,
         OverflowedError,
@@ -69,6 +70,7 @@ __all__ = [
     "LostNodeError",
     "NoNodeError",
     "NoSubscriptionError",
+    "NoTopicError",
     "Node",
     "NodeClosedError",
     "NodeError",
@@ -120,9 +122,9 @@ _NAMES = {
     "node.configuration": "ConfigError",
     "node.errors": (
         "ChoiceError ControlError EventRefusedError KeyConflictError LimitError LostNodeError"
-        " NoNodeError NoSubscriptionError NodeClosedError NodeError NotInTimeError NotOwnerError"
-        " NotPromisedError OverflowedError PublishError PublishNotInTimeError PublishRefusedError"
-        " TooFewReplicasError"
+        " NoNodeError NoSubscriptionError NoTopicError NodeClosedError NodeError NotInTimeError"
+        " NotOwnerError NotPromisedError OverflowedError PublishError PublishNotInTimeError"
+        " PublishRefusedError TooFewReplicasError"
     ),
     "node.storage.folder": "FolderInUseError",
     "predicates": "Interval Predicate PredicateError",

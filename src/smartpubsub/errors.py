@@ -6,3 +6,5 @@ class SmartPubSubError(Exception):
 
     is_printed = False
     """Whether a command has printed it as a document of its own."""
+    is_usage_error = False
+    """Whether what the caller wrote is wrong, not what came of it; a command then ends with 2."""

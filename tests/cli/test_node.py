@@ -230,7 +230,7 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["pub", "a", "b", "--wait", "long"], "'long' is not one of"),
         (["sub", "a["], "PREDICATE, column 3"),
         (["sub", "a", "--limit", "-1"], "-1 is not in the range"),
-        (["sub", "a", "--since", "yesterday"], "'yesterday' is neither an event's id, which sub"),
+        (["sub", "a", "--since", "yesterday"], "'yesterday' is neither an event's id, nor a time"),
         (
             ["sub", "a", "--since", "2026-01-01", "--last", "1"],
             "--since and --last exclude each other",
@@ -281,7 +281,7 @@ def test_what_waits_is_counted_in_words(waiting: int, said: str) -> None:
 
 def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "config.toml").write_text("backups = 'many'\n")
-    assert cli.main(["node", "run", "--data", str(tmp_path)]) == 1
+    assert cli.main(["node", "run", "--data", str(tmp_path)]) == 2
     assert f"smartpubsub: {tmp_path}/config.toml:backups: expected" in capsys.readouterr().err
 
 

@@ -26,7 +26,10 @@ FORMS: list[tuple[type[Any], type[Any]]] = [
     (Topic, BlockingTopic),
     (Group, BlockingGroup),
 ]
-OF_AN_EMBEDDED_NODE = {"config", "failures", "ledger", "metrics_at", "neighbours", "routes", "take"}
+OF_AN_EMBEDDED_NODE = {
+    *("config", "failures", "has_had", "ledger", "metrics_at", "neighbours", "routes"),
+    *("start_phase", "take"),
+}
 OF_TOPICS = {"cid"}
 
 

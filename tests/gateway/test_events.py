@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 import trio
 
+from smartpubsub import Node
+from smartpubsub.gateway.server import Gateway
 from smartpubsub.gateway.streams import StreamLimits
+from smartpubsub.node.config_values import Endpoint
 from tests.gateway.serving import Frame, publish, served, stream
-from tests.node.hosts import run
+from tests.node.hosts import LOOPBACK, run
 
 STRUCTURED = {"content-type": "application/cloudevents+json"}
 
@@ -72,6 +77,10 @@ def test_a_repeated_publication_is_the_same_event(tmp_path: Path, by: str) -> No
             said["data"] = "another"
             conflict = await http.post("/v1/events", headers=headers, json=said)
             assert conflict.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+            named = (
+                "Idempotency-Key 'order-17'" if by == "header" else "id '17' of the source '/shop'"
+            )
+            assert named in conflict.json()["detail"]
 
     run(main)
 
@@ -206,6 +215,34 @@ def test_a_slow_reader_is_disconnected_with_a_reason_and_resumes_without_loss(
     run(main)
 
 
+def test_streams_are_told_that_the_node_ends(tmp_path: Path) -> None:
+    last: list[Frame] = []
+
+    async def read(events: AsyncIterator[Frame]) -> None:
+        last.append([frame async for frame in events][-1])
+
+    async def main() -> None:
+        async with (
+            Node(data=tmp_path, listen=[LOOPBACK]) as node,
+            AsyncExitStack() as streams,
+            trio.open_nursery() as readers,
+        ):
+            gateway = Gateway(node, Endpoint("127.0.0.1", 0))
+            async with trio.open_nursery() as serving:
+                await serving.start(gateway.run)
+                async with httpx.AsyncClient(base_url=f"http://{gateway.at}", timeout=60) as http:
+                    made = await http.post("/v1/subscriptions", json={"filter": "sailing"})
+                    kept = f"/v1/subscriptions/{made.json()['subscription']}/events"
+                    for path, query in (("/v1/events", {"filter": "surf"}), (kept, {})):
+                        opening = stream(http, path, **query)
+                        readers.start_soon(read, await streams.enter_async_context(opening))
+                serving.cancel_scope.cancel()
+
+    run(main)
+    assert [frame.kind for frame in last] == ["closed", "closed"]
+    assert all("the node is ending" in frame.data["reason"] for frame in last)
+
+
 def test_an_outdated_position_is_told(tmp_path: Path) -> None:
     limits = StreamLimits(journal_event_count_max=5)
 
@@ -261,9 +298,12 @@ BAD = [
     ({"filter": "surf[[["}, "filter"),
     ({"filter": "surf", "where": "surf"}, "either"),
     ({}, "either"),
-    ({"filter": "surf", "unknown": "1"}, "unknown"),
-    ({"filter": "surf", "last": "0"}, "last"),
-    ({"filter": "surf", "since": "yesterday"}, "yesterday"),
+    ({"filter": "surf", "limit": "1"}, "no 'limit'; allowed are: filter, where, since, last"),
+    ({"filter": "surf", "sinc": "1h"}, "did you mean since?"),
+    ({"filter": "surf", "last": "0"}, "last: expected a whole number from 1 to 100,000"),
+    ({"filter": "surf", "last": "bogus"}, "last: expected a whole number from 1 to 100,000"),
+    ({"filter": "surf", "since": "yesterday"}, "'yesterday' is neither an event's id, nor a time"),
+    ({"filter": "surf", "since": "2999-01-01"}, "in the future"),
 ]
 
 
@@ -278,10 +318,13 @@ def test_bad_requests_get_problems_that_name_the_place(tmp_path: Path) -> None:
             answer = await http.post("/v1/events", content=b"no predicate")
             assert answer.status_code == httpx.codes.BAD_REQUEST
             assert "ce-predicate" in answer.json()["detail"]
-            answer = await http.post(
-                "/v1/events", params={"predicate": "surf", "replicas_min": "2"}, content=b""
-            )
-            assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+            query = {"predicate": "surf", "wait": "foo"}
+            answer = await http.post("/v1/events", params=query, content=b"")
+            assert "wait: expected one of all, nothing, rendezvous" in answer.json()["detail"]
+            query = {"predicate": "surf", "replicas_min": "2"}
+            answer = await http.post("/v1/events", params=query, content=b"")
+            assert answer.status_code == httpx.codes.CONFLICT
+            assert "do not publish it again" in answer.json()["reason"]
             state = await http.get(f"/v1/events/{answer.json()['id']}")
             assert state.json()["state"] in ("acknowledged", "confirmed")
 

@@ -6,10 +6,14 @@ import io
 from pathlib import Path
 
 import httpx
+import pytest
+import trio
 
-from smartpubsub import Node
+from smartpubsub import Node, NoTopicError
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
+from smartpubsub.protocols.pulsarcast.directory import RETRY_US, SEARCHES_MAX
 from tests.gateway.serving import publish, served, stream
 from tests.node.hosts import LOOPBACK, run
 
@@ -31,10 +35,52 @@ def test_a_kept_subscription_waits_for_its_reader_and_its_acknowledgement(tmp_pa
             done = await http.post(f"{place}/acknowledgements", json={"event": ids[2]})
             assert done.status_code == httpx.codes.NO_CONTENT
             assert (await http.get(place)).json()["waiting"] == 0
+            again = await http.post(f"{place}/acknowledgements", json={"event": ids[0]})
+            assert again.status_code == httpx.codes.NO_CONTENT
             assert (await http.delete(place)).status_code == httpx.codes.NO_CONTENT
             gone = await http.get(place)
             assert gone.status_code == httpx.codes.NOT_FOUND
             assert "there are: none" in gone.json()["detail"]
+
+    run(main)
+
+
+def test_an_acknowledgement_of_another_event_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (_, _, http):
+            made = await http.post("/v1/subscriptions", json={"filter": "surf"})
+            place = f"/v1/subscriptions/{made.json()['subscription']}"
+            await publish(http, "surf", "1")
+            other = await publish(http, "sailing", "2")
+            refused = await http.post(f"{place}/acknowledgements", json={"event": other})
+            assert refused.status_code == httpx.codes.NOT_FOUND
+            assert other in refused.json()["detail"]
+            malformed = await http.post(f"{place}/acknowledgements", json={"event": "x"})
+            assert malformed.status_code == httpx.codes.BAD_REQUEST
+            assert (await http.get(place)).json()["waiting"] == 1
+
+    run(main)
+
+
+def test_a_topic_that_is_not_there_is_not_found_soon(tmp_path: Path) -> None:
+    missing = cid_text(cid_of(b"no topic"))
+
+    async def main() -> None:
+        async with served(tmp_path, protocol="pulsarcast") as (node, _, http):
+            answers: list[httpx.Response] = []
+
+            async def ask(path: str) -> None:
+                answers.append(await http.get(f"/v1/topics/{missing}{path}"))
+
+            began = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                for path in ("", "/events", "/history", "/export"):
+                    nursery.start_soon(ask, path)
+                with pytest.raises(NoTopicError, match=missing):
+                    await node.topic(missing).publish(b"")
+            assert {answer.status_code for answer in answers} == {httpx.codes.NOT_FOUND}
+            assert all(missing in answer.json()["detail"] for answer in answers)
+            assert trio.current_time() - began < SEARCHES_MAX * RETRY_US / SECOND
 
     run(main)
 
@@ -63,8 +109,10 @@ def test_a_topic_is_published_streamed_read_and_exported(tmp_path: Path) -> None
             _, blocks = read_car(io.BytesIO(car.content))
             exported = {cid_text(cid_of(block)) for block in blocks}
             assert {receipt["id"] for receipt in receipts} < exported
-            unknown = await http.get("/v1/topics/b")
-            assert unknown.status_code == httpx.codes.BAD_REQUEST
+            assert (await http.get("/v1/topics/news")).json() == made.json()
+            unknown = await http.get("/v1/topics/olds")
+            assert unknown.status_code == httpx.codes.NOT_FOUND
+            assert "'news'" in unknown.json()["detail"]
 
     run(main)
 

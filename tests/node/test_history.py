@@ -13,10 +13,9 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.node.api.choices import Overflow
 from smartpubsub.node.api.events import Event
 from smartpubsub.node.api.subscription import EventStream
-from smartpubsub.node.errors import EventRefusedError, NodeError, NotPromisedError
+from smartpubsub.node.errors import ChoiceError, EventRefusedError, NodeError, NotPromisedError
 from smartpubsub.node.identity import identity_in
 from smartpubsub.protocols.blocks import BlockError, cid_of, cid_text
-from smartpubsub.protocols.publication import EventIdError
 from tests.node.hosts import LOOPBACK, run
 from tests.node.test_topics import node_in, three_nodes
 
@@ -129,14 +128,14 @@ def test_what_cannot_be_given_is_said(tmp_path: Path) -> None:
     async def main() -> None:
         async with three_nodes(tmp_path) as (a, b, _):
             for wrong, error in (
-                ({"since": "yesterday"}, EventIdError),
+                ({"since": "yesterday"}, ChoiceError),
                 ({"last": 0}, NodeError),
                 ({"since": datetime.now(UTC), "last": 1}, NodeError),
             ):
                 with pytest.raises(error):
                     a.subscribe("surf", **wrong)
             await published(a, 0, 1)
-            with pytest.raises(EventRefusedError, match="no node keeps the event 0102-3-4"):
+            with pytest.raises(EventRefusedError, match="no node keeps an event 0102-3-4"):
                 async with b.subscribe("surf", since="0102-3-4"):
                     pass
             assert await b.subscriptions() == []

@@ -50,6 +50,11 @@ def test_what_must_not_be_is_told_in_words(tmp_path: Path) -> None:
                 await topic.update(publishers=[a.peer_id])
             with pytest.raises(RulesError, match="an ordered topic has its rules"):
                 await a.create_topic("x", ordered=True, linking="custom")
+            ordered = await a.create_topic("minutes", ordered=True)
+            with pytest.raises(RulesError, match="ordered=False, or --unordered"):
+                await ordered.update(publishers="anyone")
+            changed = await ordered.update(ordered=False)
+            assert (changed.rules.publishers, changed.rules.is_chained) == (None, False)
             with pytest.raises(RulesError, match="'anyone' and others"):
                 await a.create_topic("x", publishers=["anyone", b.peer_id])
             with pytest.raises(RulesError, match="name at least one peer"):

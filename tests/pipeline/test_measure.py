@@ -167,6 +167,18 @@ def test_traffic_of_nodes_and_times_adds_up(campaign: Path) -> None:
         assert sum(row["run"] == run for row in rows_of("by_node", campaign)) == said["nodes"]
 
 
+def test_crashes_and_returns_stand_in_their_windows(campaign: Path) -> None:
+    windows = rows_of("by_window", campaign)
+    for run, said in results_of(campaign).items():
+        mine = [row for row in windows if row["run"] == run]
+        if said["scenario"] == "workload":
+            [crash] = [row for row in mine if row["crashed"]]
+            [back] = [row for row in mine if row["returned"]]
+            assert abs(back["start_ms"] - crash["start_ms"] - 3_000) <= 1_000
+        elif said["scenario"] == "fault":
+            assert sum(row["crashed"] for row in mine) <= 3
+
+
 def test_topics_are_predicates_without_their_numbers(campaign: Path) -> None:
     run = next(
         run

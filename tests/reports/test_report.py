@@ -73,7 +73,9 @@ def full(**more: Any) -> ReportData:
             for name, events, wanted in topics
         ],
         "progress": [
-            {**g, "start_ms": at, "sent": 100, "arrived": 10} for g in groups for at in (0, 1000)
+            {**g, "start_ms": at, "sent": 100, "arrived": 10, "crashed": at // 1000, "returned": 0}
+            for g in groups
+            for at in (0, 1000)
         ],
         "stages": [
             {"backups": f, "stage": stage, "subscription_ms": 50.0 + f, "event_ms": 20.0}
@@ -95,7 +97,7 @@ def test_every_figure_is_there_and_is_a_file_of_its_own(report: Path) -> None:
     names = {path.stem for path in (report.parent / "figures").glob("*.png")}
     assert names == {
         *("latency-means", "latency-histograms", "duplicates", "replication", "topics"),
-        *("coverage", "messages", "loads", "hops"),
+        *("coverage", "messages", "timeline", "loads", "hops"),
     }
     assert {path.stem for path in (report.parent / "figures").glob("*.svg")} == names
     for name in names:

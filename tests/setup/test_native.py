@@ -1,5 +1,7 @@
 """Without a native matcher everything still works, and one line says so."""
 
+import os
+
 from tests.setup.fake_checkout import FakeCheckout
 
 
@@ -41,3 +43,20 @@ def test_a_disk_that_is_full_fails_the_set_up(ready: FakeCheckout) -> None:
     assert result.returncode == 1
     assert "no disk space left" in result.stderr.splitlines()[-1]
     assert not ready.marker.exists()
+
+
+def test_the_demo_begins_while_the_native_matcher_is_built(checkout: FakeCheckout) -> None:
+    gate = checkout.root / "gate"
+    os.mkfifo(gate)
+    checkout.write_native(f"open({str(gate)!r}).close()")  # Its build waits for a writer.
+
+    demo = checkout.start("bin/demo", "4")
+
+    assert demo.stdout is not None
+    assert demo.stdout.readline() == "demo|4\n"
+    assert not is_installed(checkout)
+    assert not checkout.marker.exists()
+    gate.open("w").close()
+    demo.communicate()  # Until the build has closed its output.
+    assert is_installed(checkout)
+    assert checkout.marker.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -26,7 +27,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(DOCS, folder / "docs")
     zensical = Path(sys.executable).with_name("zensical")
     built = subprocess.run(
-        [zensical, "build", "--strict"], cwd=folder, capture_output=True, text=True, check=False
+        [zensical, "build", "--strict"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT / "tools")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
     return folder / "site"
@@ -47,6 +53,27 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     loaded = {url for text in pages for url in LOADED.findall(text)}
     assert loaded == set()
     assert {url for text in styles for url in IMPORTED.findall(text)} == set()
+
+
+def test_state_diagrams_are_drawn(site: Path) -> None:
+    written = sum(
+        page.read_text(encoding="utf-8").count("```mermaid") for page in DOCS.glob("*.md")
+    )
+    pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    assert sum(page.count('<figure class="state-diagram"') for page in pages) == written > 0
+    assert not any("stateDiagram" in page for page in pages)
+
+
+def test_a_diagram_has_a_line_for_each_state_and_an_arrow_for_each_transition() -> None:
+    from state_diagrams import Transition, read, svg
+
+    transitions = read("stateDiagram-v2\n  a --> b: go\n  b --> b: stay\n")
+    assert transitions == [Transition("a", "b", "go"), Transition("b", "b", "stay")]
+    drawn = svg(transitions)
+    assert drawn.count("<rect ") == 2
+    assert [label in drawn for label in (">go<", ">stay<")] == [True, True]
+    with pytest.raises(ValueError, match="c -> d"):
+        read("stateDiagram-v2\n  c -> d\n")
 
 
 def test_the_python_api_is_that_of_the_code() -> None:

@@ -16,6 +16,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.extras import remedy
 
 FAILURE = 1
+USAGE = 2
 INTERRUPTED = 130
 
 HELP_NAMES = ["-h", "--help"]
@@ -68,6 +69,10 @@ COMMANDS = {
 @click.version_option(package_name="smartpubsub", message="%(prog)s %(version)s")
 def smartpubsub() -> None:
     """Content-based publish/subscribe.
+
+    The exit code is 0 on success, 1 if the operation has failed, 2 if the command line or the
+    configuration is wrong, and 130 after Ctrl-C. An error is one line on standard error, and with
+    --json also a document on standard output.
 
     \b
     Example:
@@ -136,6 +141,7 @@ def _fail(
         exit_code = error.exit_code
         problem = f"{error.format_message()}{where_to_look(error)}"
     elif isinstance(error, SmartPubSubError):
+        exit_code = USAGE if error.is_usage_error else FAILURE
         problem = str(error)
     else:
         problem = remedy(error)

@@ -40,7 +40,8 @@ def event(id: str, data: str | None, as_json: bool) -> None:
     of the last 10,000 events that it has published since it was started; and also from before, of
     events that were published with --key and of those that timed out: pending, acknowledged with
     its replicas, confirmed by all subscribers, refused, or unknown. It also tells for which kept
-    subscriptions of this node the event still waits.
+    subscriptions of this node the event still waits. The exit code is 1 if the node knows nothing
+    of the event.
 
     \b
     Examples:
@@ -53,6 +54,8 @@ def event(id: str, data: str | None, as_json: bool) -> None:
         print_json(known)
     else:
         _show(known)
+    if known["state"] == "unknown" and not known["waiting_in"]:
+        raise click.exceptions.Exit(1)
 
 
 def _show(known: dict[str, Any]) -> None:

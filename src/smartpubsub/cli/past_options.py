@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import click
 
-from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.api.past import event_or_time
+from smartpubsub.node.api.past import checked_since
+from smartpubsub.node.errors import NodeError
 
 Command = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def since_option(read: Callable[[str], object], named: str, printed_by: str) -> Command:
+def since_option(read: Callable[[str], object], named: str) -> Command:
     """An option whose value is an event or a time."""
 
     def check(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
-        if text is None or isinstance(event_or_time(text), datetime):
-            return text
         try:
-            read(text)
-        except SmartPubSubError:
-            raise click.BadParameter(
-                f"{text!r} is neither an event's {named}, which {printed_by} --json prints,"
-                " nor a time such as 2026-01-31T12:00Z, nor a period such as 1h"
-            ) from None
+            checked_since(text, read)
+        except NodeError as error:
+            raise click.BadParameter(str(error).removeprefix("since: ")) from None
         return text
 
     return click.option(

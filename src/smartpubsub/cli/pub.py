@@ -122,5 +122,6 @@ def payload_of(text: str, file: Path | None = None) -> bytes:
     else:
         payload = os.fsencode(text)
     if len(payload) > PAYLOAD_BYTES_MAX:
-        raise click.BadParameter(too_long(), param_hint="DATA")
+        given = "DATA" if file is None else f"--file {file}"
+        raise click.BadParameter(too_long(), param_hint=given)
     return payload

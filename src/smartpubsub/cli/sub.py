@@ -33,7 +33,7 @@ _SHOWN = ("id", "cid", "created", "publisher", "event", "hops", "dropped_before"
 @click.argument("predicate_text", metavar="PREDICATE")
 @data_option
 @click.option("--limit", type=click.IntRange(min=0), help="End after so many events.")
-@since_option(event_id_from_text, "id", "sub")
+@since_option(event_id_from_text, "id")
 @last_option
 @click.option("--keep", is_flag=True, help="Keep the subscription when the command ends.")
 @overflow_option
@@ -67,9 +67,9 @@ def sub(
 
     The subscription ends with the command, unless it has --keep. Then the command prints the
     subscription's number first, and the subscription goes on, also when the node is started again.
-    Its events wait on disk until the next sub with the same predicate prints them; they survive a
-    crash of the node. unsub ends it. The node keeps up to 100,000 events, 64 MiB and seven days of
-    them; node run --limit changes that.
+    Its events wait on disk until the next sub with the same predicate, with or without --keep,
+    prints them, which acknowledges them; they survive a crash of the node. unsub ends it. The node
+    keeps up to 100,000 events, 64 MiB and seven days of them; node run --limit changes that.
 
     With --exec, the variables EVENT, EVENT_ID and EVENT_PUBLISHER have the event. The next event
     waits until the command has ended; a command that fails ends sub with its exit code, and with
@@ -104,10 +104,8 @@ def sub(
         if keep:
             tell_number(number, as_json)
         click.echo(f"subscribed to {predicate}; waiting for events", err=True)
-        if begun["is_kept"] and not keep:
-            click.echo(
-                f"this is subscription {number}, which was kept; unsub {number} ends it", err=True
-            )
+        if begun["is_kept"]:
+            tell_kept(begun, node.ask("subscriptions"))
         if past:
             tell_history(begun["history"])
         if begun["is_kept"]:
@@ -158,6 +156,27 @@ def show_all(events: Iterable[dict[str, Any]], show_event: Show) -> None:
         if line["event"]["dropped_before"]:
             tell_dropped(line["event"]["dropped_before"])
         show_event(line["event"])
+
+
+def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> None:
+    """Say that a kept subscription goes on, and whether others with its predicate are kept."""
+    by_number = {info["subscription"]: info for info in subscriptions}
+    number, own = begun["subscription"], by_number.pop(begun["subscription"], None)
+    if own is None:
+        return
+    if begun["was_there"]:
+        click.echo(
+            f"this continues subscription {number}, which was kept; events that wait there:"
+            f" {own['waiting']:,}; printing an event acknowledges it; unsub {number} ends it",
+            err=True,
+        )
+    for other, info in by_number.items():
+        if info["is_kept"] and info["predicate"] == own["predicate"]:
+            click.echo(
+                f"note: subscription {other} keeps the same predicate for another reader, so each"
+                f" event waits twice; unsub {other} ends it",
+                err=True,
+            )
 
 
 def tell_history(history: dict[str, Any]) -> None:

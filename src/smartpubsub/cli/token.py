@@ -10,6 +10,8 @@ import click
 from smartpubsub.cli.node.options import configured, data_option
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.api.past import time_us
+from smartpubsub.protocols.blocks import time_text
 
 if TYPE_CHECKING:
     from smartpubsub.gateway.tokens import TokenFile
@@ -81,8 +83,8 @@ def list_tokens(data: str | None, as_json: bool) -> None:
         {
             "name": token.name,
             "scopes": [scope.value for scope in token.scopes],
-            "created": token.created.isoformat(timespec="seconds"),
-            "expires": token.expires.isoformat(timespec="seconds") if token.expires else None,
+            "created": time_text(time_us(token.created)),
+            "expires": time_text(time_us(token.expires)) if token.expires else None,
         }
         for token in _tokens(data).all()
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -10,8 +9,7 @@ import click
 from smartpubsub.cli.event import event_id
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from smartpubsub.protocols.blocks import time_text
 
 
 @click.command()
@@ -59,5 +57,4 @@ def why(
         return
     click.echo(f"{found['cause']}: {found['detail']}")
     if found["at_us"] is not None:
-        at = _EPOCH + timedelta(microseconds=found["at_us"])
-        click.echo(f"arrived  {at.isoformat(timespec='milliseconds')}")
+        click.echo(f"arrived  {time_text(found['at_us'])}")

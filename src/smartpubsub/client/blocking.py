@@ -171,6 +171,7 @@ class BlockingGroup(Blocking[Group]):
     owner = _Read[Group, str | None](lambda group: group.owner)
     advertise = _blocking(Group.advertise)
     invite = _blocking(Group.invite)
+    end = _blocking(Group.end)
     publish = _blocking(Group.publish)
     leave = _blocking(Group.leave)
     join = _wrapped(Group.join, BlockingSubscription)

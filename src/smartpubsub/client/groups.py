@@ -95,6 +95,10 @@ class ClientGroups:
             self._transport, "group-join", fields, wanted, options, self._serializer
         )
 
+    async def close(self, predicate: Predicate) -> None:
+        """End a group of the node."""
+        await self._transport.ask("group-end", {"group": str(predicate)})
+
     async def leave(self, group: Predicate, owner: str | None) -> int:
         """End all memberships in a group; return how many there were."""
         fields = {"group": str(group)} | ({} if owner is None else {"owner": owner})

@@ -153,7 +153,9 @@ class ClientTopics:
 
 
 def _rules(wanted: RulesWanted, subtopics: Mapping[str, str | None]) -> dict[str, object]:
-    fields: dict[str, object] = {"ordered": wanted.ordered, "subtopics": dict(subtopics)}
+    fields: dict[str, object] = {"subtopics": dict(subtopics)}
+    if wanted.ordered is not None:
+        fields["ordered"] = wanted.ordered
     for name in ("publishers", "requesters"):
         peers = getattr(wanted, name)
         if peers is not None:

@@ -12,7 +12,6 @@ import base64
 import hashlib
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from datetime import UTC
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -20,6 +19,8 @@ import msgspec
 
 from smartpubsub.gateway.problems import ProblemError
 from smartpubsub.node.api.events import Entry, Event
+from smartpubsub.node.api.past import time_us
+from smartpubsub.protocols.blocks import time_text
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -63,6 +64,12 @@ class NewEvent(NamedTuple):
     predicate: str
     payload: bytes
     key: str | None
+    key_name: str = ""
+    """How errors call the key."""
+
+    def with_key(self, key: str) -> NewEvent:
+        """Publish by this key."""
+        return self._replace(key=key, key_name=f"the Idempotency-Key {key!r}")
 
 
 class _Received(msgspec.Struct):
@@ -84,7 +91,7 @@ def from_event(event: Event) -> bytes:
             id=event.id,
             source=f"/p2p/{event.publisher}",
             type=EVENT_TYPE,
-            time=event.created.astimezone(UTC).isoformat() if event.created else None,
+            time=time_text(time_us(event.created)) if event.created else None,
             predicate=str(event.predicate),
             cid=event.cid,
             hops=event.hops,
@@ -102,7 +109,7 @@ def from_entry(entry: Entry, topic: str) -> bytes:
             id=entry.id,
             source=f"/p2p/{entry.publisher}",
             type=TOPIC_EVENT_TYPE,
-            time=entry.created.astimezone(UTC).isoformat(),
+            time=time_text(time_us(entry.created)),
             cid=entry.id,
             topic=topic,
             height=entry.height,
@@ -151,7 +158,7 @@ def read_binary(headers: Mapping[str, str], predicate: str | None, body: bytes) 
         raise ProblemError(
             400, "no predicate; send it as ce-predicate, or as ?predicate= in the query"
         )
-    return NewEvent(wanted, body, _key(said.get("source"), said.get("id")))
+    return _keyed(NewEvent(wanted, body, None), said.get("source"), said.get("id"))
 
 
 def read_structured(body: bytes) -> NewEvent:
@@ -178,7 +185,8 @@ def _new_event(received: _Received) -> NewEvent:
         raise ProblemError(400, f"specversion: expected {SPEC_VERSION}")
     if not received.predicate:
         raise ProblemError(400, "predicate: missing; it is an extension attribute, with text")
-    return NewEvent(received.predicate, _payload(received), _key(received.source, received.id))
+    new = NewEvent(received.predicate, _payload(received), None)
+    return _keyed(new, received.source, received.id)
 
 
 def _payload(received: _Received) -> bytes:
@@ -192,8 +200,9 @@ def _payload(received: _Received) -> bytes:
     return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
 
 
-def _key(source: str | None, id: str | None) -> str | None:
-    """The publication key of an event that names its source and its id."""
+def _keyed(new: NewEvent, source: str | None, id: str | None) -> NewEvent:
+    """Publish an event that names its source and its id by them."""
     if not source or not id:
-        return None
-    return "ce-" + hashlib.sha256(f"{len(source)}:{source}{id}".encode()).hexdigest()
+        return new
+    key = "ce-" + hashlib.sha256(f"{len(source)}:{source}{id}".encode()).hexdigest()
+    return new._replace(key=key, key_name=f"the id {id!r} of the source {source!r}")

@@ -16,9 +16,10 @@ from smartpubsub.gateway.problems import ProblemError, problem_of
 from smartpubsub.gateway.sources import FilterSource
 from smartpubsub.gateway.sse import StreamResponse
 from smartpubsub.gateway.streams import Source, Streams
-from smartpubsub.gateway.values import predicate_of, since_of
+from smartpubsub.gateway.values import predicate_of
 from smartpubsub.node.api.choices import WaitName
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.errors import KeyConflictError
 from smartpubsub.predicates import Predicate, PredicateError
 
 BATCH_COUNT_MAX = 1_000
@@ -142,8 +143,8 @@ class EventOperations:
             event = cloudevents.read_structured(call.body)
         else:
             event = cloudevents.read_binary(call.request.headers, call.query.predicate, call.body)
-        key = call.request.headers.get("idempotency-key")
-        receipt = await self._publish_one(event if key is None else event._replace(key=key), call)
+        key = idempotency_key(call)
+        receipt = await self._publish_one(event if key is None else event.with_key(key), call)
         return json_response(receipt, 201, Location=f"/v1/events/{receipt['id']}")
 
     async def _publish_batch(self, new: Sequence[NewEvent], call: Call) -> list[dict[str, object]]:
@@ -168,14 +169,17 @@ class EventOperations:
         return receipts
 
     async def _publish_one(self, new: NewEvent, call: Call) -> dict[str, object]:
-        receipt = await self._node.publish(
-            new.predicate,
-            new.payload,
-            key=new.key,
-            wait=call.query.wait,
-            replicas_min=call.query.replicas_min,
-            deadline_s=call.query.deadline_s,
-        )
+        try:
+            receipt = await self._node.publish(
+                new.predicate,
+                new.payload,
+                key=new.key,
+                wait=call.query.wait,
+                replicas_min=call.query.replicas_min,
+                deadline_s=call.query.deadline_s,
+            )
+        except KeyConflictError as error:
+            raise error.called(new.key_name) from None
         return receipt.document()
 
     async def _stream(self, call: Call) -> Response:
@@ -192,15 +196,20 @@ async def opened(call: Call, source: Source, streams: Streams) -> StreamResponse
     """Open a stream, at the position that the client resumes at if it sends one."""
     opening = streams.listen(
         source,
-        since=since_of(call.query.since),
+        since=call.query.since,
         last=call.query.last,
         resume=call.request.headers.get("last-event-id") or None,
     )
     return StreamResponse(opening, await opening.__aenter__(), streams)
 
 
+def idempotency_key(call: Call) -> str | None:
+    """The key to publish by, if the client sends one."""
+    return call.request.headers.get("idempotency-key")
+
+
 def _no_key(call: Call) -> None:
-    if "idempotency-key" in call.request.headers:
+    if idempotency_key(call) is not None:
         raise ProblemError(
             400, "a batch has no Idempotency-Key: give each event a source and an id"
         )

@@ -6,7 +6,7 @@ import msgspec
 from starlette.responses import Response
 
 from smartpubsub.gateway.cloudevents import read_binary
-from smartpubsub.gateway.events import ReceiptDocument
+from smartpubsub.gateway.events import ReceiptDocument, idempotency_key
 from smartpubsub.gateway.operations import Call, Operation, Scope, json_response
 from smartpubsub.node.api.choices import WaitName
 from smartpubsub.node.api.node import Node
@@ -51,6 +51,12 @@ class FoundGroupDocument(msgspec.Struct):
     owner: str
 
 
+class EndedGroupQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """The group to end."""
+
+    group: str
+
+
 class GroupOperations:
     """Operations on groups."""
 
@@ -83,6 +89,17 @@ class GroupOperations:
                 result=FoundGroupDocument,
                 status=201,
                 problems=(403, 409, *busy),
+            ),
+            Operation(
+                "end_group",
+                "DELETE",
+                "/v1/groups",
+                "End a group of this node",
+                Scope.ADMIN,
+                self._end,
+                query=EndedGroupQuery,
+                status=204,
+                problems=(403, *busy),
             ),
             Operation(
                 "search_groups",
@@ -129,6 +146,10 @@ class GroupOperations:
         owner = next(iter(self._node.addresses), self._node.peer_id)
         return json_response(FoundGroupDocument(str(group.predicate), owner), 201)
 
+    async def _end(self, call: Call) -> Response:
+        await self._node.group(call.query.group).end()
+        return Response(status_code=204)
+
     async def _search(self, call: Call) -> Response:
         found = await self._node.search_groups(call.query.predicate)
         return json_response([FoundGroupDocument(str(g.predicate), g.owner) for g in found])
@@ -137,6 +158,10 @@ class GroupOperations:
         query: GroupPublishQuery = call.query
         event = read_binary(call.request.headers, query.predicate, call.body)
         receipt = await self._node.group(query.group).publish(
-            event.predicate, event.payload, wait=query.wait, everywhere=query.everywhere
+            event.predicate,
+            event.payload,
+            wait=query.wait,
+            everywhere=query.everywhere,
+            key=idempotency_key(call),
         )
         return json_response(receipt.document(), 201)

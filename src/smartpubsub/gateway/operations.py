@@ -15,6 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from smartpubsub.gateway.expected import explained
 from smartpubsub.gateway.problems import ProblemError
 
 JSON = "application/json"
@@ -88,6 +89,8 @@ class Operation:
             raise ProblemError(415, f"expected a body of the type {JSON}")
         try:
             return msgspec.json.decode(content, type=self.body)
+        except msgspec.ValidationError as error:
+            raise ProblemError(400, f"body: {explained(error, self.body)}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ProblemError(400, f"body: {error}") from None
 
@@ -102,7 +105,7 @@ def read_query(request: Request, fields: type[msgspec.Struct]) -> Any:
     try:
         return msgspec.convert(given, fields, strict=False)
     except msgspec.ValidationError as error:
-        raise ProblemError(400, f"query: {error}") from None
+        raise ProblemError(400, f"query: {explained(error, fields)}") from None
 
 
 def json_response(result: object, status: int = 200, **headers: str) -> Response:

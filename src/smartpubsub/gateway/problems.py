@@ -12,6 +12,7 @@ from smartpubsub.node.errors import (
     NodeClosedError,
     NoSubscriptionError,
     NotInTimeError,
+    NoTopicError,
     NotOwnerError,
     NotPromisedError,
     PublishError,
@@ -22,9 +23,10 @@ MEDIA_TYPE = "application/problem+json"
 
 _STATUSES: tuple[tuple[type[SmartPubSubError], int], ...] = (
     (NoSubscriptionError, 404),
+    (NoTopicError, 404),
     (KeyConflictError, 422),
     (NotInTimeError, 504),
-    (TooFewReplicasError, 503),
+    (TooFewReplicasError, 409),
     (EventRefusedError, 409),
     (NotPromisedError, 501),
     (NotOwnerError, 403),
@@ -39,7 +41,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     406: "Not acceptable",
-    409: "Refused",
+    409: "Conflict",
     411: "Length required",
     413: "Content too large",
     415: "Unsupported media type",

@@ -27,6 +27,9 @@ RESTART_S_MAX = 60.0
 HEADER_BYTES_MAX = 32 << 10
 BACKLOG = 1_024
 WEBSOCKET_PING_S = 15
+FAREWELL_S_MAX = 2.0
+"""How long the gateway waits, when it ends, until its streams have told their readers so."""
+ENDING = "the node is ending; connect again when it runs, with Last-Event-ID to resume"
 
 _log = logging.getLogger(__name__)
 
@@ -94,11 +97,28 @@ class Gateway:
             requests_per_s_max=self._requests_per_s_max,
         )
         sessions = ControlSessions(self._node, access)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(streams.run)
-            await nursery.start(sessions.run)
-            await serve_forever(application(self._node, streams, access, sessions), listener)
-            nursery.cancel_scope.cancel()
+        app = application(self._node, streams, access, sessions)
+        serving = trio.CancelScope(shield=True)
+        async with trio.open_nursery() as whole:
+            whole.start_soon(_end_streams_first, streams, serving)
+            with serving:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(streams.run)
+                    await nursery.start(sessions.run)
+                    await serve_forever(app, listener)
+                    nursery.cancel_scope.cancel()
+            whole.cancel_scope.cancel()
+
+
+async def _end_streams_first(streams: Streams, serving: trio.CancelScope) -> None:
+    """When this is cancelled, tell the readers of all streams, and end serving after that."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.move_on_after(FAREWELL_S_MAX) as farewell:
+            farewell.shield = True
+            await streams.end(ENDING)
+        serving.cancel()
 
 
 async def serve_forever(app: ASGIApp, listener: socket.socket) -> None:

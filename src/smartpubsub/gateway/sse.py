@@ -65,9 +65,7 @@ class StreamResponse(Response):
             if stall.cancelled_caught:
                 return  # The client does not read, so it cannot be told why.
             items: list[StreamItem] = [Closed(TOO_SLOW)] if reader.is_too_slow else []
-            if not items:
-                with trio.move_on_after(limits.keep_alive_s):
-                    items = await reader.next()
+            items = items or await self._streams.items_of(reader)
             body = frames(items) or _KEEP_ALIVE
             if items and isinstance(items[-1], Closed):
                 await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -233,19 +233,23 @@ class Streams:
         self._nursery: trio.Nursery
         self._journals: OrderedDict[str, _Journal] = OrderedDict()
         """The least recently used first."""
-        self._listener_count = 0
+        self._reader_count = 0
+        self._left = trio.Event()
+        self._waits: dict[trio.CancelScope, None] = {}
+        """The readers that wait for items."""
+        self._end_reason: str | None = None
 
     @property
-    def listener_count(self) -> int:
+    def reader_count(self) -> int:
         """The number of open streams."""
-        return self._listener_count
+        return self._reader_count
 
     def pace_s(self) -> float:
         """How long a listener waits between two writes.
 
         With many listeners, a write for several events costs little more than one for one event.
         """
-        return min(0.5, self._listener_count / 2_000)
+        return min(0.5, self._reader_count / 2_000)
 
     async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Fill the journals, and end those that are not used, until this is cancelled."""
@@ -258,6 +262,43 @@ class Streams:
                     if not journal.listener_count and journal.unused_since < oldest:
                         self._forget(journal)
 
+    async def items_of(self, reader: Reader) -> list[StreamItem]:
+        """The next items of a reader; none if a keep-alive is due first."""
+        if self._end_reason is None:
+            with trio.move_on_after(self.limits.keep_alive_s) as wait:
+                self._waits[wait] = None
+                try:
+                    return await reader.next()
+                finally:
+                    del self._waits[wait]
+        return self._closed()
+
+    def _closed(self) -> list[StreamItem]:
+        return [] if self._end_reason is None else [Closed(self._end_reason)]
+
+    async def end(self, reason: str) -> None:
+        """Tell all readers why their streams end, and wait until they have left."""
+        self._end_reason = reason
+        for wait in [*self._waits]:
+            wait.cancel()
+        while self._reader_count:
+            await self._left.wait()
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Count a reader as long as it is there."""
+        if self._end_reason is not None:
+            raise _busy(self._end_reason)
+        if self._reader_count >= self.limits.listener_count_max:
+            raise _busy("too many streams are open")
+        self._reader_count += 1
+        try:
+            yield
+        finally:
+            self._reader_count -= 1
+            self._left.set()
+            self._left = trio.Event()
+
     @asynccontextmanager
     async def listen(
         self,
@@ -269,10 +310,7 @@ class Streams:
     ) -> AsyncIterator[Listener]:
         """Open a stream; it begins with history, at a position, or now."""
         position = None if resume is None else read_position(resume)
-        if self._listener_count >= self.limits.listener_count_max:
-            raise _busy("too many streams are open")
-        self._listener_count += 1
-        try:
+        async with self.reading():
             journal = self._journal(source)
             journal.listener_count += 1
             try:
@@ -285,8 +323,6 @@ class Streams:
             finally:
                 journal.listener_count -= 1
                 journal.unused_since = trio.current_time()
-        finally:
-            self._listener_count -= 1
 
     def _journal(self, source: Source) -> _Journal:
         journal = self._journals.get(source.name)

@@ -116,7 +116,7 @@ class SubscriptionOperations:
                 self._acknowledge,
                 body=Acknowledgement,
                 status=204,
-                problems=(404,),
+                problems=(404, 409),
             ),
         ]
 
@@ -138,7 +138,18 @@ class SubscriptionOperations:
         return Response(status_code=204)
 
     async def _acknowledge(self, call: Call) -> Response:
-        await self._node.take((await self._found(call.path["number"])).number, call.body.event)
+        info, event = await self._found(call.path["number"]), call.body.event
+        if not info.is_kept:
+            raise ProblemError(
+                409, "the subscription is not kept, so its events need no acknowledgement"
+            )
+        if not self._node.has_had(info.number, event):
+            raise ProblemError(
+                404,
+                f"subscription {info.number} has no event {event}, and has had none in the last"
+                f" 45 minutes; nothing is acknowledged; events that wait: {info.waiting}",
+            )
+        await self._node.take(info.number, event)
         return Response(status_code=204)
 
     async def _stream(self, call: Call) -> Response:
@@ -156,7 +167,7 @@ class SubscriptionOperations:
     @asynccontextmanager
     async def _open(self, info: SubscriptionInfo) -> AsyncIterator[_KeptReader]:
         subscription = self._node.subscribe(info.predicate, keep=True, acknowledges=False)
-        async with subscription as events:
+        async with self._streams.reading(), subscription as events:
             yield _KeptReader(events)
 
     async def _found(self, number: str) -> SubscriptionInfo:

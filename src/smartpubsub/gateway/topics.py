@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from smartpubsub.gateway.cloudevents import CloudEvent, from_entry
-from smartpubsub.gateway.events import StreamQuery, opened
+from smartpubsub.gateway.events import StreamQuery, idempotency_key, opened
 from smartpubsub.gateway.operations import (
     EVENT_STREAM,
     Call,
@@ -20,9 +20,10 @@ from smartpubsub.gateway.operations import (
 )
 from smartpubsub.gateway.sources import TopicSource
 from smartpubsub.gateway.streams import Streams
-from smartpubsub.gateway.values import since_of
 from smartpubsub.node.api.choices import LinkingName, WaitName
 from smartpubsub.node.api.node import Node
+from smartpubsub.node.api.topic import Topic
+from smartpubsub.node.control.topics import topic_named
 from smartpubsub.node.identity import peer_text
 from smartpubsub.protocols.blocks import cid_text, time_text
 from smartpubsub.protocols.car import write_car
@@ -100,6 +101,7 @@ class TopicOperations:
         """All of them."""
         place = "/v1/topics"
         busy = (501, 503, 504)
+        one = (404, *busy)
         return [
             Operation(
                 "list_topics",
@@ -131,7 +133,7 @@ class TopicOperations:
                 Scope.READ,
                 self._show,
                 result=TopicDocument,
-                problems=busy,
+                problems=one,
             ),
             Operation(
                 "publish_in_topic",
@@ -144,7 +146,7 @@ class TopicOperations:
                 body=bytes,
                 result=TopicReceiptDocument,
                 status=201,
-                problems=(403, 409, 422, *busy),
+                problems=(403, 409, 422, *one),
             ),
             Operation(
                 "stream_topic",
@@ -155,7 +157,7 @@ class TopicOperations:
                 self._stream,
                 query=StreamQuery,
                 media_type=EVENT_STREAM,
-                problems=busy,
+                problems=one,
             ),
             Operation(
                 "read_history",
@@ -166,7 +168,7 @@ class TopicOperations:
                 self._history,
                 query=HistoryQuery,
                 result=HistoryDocument,
-                problems=busy,
+                problems=one,
             ),
             Operation(
                 "export_topic",
@@ -177,7 +179,7 @@ class TopicOperations:
                 self._export,
                 query=NoFields,
                 media_type=CAR,
-                problems=busy,
+                problems=one,
             ),
         ]
 
@@ -197,25 +199,28 @@ class TopicOperations:
         headers = {"Location": f"/v1/topics/{topic.id}"}
         return json_response(_document(await topic.show()), 201, **headers)
 
+    async def _topic(self, call: Call) -> Topic:
+        return await topic_named(self._node, call.path["id"])
+
     async def _show(self, call: Call) -> Response:
-        return json_response(_document(await self._node.topic(call.path["id"]).show()))
+        return json_response(_document(await (await self._topic(call)).show()))
 
     async def _publish(self, call: Call) -> Response:
-        topic = self._node.topic(call.path["id"])
-        receipt = await topic.publish(call.body, wait=call.query.wait)
+        topic = await self._topic(call)
+        receipt = await topic.publish(call.body, wait=call.query.wait, key=idempotency_key(call))
         stored = TopicReceiptDocument(receipt.content_id, receipt.id, topic.id)
         return json_response(stored, 201)
 
     async def _stream(self, call: Call) -> Response:
-        topic = self._node.topic(call.path["id"])
+        topic = await self._topic(call)
         return await opened(call, TopicSource(self._node, topic.id), self._streams)
 
     async def _history(self, call: Call) -> Response:
-        topic = self._node.topic(call.path["id"])
+        topic = await self._topic(call)
         last = call.query.last
         if call.query.since is None and last is None:
             last = HISTORY_COUNT_MAX
-        found = await topic.history(since=since_of(call.query.since), last=last)
+        found = await topic.history(since=call.query.since, last=last)
         document: dict[str, Any] = {
             "events": [msgspec.Raw(from_entry(entry, topic.id)) for entry in found],
             "missing": found.gaps.missing,
@@ -225,7 +230,7 @@ class TopicOperations:
         return json_response(document)
 
     async def _export(self, call: Call) -> Response:
-        topic = self._node.topic(call.path["id"])
+        topic = await self._topic(call)
         found = await topic.blocks()
         file = BytesIO()
         write_car(file, found.roots, found.blocks)

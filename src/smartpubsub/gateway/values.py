@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from smartpubsub.gateway.problems import ProblemError
 from smartpubsub.node.api.node import Node
-from smartpubsub.node.api.past import event_or_time
 from smartpubsub.predicates import Predicate, PredicateError
 
 
@@ -22,8 +19,3 @@ def predicate_of(filter: str | None, where: str | None, node: Node) -> Predicate
         return Predicate.parse(filter, limit)
     except PredicateError as error:
         raise ProblemError(400, f"{'filter' if where is None else 'where'}: {error}") from None
-
-
-def since_of(text: str | None) -> str | datetime | None:
-    """Read an event's id, a time, or a period such as 1h."""
-    return None if text is None else event_or_time(text)

@@ -26,7 +26,7 @@ from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.problems import ProblemError, problem_of
 from smartpubsub.gateway.sources import FilterSource
 from smartpubsub.gateway.streams import Closed, EndOfStored, Gap, Item, StreamItem, Streams
-from smartpubsub.gateway.values import predicate_of, since_of
+from smartpubsub.gateway.values import predicate_of
 from smartpubsub.node.api.node import Node
 
 SUBSCRIPTION_COUNT_MAX = 64
@@ -163,12 +163,12 @@ class SocketSession:
     async def _send_events(self, wanted: Subscribe) -> str:
         source = FilterSource(self._node, predicate_of(wanted.filter, wanted.where, self._node))
         listening = self._streams.listen(
-            source, since=since_of(wanted.since), last=wanted.last, resume=wanted.after
+            source, since=wanted.since, last=wanted.last, resume=wanted.after
         )
         async with listening as listener:
             await self._say(Answer("subscribed", wanted.id))
             while not listener.is_too_slow:
-                for item in await listener.next():
+                for item in await self._streams.items_of(listener):
                     if isinstance(item, Closed):
                         return item.reason
                     await self._send(_message(wanted.id, item))

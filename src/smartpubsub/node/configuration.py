@@ -60,6 +60,8 @@ _MEGABYTE = 1 << 20
 class ConfigError(SmartPubSubError):
     """A setting with a value that is not allowed: its place, and the allowed values."""
 
+    is_usage_error = True
+
     def __init__(self, place: str, problem: str, *, is_option: bool = False) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place

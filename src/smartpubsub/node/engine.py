@@ -116,6 +116,8 @@ class Engine:
         self.tracking = Tracking()
         """What the node remembers of events, for `Node.why`."""
         self._host: Host | None = None
+        self.start_phase = ""
+        """What the node waits for while it starts."""
         self._storage: SqliteStorage
         self._joined = trio.Event()
         self._known_before: list[Contact] = []
@@ -220,6 +222,7 @@ class Engine:
     async def running(self, on_end: Callable[[], None]) -> AsyncIterator[trio.Nursery]:
         """Start and join; at the end call `on_end`, send what is queued, and stop."""
         limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
+        self.start_phase = f"reading what is stored in {self.config.data}"
         with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
             self.identity = identity_in(self.config.data)
             self._storage = storage
@@ -279,6 +282,8 @@ class Engine:
             await host.run(self.config.listen, self.config.announce, task_status=task_status)
 
     async def _join(self, host: Host) -> None:
+        peers = " ".join(self.config.bootstrap) or "the peers that the node remembers"
+        self.start_phase = f"waiting for an answer of {peers}, up to {JOIN_S_MAX:g} seconds"
         async with trio.open_nursery() as probes:
             for address in self.config.bootstrap:
                 probes.start_soon(self._tell_unreachable, host, address)

@@ -77,15 +77,33 @@ class OverflowedError(NodeError):
 
 
 class ChoiceError(NodeError, ValueError):
-    """A text that is not among the allowed ones."""
+    """A parameter with a value that is not allowed."""
+
+    is_usage_error = True
 
 
 class KeyConflictError(PublishError):
     """A publication key that was used for an event with another content."""
 
+    def __init__(self, key: str, known: str) -> None:
+        super().__init__(
+            f"{key} belongs to the event {known}, which has another content; publish this event"
+            " by another key"
+        )
+        self.known = known
+        """The id of that event."""
+
+    def called(self, key: str) -> KeyConflictError:
+        """The same error with the caller's name of the key."""
+        return KeyConflictError(key, self.known)
+
 
 class NoSubscriptionError(NodeError):
     """A number that no subscription has."""
+
+
+class NoTopicError(NodeError):
+    """A topic that the network does not have."""
 
 
 class NotOwnerError(NodeError):
@@ -119,6 +137,8 @@ def error_document(error: SmartPubSubError) -> dict[str, Any]:
         for name, value in vars(error).items()
         if value is None or isinstance(value, str | int)
     }
+    if error.is_usage_error:  # A client may not have the class.
+        known["is_usage_error"] = True
     return {"error": str(error), "kind": type(error).__name__, "attributes": known}
 
 

@@ -54,7 +54,7 @@ def measure(
     write("by_event", published_metrics(said, made))
     write("by_node", node_metrics(about, made))
     write("by_topic", topic_metrics(made))
-    write("by_window", window_metrics(about, made, window_ms))
+    write("by_window", window_metrics(about, fault, made, window_ms))
     write("runs", run_metrics(_with_names(about, names), made))
     return count
 

@@ -214,6 +214,11 @@ def _by_window(
     traffic, published = _grouped(loads, "window"), placed(injected, "called_us")
     owed = placed(run.deliveries, "called_us")
     arrived = placed(run.deliveries, "delivered_us")
+    crashed, returned = (
+        placed((row for row in run.rows("fault") if row["kind"] in kinds), "at_us")
+        for kinds in (("crash", "leave"), ("restart",))
+    )
+    faults = {window for window in {**crashed, **returned} if window >= 0}
     return [
         {
             "run": run.name,
@@ -222,10 +227,12 @@ def _by_window(
             **_sums(traffic[window], _TRAFFIC),
             "injected": len(published[window]),
             "arrived": len(arrived[window]),
+            "crashed": len(crashed[window]),
+            "returned": len(returned[window]),
             **_counted(owed[window]),
             **_latencies(owed[window]),
         }
-        for window in {**traffic, **published, **owed, **arrived}
+        for window in {**traffic, **published, **owed, **arrived, **dict.fromkeys(faults)}
     ]
 
 

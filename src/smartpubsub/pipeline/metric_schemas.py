@@ -174,6 +174,8 @@ WINDOWS = Table(
         *_TRAFFIC,
         Column("injected", _LONG, "events that were published"),
         Column("arrived", _LONG, "first deliveries to nodes in this window"),
+        Column("crashed", _LONG, "nodes that crashed or left in this window"),
+        Column("returned", _LONG, "nodes that were started again in this window"),
         *_PAIRS,
         *_COVERAGE,
         *_LATENCY,

@@ -157,13 +157,11 @@ def _topics(topics: DataFrame) -> Rows:
 
 
 def _progress(windows: DataFrame) -> Rows:
-    """By group, cumulative messages and deliveries per time window; means over its runs."""
+    """By group and time window: messages, deliveries, crashes and returns of all its runs."""
     sums = windows.where(sf.col("window") < WINDOWS_MAX).groupBy(*GROUP, "start_ms")
-    return _plain(
-        sums.agg(sf.sum("sent").alias("sent"), sf.sum("arrived").alias("arrived")).orderBy(
-            *GROUP, "start_ms"
-        )
-    )
+    names = ("sent", "arrived", "crashed", "returned")
+    totals = sums.agg(*(sf.sum(name).alias(name) for name in names))
+    return _plain(totals.orderBy(*GROUP, "start_ms"))
 
 
 def _stages(subscribed: DataFrame, deliveries: DataFrame, published: DataFrame) -> Rows:

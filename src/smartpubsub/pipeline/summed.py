@@ -77,7 +77,7 @@ def topic_metrics(made: Tables) -> DataFrame:
     return _conforming(joined, TOPICS)
 
 
-def window_metrics(about: DataFrame, made: Tables, window_ms: int) -> DataFrame:
+def window_metrics(about: DataFrame, fault: DataFrame, made: Tables, window_ms: int) -> DataFrame:
     """Every time window in which something happened."""
     keys = ["run", "window"]
 
@@ -88,10 +88,17 @@ def window_metrics(about: DataFrame, made: Tables, window_ms: int) -> DataFrame:
     injected = placed(made["by_event"].where("not is_refused"), "called_us")
     owed = placed(made["deliveries"].where("called_us is not null"), "called_us")
     arrived = placed(made["deliveries"].where("delivered_us is not null"), "delivered_us")
+
+    def struck(times: str) -> DataFrame:
+        each = fault.select("run", sf.explode(times).alias("at_us"))
+        return placed(each, "at_us").where("window >= 0")
+
     parts = (
         _traffic(made["loads"], keys),
         _number_of(injected, keys, "injected"),
         _number_of(arrived, keys, "arrived"),
+        _number_of(struck("crashes"), keys, "crashed"),
+        _number_of(struck("restarts"), keys, "returned"),
         _counted(owed, keys),
         _latencies(owed, keys),
     )

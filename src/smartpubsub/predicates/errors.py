@@ -21,6 +21,8 @@ def shown(found: str) -> str:
 class PredicateError(SmartPubSubError, ValueError):
     """A predicate that cannot be parsed: the column, and what was expected there."""
 
+    is_usage_error = True
+
     def __init__(self, problem: str, *, text: str | None = None, column: int | None = None) -> None:
         super().__init__(problem if column is None else f"column {column}: {problem}")
         self.problem = problem

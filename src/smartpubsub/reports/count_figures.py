@@ -62,6 +62,52 @@ def messages(rows: Rows) -> tuple[Any, float, float]:
     return paint, 3 + 2.6 * len(scenarios), 3.6
 
 
+def with_crashes(rows: Rows) -> Rows:
+    """The time windows of the groups in which a node crashed."""
+    struck = {_group(row) for row in rows if row.get("crashed")}
+    return [row for row in rows if _group(row) in struck]
+
+
+def _group(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["scenario"], row["protocol"], row["variant"], row["nodes"]
+
+
+def timeline(rows: Rows) -> tuple[Any, float, float]:
+    """Deliveries over time, and when nodes crashed and returned."""
+    scenarios = scenarios_in(rows)[:3]
+
+    def paint(figure: Figure) -> None:
+        panels = figure.subplots(len(scenarios), 1, squeeze=False)[:, 0]
+        for panel, scenario in zip(panels, scenarios, strict=True):
+            own = [row for row in rows if row["scenario"] == scenario]
+            size = best_compared(own)
+            own = [row for row in own if row["nodes"] == size]
+            for label in labels_in(own):
+                mine = [row for row in own if (row["protocol"], row["variant"]) == label]
+                xs = [row["start_ms"] / 1000 for row in mine]
+                ys = [row["arrived"] for row in mine]
+                panel.step(xs, ys, where="post", color=colour_of(*label), label=name_of(*label))
+            for name, mark, colour, what in (
+                ("crashed", "v", PAPER, "a node crashes or leaves"),
+                ("returned", "^", INK, "a node is started again"),
+            ):
+                times = sorted({row["start_ms"] / 1000 for row in own if row[name]})
+                for at in times:
+                    panel.axvline(at, color=colour, linewidth=0.7, alpha=0.5)
+                if times:
+                    marks = panel.plot(times, [1.04] * len(times), mark, color=colour, label=what)
+                    marks[0].set(transform=panel.get_xaxis_transform(), clip_on=False)
+                    marks[0].set_in_layout(False)
+            panel.set_title(f"{scenario}, {size:,} nodes", pad=14)
+            panel.set_ylim(bottom=0)
+            panel.yaxis.set_major_formatter(_PLAIN)
+            panel.set_ylabel("first deliveries")
+        panels[-1].set_xlabel("seconds since the overlay was complete")
+        legend_below(figure, panels)
+
+    return paint, 9.5, 1 + 2.6 * len(scenarios)
+
+
 def loads(rows: Rows) -> tuple[Any, float, float]:
     """What nodes send, from the busiest to the least busy."""
     scenarios = scenarios_in(rows)[:4]

@@ -189,6 +189,16 @@ def _figures_of(data: ReportData, paper: Paper | None, section: Drawing) -> Iter
             " lower line means that a delivery costs less.",
             counts.messages(data.progress),
         )
+    struck = counts.with_crashes(data.progress)
+    if struck:
+        yield section(
+            "timeline",
+            "Crashes and deliveries",
+            "The number of deliveries in each time window, in all runs together, and the moments"
+            " at which nodes crashed and were started again. Deliveries that a crash delays come"
+            " in later windows; where the curve goes on at its level, a crash delays nothing.",
+            counts.timeline(struck),
+        )
     if data.loads:
         yield section(
             "loads",

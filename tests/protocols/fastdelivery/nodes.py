@@ -138,6 +138,18 @@ class FastNodes:
         self.run_until(lambda: self.group(text, owner).is_open)
         return self.group(text, owner)
 
+    def end(self, group: OwnedGroup) -> str:
+        """End a group of the owner; why not, if it goes on."""
+        problems: list[str] = []
+
+        def end(_: NodeCore, now: int) -> list:  # type: ignore[type-arg]
+            problem, effects = self.fast(OWNER).end_group(group.predicate, now)
+            problems.append(problem)
+            return effects
+
+        self._do(OWNER, end)
+        return problems[0]
+
     def group(self, text: str, owner: int = OWNER) -> OwnedGroup:
         return self.fast(owner).groups[Predicate.parse(text)]
 

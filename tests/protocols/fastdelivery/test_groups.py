@@ -262,3 +262,21 @@ def test_unreasonable_settings_are_refused() -> None:
         FastSettings(pool=5, direct_max=5)
     with pytest.raises(SmartPubSubError, match="capacity"):
         FastSettings(capacity=-1)
+
+
+def test_a_group_ends_when_its_events_have_arrived_and_members_learn_it() -> None:
+    nodes = FastNodes(6, replace(HERE, renew_us=20 * SECOND))
+    group = nodes.create("surf")
+    for number in (1, 2):
+        nodes.join(number, "surf", "surf")
+    nodes.run_until(lambda: all(nodes.in_force(number) for number in (1, 2)))
+    event = nodes.publish("surf", "surf")
+    assert "1 of its events" in nodes.end(group)
+    nodes.run_until(lambda: nodes.got(event) == [1, 2] and not group.in_flight)
+    assert nodes.end(group) == ""
+    nodes.run_until(lambda: len(nodes.items(JoinRefused)) == 2)
+    assert all("no such group" in told.reason for told in nodes.items(JoinRefused))
+    nodes.crash(OWNER)
+    nodes.world.restart(nodes.host(OWNER))
+    nodes.run(5)
+    assert not nodes.fast(OWNER).groups

@@ -266,7 +266,7 @@ def test_a_replay_after_an_unknown_event_fails() -> None:
 
     told = recalled(forest, 6, "surf", Past(since=unknown))
 
-    assert "no node keeps the event" in told.problem
+    assert "no node keeps an event" in told.problem
     assert str(unknown) in told.problem
     id = forest.published(3, "surf")
     forest.run(SECOND)

@@ -13,6 +13,7 @@ COMMANDS = {
         "smartpubsub.cli.group.own:advertise", "Make a group visible to searches."
     ),
     "invite": LazyCommand("smartpubsub.cli.group.own:invite", "Invite a peer to a private group."),
+    "end": LazyCommand("smartpubsub.cli.group.own:end", "End a group of this node."),
     "publish": LazyCommand("smartpubsub.cli.group.own:publish", "Publish an event in a group."),
     "search": LazyCommand("smartpubsub.cli.group.join:search", "Find groups."),
     "join": LazyCommand(

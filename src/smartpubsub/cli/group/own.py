@@ -1,4 +1,4 @@
-"""smartpubsub group create, list, advertise, invite and publish: the commands of owners."""
+"""smartpubsub group create, list, advertise, invite, end and publish: the commands of owners."""
 
 from __future__ import annotations
 
@@ -142,6 +142,30 @@ def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
         print_json(made)
     else:
         click.echo(made["invitation"])
+
+
+@click.command()
+@group_argument
+@data_option
+@json_option
+def end(group_text: str, data: str | None, as_json: bool) -> None:
+    """End a group of this node.
+
+    Fails while events of the group are on their way to members. Members learn that the group has
+    ended when they renew their membership, within 15 minutes. Searches find it for up to half an
+    hour more.
+
+    \b
+    Example:
+      smartpubsub group end 'apple/france/price[0,1]'
+    """
+    group = read_group(group_text)
+    with running_node(data) as node:
+        ended = node.ask("group-end", group=str(group))
+    if as_json:
+        print_json(ended)
+    else:
+        click.echo(f"ended {ended['group']}")
 
 
 @click.command()

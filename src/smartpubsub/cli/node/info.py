@@ -10,6 +10,11 @@ import click
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import counted, json_option, print_json
 
+_NETWORKS = {
+    "public": "public: any node can connect",
+    "private": "private: only nodes with the network's key can connect",
+}
+
 
 @click.command()
 @data_option
@@ -44,6 +49,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("peer id", found["peer_id"]),
         *(("address", address) for address in found["addresses"]),
         ("protocol", " ".join(filter(None, (found["protocol"], found["variant"])))),
+        ("network", _NETWORKS[found["network"]]),
         ("peers", f"{found['peers']:,}"),
         ("data", found["data"]),
         ("process", f"{found['process']}"),

@@ -16,7 +16,6 @@ from smartpubsub.node.collector import collect_seldom
 from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeConfig
 from smartpubsub.node.control.server import Control
-from smartpubsub.node.engine import JOIN_S_MAX
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ OnReady = Callable[[Node, Endpoint | None], None]
 def run_node(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], None]) -> None:
     """Run a node, its control socket and its gateway, until SIGINT or SIGTERM.
 
-    `on_wait` is called with a text if joining the network takes longer than `NOTICE_S`.
+    `on_wait` is called with what the node waits for, if starting takes longer than `NOTICE_S`.
     """
     collect_seldom()
     with lone_errors():
@@ -40,10 +39,10 @@ async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], N
         async with trio.open_nursery() as whole:
             whole.start_soon(_end_when_told, signals, whole.cancel_scope)
             _log.info("starting", extra={"fields": {"data": config.data}})
-            notice = trio.CancelScope()
-            whole.start_soon(_tell_wait, config, on_wait, notice)
+            notice, node = trio.CancelScope(), Node(config=config)
+            whole.start_soon(_tell_wait, node, on_wait, notice)
             # Clients go before the node does, so that it can still end their subscriptions.
-            async with Node(config=config) as node, trio.open_nursery() as clients:
+            async with node, trio.open_nursery() as clients:
                 notice.cancel()
                 await clients.start(Control(node).serve)
                 http_at = await _serve_http(node, clients)
@@ -67,13 +66,14 @@ async def _serve_http(node: Node, clients: trio.Nursery) -> Endpoint | None:
     return gateway.at
 
 
-async def _tell_wait(
-    config: NodeConfig, on_wait: Callable[[str], None], notice: trio.CancelScope
-) -> None:
+async def _tell_wait(node: Node, on_wait: Callable[[str], None], notice: trio.CancelScope) -> None:
+    told = ""
     with notice:
-        await trio.sleep(NOTICE_S)
-        peers = " ".join(config.bootstrap) or "the peers that the node remembers"
-        on_wait(f"waiting for an answer of {peers}, up to {JOIN_S_MAX:g} seconds")
+        while True:
+            await trio.sleep(NOTICE_S)
+            if node.start_phase != told:
+                told = node.start_phase
+                on_wait(told)
 
 
 async def _end_when_told(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

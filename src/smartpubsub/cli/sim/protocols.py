@@ -11,7 +11,11 @@ from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, TOPICS_SCENARIO
 from smartpubsub.sim.judging.result import Result
 
 protocol_option = click.option(
-    "--protocol", required=True, type=ProtocolName(), help="The protocol that the nodes run."
+    "--protocol",
+    default="scoutsubs",
+    show_default=True,
+    type=ProtocolName(),
+    help="The protocol that the nodes run.",
 )
 variant_option = click.option(
     "--variant",

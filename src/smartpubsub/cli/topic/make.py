@@ -18,7 +18,7 @@ from smartpubsub.cli.topic.rules import rule_fields, rule_options, topic_argumen
 @json_option
 def create(
     name: str,
-    ordered: bool,
+    ordered: bool | None,
     publishers: tuple[str, ...],
     requesters: tuple[str, ...],
     linking: str | None,
@@ -58,7 +58,7 @@ def create(
 @json_option
 def update(
     topic: str,
-    ordered: bool,
+    ordered: bool | None,
     publishers: tuple[str, ...],
     requesters: tuple[str, ...],
     linking: str | None,
@@ -75,6 +75,7 @@ def update(
     \b
     Examples:
       smartpubsub topic update bafyrei… --allow self --request nobody
+      smartpubsub topic update minutes --unordered --allow anyone
       smartpubsub topic update bafyrei… --sub-topic surf=bafyrei… --no-sub-topic golf --json
     """
     fields = rule_fields(ordered, publishers, requesters, linking, subtopics)

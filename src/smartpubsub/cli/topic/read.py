@@ -22,7 +22,7 @@ from smartpubsub.cli.topic.gaps import tell_gaps
 from smartpubsub.cli.topic.rules import topic_argument
 from smartpubsub.protocols.blocks import cid_from_text
 
-_since_option = since_option(cid_from_text, "content id", "topic history")
+_since_option = since_option(cid_from_text, "content id")
 
 
 @click.command()

@@ -78,8 +78,8 @@ def rule_options(command: Command) -> Command:
 
 _OPTIONS = (
     click.option(
-        "--ordered",
-        is_flag=True,
+        "--ordered/--unordered",
+        default=None,
         help="Give all readers one order: only this node publishes, also on request of others.",
     ),
     click.option(
@@ -115,7 +115,7 @@ _OPTIONS = (
 
 
 def rule_fields(
-    ordered: bool,
+    ordered: bool | None,
     publishers: tuple[str, ...],
     requesters: tuple[str, ...],
     linking: str | None,
@@ -135,8 +135,8 @@ def rule_fields(
         if said and len(set(names)) > 1:
             raise click.UsageError(f"{flag} {said[0]} excludes other values; give it alone")
     fields: dict[str, object] = {}
-    if ordered:
-        fields["ordered"] = True
+    if ordered is not None:
+        fields["ordered"] = ordered
     if publishers:
         fields["publishers"] = [*publishers]
     if requesters:

@@ -199,10 +199,7 @@ class EventRecords:
         if record is None or record.created_us < now - self._stored_age_us_max:
             return None
         if record.digest != content.digest:
-            raise KeyConflictError(
-                f"the key {key!r} belongs to the event {record.id}, which has another content;"
-                " publish this event by another key"
-            )
+            raise KeyConflictError(f"the key {key!r}", str(record.id))
         return record
 
     def get(self, id: str) -> EventRecord | None:

@@ -78,6 +78,10 @@ class GroupsPort(Protocol):
         """Make a membership in a group."""
         ...
 
+    async def close(self, predicate: Predicate) -> None:
+        """End a group of the node."""
+        ...
+
     async def leave(self, group: Predicate, owner: str | None) -> int:
         """End all memberships in a group; return how many there were."""
         ...
@@ -124,6 +128,15 @@ class Group:
         """Advertise it, again if it is advertised already."""
         self._must_be_own("advertise")
         await self._groups.advertise(self.predicate)
+
+    async def end(self) -> None:
+        """End it, once all members have its events.
+
+        Members learn of it within 15 minutes, when they renew their membership; searches find it
+        for up to half an hour more.
+        """
+        self._must_be_own("end")
+        await self._groups.close(self.predicate)
 
     async def invite(self, peer_id: str) -> bytes:
         """Make an invitation for a peer."""

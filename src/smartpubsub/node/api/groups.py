@@ -206,6 +206,17 @@ class Groups:
 
         await self._engine.host.do(advertise)
 
+    async def close(self, predicate: Predicate) -> None:
+        """End a group of this node."""
+        if predicate not in self._engine.fast.groups:
+            raise NotOwnerError(f"this node owns no group {predicate}; group list shows its groups")
+        problem = await self._engine.host.call(
+            lambda now: self._engine.fast.end_group(predicate, now)
+        )
+        if problem:
+            raise NodeError(f"the group {predicate} cannot end: {problem}; try again later")
+        self._contracts.pop(predicate, None)
+
     async def invite(self, predicate: Predicate, peer: str) -> bytes:
         """Make an invitation for a peer to a private group of this node."""
         group = self._engine.fast.groups.get(predicate)

@@ -41,11 +41,11 @@ from smartpubsub.node.configuration import NodeConfig, NodeOptions, load_config
 from smartpubsub.node.control.metrics import NodeMetrics
 from smartpubsub.node.control.metrics_server import MetricsServer
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NodeError, NoSubscriptionError
+from smartpubsub.node.errors import NodeError, NoSubscriptionError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import text_of
 from smartpubsub.node.transport.containment import Failures
-from smartpubsub.predicates import Predicate, as_predicate
+from smartpubsub.predicates import Predicate, PredicateError, as_predicate
 from smartpubsub.protocols import tracking
 from smartpubsub.protocols.blocks import cid_from_text
 from smartpubsub.protocols.publication import event_id_from_text
@@ -149,6 +149,11 @@ class Node(NodeInterface):
                 self.metrics_at = None
 
     @property
+    def start_phase(self) -> str:
+        """What the node waits for while it starts."""
+        return self._engine.start_phase
+
+    @property
     def peer_id(self) -> str:
         """The node's peer id in libp2p's notation."""
         return peer_text(self._engine.host.own.peer)
@@ -235,6 +240,14 @@ class Node(NodeInterface):
         else:
             await self._subscribing.take_from(number, event_id)
 
+    def has_had(self, number: int, event_id: str) -> bool:
+        """Whether an event waits for a kept subscription, or was acknowledged a short time ago."""
+        must_be_open(self._engine.is_running)
+        if self._topics.subscribing.is_kept(number):
+            return self._topics.subscribing.has_had(number, cid_from_text(event_id))
+        event_id_from_text(event_id)
+        return self._subscribing.has_had(number, event_id)
+
     async def subscriptions(self) -> list[SubscriptionInfo]:
         """List the node's subscriptions, also those without a reader."""
         return [*self._subscribing.all(), *self._topics.subscribing.kept()]
@@ -308,7 +321,7 @@ class Node(NodeInterface):
         attributes_max = self.config.attribute_count_max
         read = as_predicate(predicate, attributes_max)
         if len(read.attributes) > attributes_max:
-            raise LimitError(f"{read} has more than {attributes_max} attributes; use fewer")
+            raise PredicateError(f"{read} has more than {attributes_max} attributes; use fewer")
         return read
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from smartpubsub.node.errors import NodeError
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.errors import ChoiceError, NodeError
 
 Since: TypeAlias = str | datetime | timedelta
 """An event's id, a time, or how long ago; the last two also as text: 2026-01-31T12:00Z, 1h."""
+
+NO_PAST = "neither an event's id, nor a time such as 2026-01-31T12:00Z, nor a period such as 1h"
+CLOCK_SKEW = timedelta(seconds=60)
+"""How far clocks may differ: a time that is later than now by more than this is a mistake."""
 
 MICROSECONDS = 1_000_000
 _PERIOD = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h|d|w)")
@@ -41,6 +47,27 @@ def event_or_time(since: Since, now: datetime | None = None) -> str | datetime:
         return datetime.fromisoformat(since)
     except ValueError:
         return since
+
+
+def checked_since(
+    since: Since | None, read_id: Callable[[str], object], now: datetime | None = None
+) -> str | datetime | None:
+    """Convert a time or a period to a time, and check that another text is an event's id."""
+    if since is None:
+        return None
+    found = event_or_time(since, now)
+    if isinstance(found, datetime):
+        latest = (now or datetime.now(UTC)) + CLOCK_SKEW
+        if time_us(found) > time_us(latest):
+            raise ChoiceError(
+                f"since: {found.isoformat()} is in the future; leave it out for events from now on"
+            )
+        return found
+    try:
+        read_id(found)
+    except SmartPubSubError:
+        raise ChoiceError(f"since: {found!r} is {NO_PAST}") from None
+    return found
 
 
 def time_us(at: datetime) -> int:

@@ -193,6 +193,11 @@ class Subscribing:
             with suppress(HostStoppedError):
                 await self._engine.host.do(lambda now: stores(queue.take(id, now)))
 
+    def has_had(self, number: int, id: str) -> bool:
+        """Whether an event waits for a subscription, or was acknowledged a short time ago."""
+        queue = self._engine.queues.get(number)
+        return queue is not None and queue.has_had(id)
+
     async def unsubscribe(self, number: int) -> None:
         """End a subscription by its number, whether or not it has a reader."""
         must_be_open(self._engine.is_running)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -18,9 +19,10 @@ from smartpubsub.node.api.choices import (
 )
 from smartpubsub.node.api.events import Entry, Event
 from smartpubsub.node.api.listing import Gaps
-from smartpubsub.node.api.past import Since, check_one, event_or_time
+from smartpubsub.node.api.past import Since, check_one, checked_since
 from smartpubsub.node.errors import NotInTimeError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import event_id_from_text
 
 Stream = TypeVar("Stream", bound="EventStream")
 
@@ -41,6 +43,7 @@ class ReadOptions:
 def read_options(
     *,
     since: Since | None = None,
+    read_id: Callable[[str], object] = event_id_from_text,
     last: int | None = None,
     keep: bool = False,
     acknowledges: bool = True,
@@ -48,10 +51,10 @@ def read_options(
     overflow: Overflow | OverflowName = Overflow.DROP_OLDEST,
     deadline_s: float = ACKNOWLEDGE_S_MAX,
 ) -> ReadOptions:
-    """Check the parameters of a subscription."""
+    """Check the parameters of a subscription; `read_id` checks the id of an event."""
     check_one(since, last)
     return ReadOptions(
-        since=None if since is None else event_or_time(since),
+        since=checked_since(since, read_id),
         last=last,
         keep=keep,
         acknowledges=acknowledges,

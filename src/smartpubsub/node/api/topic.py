@@ -122,7 +122,7 @@ class Topic:
     async def update(
         self,
         *,
-        ordered: bool = False,
+        ordered: bool | None = None,
         publishers: Sequence[str] | str | None = None,
         requesters: Sequence[str] | str | None = None,
         linking: LinkingName | None = None,
@@ -188,7 +188,11 @@ class Topic:
         of the history. `overflow` is as in `NodeInterface.subscribe`.
         """
         options = read_options(
-            since=since, last=last, buffer_count_max=buffer_count_max, overflow=overflow
+            since=since,
+            read_id=cid_from_text,
+            last=last,
+            buffer_count_max=buffer_count_max,
+            overflow=overflow,
         )
         return self._topics.subscription(self.cid, options)
 
@@ -202,7 +206,9 @@ class Topic:
         Asking for the next event acknowledges the one before it; with `acknowledges=False` only
         `EventStream.taken` does.
         """
-        options = read_options(since=since, last=last, keep=True, acknowledges=acknowledges)
+        options = read_options(
+            since=since, read_id=cid_from_text, last=last, keep=True, acknowledges=acknowledges
+        )
         return self._topics.subscription(self.cid, options)
 
     async def history(self, *, since: Since | None = None, last: int | None = None) -> History:
@@ -210,7 +216,7 @@ class Topic:
 
         `gaps` of the list has what is missing.
         """
-        options = read_options(since=since, last=last)
+        options = read_options(since=since, read_id=cid_from_text, last=last)
         return await self._topics.history(self.cid, options.since, options.last)
 
     async def blocks(self) -> TopicBlocks:

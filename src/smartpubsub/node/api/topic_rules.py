@@ -25,12 +25,14 @@ from smartpubsub.seam import Peer
 class RulesError(NodeError):
     """Rules that contradict each other, or themselves."""
 
+    is_usage_error = True
+
 
 @dataclass(frozen=True, kw_only=True)
 class RulesWanted:
     """Changes to the rules of a topic; None leaves a rule as it is."""
 
-    ordered: bool = False
+    ordered: bool | None = None
     publishers: Sequence[str] | str | None = None
     """The peers that may publish: peer ids, `self` for this node, or `anyone`."""
     requesters: Sequence[str] | str | None = None
@@ -40,18 +42,20 @@ class RulesWanted:
     @property
     def says_nothing(self) -> bool:
         """Whether all rules stay as they are."""
-        return not self.ordered and self.publishers is self.requesters is self.linking is None
+        rules = self.ordered, self.publishers, self.requesters, self.linking
+        return all(rule is None for rule in rules)
 
     def applied(self, before: Rules, own: Peer) -> Rules:
         """Apply the changes to the rules of a topic."""
         if self.ordered:
-            if not replace(self, ordered=False).says_nothing:
+            if not replace(self, ordered=None).says_nothing:
                 raise RulesError(
                     "an ordered topic has its rules: its author publishes, for anyone who asks;"
                     " leave the others out"
                 )
             return rules_ordered_by(own)
-        rules = before
+        was_ordered = before == rules_ordered_by(own)
+        rules = Rules() if was_ordered and self.ordered is False else before
         if self.publishers is not None:
             named = _named(self.publishers, own, (ANYONE,))
             rules = replace(rules, publishers=None if named == ANYONE else _peers(named))
@@ -64,6 +68,11 @@ class RulesWanted:
             )
         if self.linking is not None:
             rules = replace(rules, linking=_linking(self.linking))
+        if was_ordered and self.ordered is None and not rules.is_chained:
+            raise RulesError(
+                "the topic is ordered, and would not be any more with these rules; if that is"
+                " wanted, say so as well: ordered=False, or --unordered"
+            )
         return rules
 
 

@@ -10,7 +10,7 @@ from smartpubsub.node.api.calls import Call
 from smartpubsub.node.api.choices import ACKNOWLEDGE_S_MAX
 from smartpubsub.node.api.listing import History, SubscriptionInfo
 from smartpubsub.node.api.subscribing import Subscribing
-from smartpubsub.node.api.topic_events import entry_of, must_be_topic
+from smartpubsub.node.api.topic_events import entry_of
 from smartpubsub.node.api.topic_subscription import TopicSubscription
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.transport.host import HostStoppedError
@@ -23,15 +23,24 @@ from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 from smartpubsub.seam import Effect
 
 ReadHistory = Callable[[Cid, WantedHistory], Awaitable[History]]
+MustBeThere = Callable[[Cid], Awaitable[None]]
+"""Raises an error if the network does not have a topic."""
 
 
 class TopicSubscribing:
     """The subscriptions to topics of a node."""
 
-    def __init__(self, engine: Engine, subscribing: Subscribing, read_history: ReadHistory) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        subscribing: Subscribing,
+        read_history: ReadHistory,
+        must_be_there: MustBeThere,
+    ) -> None:
         self._engine = engine
         self._subscribing = subscribing
         self._read_history = read_history
+        self._must_be_there = must_be_there
         self._open: dict[int, TopicSubscription] = {}
         engine.on_deliver.append(self._on_deliver)
         engine.on_restart.append(self._restore)
@@ -56,7 +65,7 @@ class TopicSubscribing:
         """
         assert isinstance(subscription, TopicSubscription)
         call = Call()
-        must_be_topic(subscription.topic, self._engine.pulsar.directory)
+        await self._must_be_there(subscription.topic)
         left_over: list[int] = []
 
         def subscribe(now: int) -> tuple[None, list[Effect]]:
@@ -200,6 +209,14 @@ class TopicSubscribing:
         """The number of events dropped before a reader took them."""
         number = subscription.number
         return 0 if number is None else self._engine.pulsar.subscriptions.dropped[number]
+
+    def has_had(self, number: int, event: Cid) -> bool:
+        """Whether an event waits for a kept subscription, or is another one of its topic."""
+        pulsar = self._engine.pulsar
+        replica = pulsar.directory.of_version(
+            topic_named_by(pulsar.subscriptions.wanted[number].predicate)
+        )
+        return replica is not None and event in replica.log.events
 
     async def take_told(self, number: int | None, event: Cid) -> None:
         """Acknowledge an event, and all before it."""

@@ -25,7 +25,13 @@ from smartpubsub.node.api.topic_rules import RulesWanted, subtopics_of
 from smartpubsub.node.api.topic_subscribing import TopicSubscribing
 from smartpubsub.node.api.topic_subscription import KeptSubscription, TopicSubscription
 from smartpubsub.node.engine import Engine
-from smartpubsub.node.errors import LimitError, NodeError, NotOwnerError, NotPromisedError
+from smartpubsub.node.errors import (
+    LimitError,
+    NodeError,
+    NoTopicError,
+    NotOwnerError,
+    NotPromisedError,
+)
 from smartpubsub.node.identity import peer_text
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_text
 from smartpubsub.protocols.publication import EventId, Publication
@@ -58,7 +64,9 @@ class Topics:
         publishing.senders[TOPIC] = self._send
         publishing.self_signing[TOPIC] = None  # An event's block has the signature.
         self._serializer = serializer
-        self.subscribing = TopicSubscribing(engine, subscribing, self._read_history)
+        self.subscribing = TopicSubscribing(
+            engine, subscribing, self._read_history, self._must_be_there
+        )
         self.ranges = TopicRanges(engine, self._history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
         """The answers of the core, by number; None until they come."""
@@ -144,7 +152,7 @@ class Topics:
                 "topics do not tell when all subscribers have an event; use wait='rendezvous' or"
                 " 'nothing'"
             )
-        must_be_topic(topic, self._engine.pulsar.directory)
+        await self._must_be_there(topic)
         began_us = self._engine.host.clock.now()
         name = cid_text(topic)
         linked = None if parents is None else tuple(map(cid_text, parents))
@@ -235,6 +243,12 @@ class Topics:
         if not isinstance(told, TopicDescribed) or not told.versions:
             raise _not_found(topic)
         return told.versions
+
+    async def _must_be_there(self, topic: Cid) -> None:
+        """Raise an error soon if a topic is not known here and the network does not have it."""
+        must_be_topic(topic, self._engine.pulsar.directory)
+        if self._engine.pulsar.directory.of_version(topic) is None:
+            await self.versions(topic)
 
     async def pin(self, topic: Cid, is_pinned: bool) -> None:
         """Pin or unpin a topic."""
@@ -345,7 +359,8 @@ def _gaps(read: HistoryRead) -> Gaps:
     return Gaps(missing, let_go, read.silent)
 
 
-def _not_found(topic: Cid) -> NodeError:
-    return NodeError(
-        f"the topic {cid_text(topic)} was not found; check its id, and that its keepers run"
+def _not_found(topic: Cid) -> NoTopicError:
+    return NoTopicError(
+        f"no node that could be reached has the topic {cid_text(topic)}; check its id, and that"
+        " its author or its keepers run"
     )

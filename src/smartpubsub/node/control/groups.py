@@ -34,6 +34,7 @@ class GroupRequests:
             "group-join": self._join,
             "group-publish": self._publish,
             "group-leave": self._leave,
+            "group-end": self._end,
         }
 
     async def _create(self, request: Request) -> None:
@@ -125,3 +126,8 @@ class GroupRequests:
     async def _leave(self, request: Request) -> None:
         group = self._node.group(request.fields["group"], request.fields["owner"])
         await self._say(request.id, ok={"left": await group.leave()})
+
+    async def _end(self, request: Request) -> None:
+        group = self._node.group(request.fields["group"])
+        await group.end()
+        await self._say(request.id, ok={"group": str(group.predicate)})

@@ -346,7 +346,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
     },
     "topic-list": {"proof": _Field(_switch, False)},
     "topic-create": {"name": _Field(_text), **_TOPIC_RULES},
-    "topic-update": {"topic": _Field(_text), **_TOPIC_RULES},
+    "topic-update": {"topic": _Field(_text), **_TOPIC_RULES, "ordered": _Field(_switch, None)},
     "topic-pin": {"topic": _Field(_text), "pinned": _Field(_switch, True)},
     "topic-show": {"topic": _Field(_text), "proof": _Field(_switch, False)},
     "topic-publish": {
@@ -381,5 +381,6 @@ _FIELDS: dict[str, dict[str, _Field]] = {
     },
     "topic-export": {"topic": _Field(_text)},
     "topic-import": {"blocks": _Field(_blocks)},
+    "group-end": {"group": _Field(_predicate)},
     "group-leave": {"group": _Field(_predicate), "owner": _Field(_text, None)},
 }

@@ -13,7 +13,7 @@ a "do":
 
 and "publish-all", "past-events", "journal-open", "journal-state", "journal-read", "journal-take";
 "group-create", "group-list", "group-advertise", "group-invite", "group-search", "group-publish",
-"group-leave"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
+"group-leave", "group-end"; "topic-create", "topic-list", "topic-update", "topic-show", "topic-pin",
 "topic-publish", "topic-subscribe", "topic-history", "topic-heads", "topic-range", "topic-export"
 and "topic-import". Their fields are in node/control/requests.py. "payload" is in base 64. Fields
 with a default may be left out.
@@ -227,6 +227,7 @@ class _Client:
             "addresses": node.addresses,
             "protocol": config.protocol,
             "variant": spec_of(config.protocol).variant(config.variant or None) or None,
+            "network": "public" if config.network_key is None else "private",
             "data": str(config.data.absolute()),
             "process": os.getpid(),
             "version": metadata.version("smartpubsub"),

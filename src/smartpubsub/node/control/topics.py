@@ -16,7 +16,7 @@ from smartpubsub.node.api.topic_ranges import RangeEnd, TopicPage
 from smartpubsub.node.control.documents import Say, SendEvents
 from smartpubsub.node.control.pages import joined
 from smartpubsub.node.control.requests import Request
-from smartpubsub.node.errors import NodeError
+from smartpubsub.node.errors import NodeError, NoTopicError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.transport.contacts import contact_of
 from smartpubsub.protocols.blocks import CidError, cid_text, time_text
@@ -206,7 +206,7 @@ async def topic_named(node: Node, text: str) -> Topic:
         ids = ", ".join(cid_text(each.topic.cid) for each in named)
         raise NodeError(f"several topics have the name {text!r}; name one by its id: {ids}")
     names = ", ".join(sorted({repr(each.topic.name) for each in known})) or "none"
-    raise NodeError(
+    raise NoTopicError(
         f"this node knows no topic {text!r}; name it by its content id, which begins with"
         f" bafyrei; the names that the node knows: {names}"
     )

@@ -279,6 +279,10 @@ class KeptQueue:
         self._reported = self._gap
         return self._entries[sequence].delivery, dropped_before
 
+    def has_had(self, id: str) -> bool:
+        """Whether an event waits, or was acknowledged and is still remembered."""
+        return id in self._sequences or id in self._taken
+
     def take(self, id: str, now: int) -> list[Change]:
         """Remove an event that the reader has dealt with, and all before it."""
         last = self._sequences.get(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -17,7 +18,7 @@ from trio_typing import TaskStatus
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.protobuf import WireError, body_bytes
-from smartpubsub.node.identity import Identity
+from smartpubsub.node.identity import Identity, peer_text
 from smartpubsub.node.storage.store import StorageLimitError
 from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.backoff import Backoff
@@ -64,6 +65,8 @@ from smartpubsub.seam import (
 )
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _INCARNATION = b"host/incarnation"
 _INCARNATION_BYTES = 8
@@ -688,18 +691,21 @@ class Host:
         elif is_there:
             self._backoff.succeed(peer)
             self._usage.connect(peer, trio.current_time())
+            _log.info("connected", extra={"fields": {"peer": peer_text(peer)}})
             self._inbox.put(Connected(peer))
             self._spawn(self._inbound.identify, peer)
             self._prune()
         else:
             self._usage.disconnect(peer)
             self._inbound.forget(peer)
+            _log.info("disconnected", extra={"fields": {"peer": peer_text(peer)}})
             self._inbox.put(Disconnected(peer))
             self._spawn(self._see_whether_gone, peer)
 
     async def _see_whether_gone(self, peer: Peer) -> None:
         """Find out whether a peer whose connection has ended has left, or needs it no more."""
         if await self._dialer.is_gone(peer):
+            _log.info("a peer has left", extra={"fields": {"peer": peer_text(peer)}})
             self._inbox.put(Departed(peer))
         elif peer in self._neighbours():
             await self._try_to_connect(peer)

@@ -208,6 +208,20 @@ class GroupOwner:
             for event in list(group.in_flight.values()):
                 self._disseminate(event)
 
+    def end(self, predicate: Predicate) -> str:
+        """End a group; return why it cannot end, or nothing.
+
+        Its members learn it from the answer when they renew their requests.
+        """
+        group = self.groups[predicate]
+        if group.in_flight:
+            return f"{len(group.in_flight)} of its events are not confirmed by all members yet"
+        for peer in [*group.requests]:
+            self._remove(group, peer)
+        del self.groups[predicate]
+        self._store.drop_group(predicate)
+        return ""
+
     def restore(self, stored: Iterable[Stored]) -> None:
         """Restore the groups and members of an earlier incarnation.
 
@@ -250,6 +264,8 @@ class GroupOwner:
         request, and expires with the search.
         """
         now, settings = self._outbox.now, self._settings
+        if group.predicate not in self.groups:
+            return  # It has ended meanwhile.
         for request, life_s in watched:
             peer = request.contact.peer
             if peer == self._own.peer or not self._signatures.is_request_signed(request):

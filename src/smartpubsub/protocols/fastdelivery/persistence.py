@@ -62,6 +62,10 @@ class GroupStore:
         flags = bytes([group.is_advertised, group.is_private, group.has_contract])
         self._outbox.store(_GROUP + _text(group.predicate), flags)
 
+    def drop_group(self, group: Predicate) -> None:
+        """Remove a group from storage."""
+        self._outbox.store(_GROUP + _text(group), None)
+
     def put_member(self, member: StoredMember) -> None:
         """Store a member's request, and when it was renewed."""
         number = max(_UNDATED, member.renewed_us)

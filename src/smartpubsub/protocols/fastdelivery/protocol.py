@@ -227,6 +227,12 @@ class FastDelivery:
         self._owner.mark_advertised(predicate)
         return self._call(now, self._owner.advertise, predicate)
 
+    def end_group(self, predicate: Predicate, now: int) -> tuple[str, list[Effect]]:
+        """End a group of this node, unless events are under way; return why not, or nothing."""
+        self._outbox.now = now
+        problem = self._owner.end(predicate)
+        return problem, self._take()
+
     def publish_in(
         self, group: Predicate, publication: Publication, now: int, *, wants_all: bool = False
     ) -> list[Effect]:

@@ -31,6 +31,8 @@ from smartpubsub.seam import Peer
 RETRY_US = 3 * SECOND
 SEARCHES_MAX = 10
 """How often to search the overlay for a descriptor before it counts as not found."""
+QUESTION_SEARCHES_MAX = 3
+"""The same for a question of this node's user, who waits for the answer."""
 WANTED_MAX = 10_000
 SEARCHES_OF_PEER_MAX = 4
 """Descriptors that one peer has mentioned and not sent, for which to search the overlay at a time:
@@ -78,6 +80,7 @@ class _Waiting(NamedTuple):
     user: Peer
     """The peer whose message waits; empty for the node itself."""
     size: int
+    searches_max: int
 
 
 @dataclass(slots=True, eq=False)
@@ -165,6 +168,7 @@ class TopicDirectory(Component):
         peer: Peer | None = None,
         id: Cid | None = None,
         size: int = 0,
+        searches_max: int = SEARCHES_MAX,
     ) -> None:
         """Call `then` with the replica of a topic, or with None if the topic cannot be found.
 
@@ -175,7 +179,8 @@ class TopicDirectory(Component):
         if replica is not None:
             then(replica if id in (None, replica.id) else None)
         else:
-            self.find(topic, partial(self._with_topic, then, peer, id, size), peer, size)
+            found = partial(self._with_topic, then, peer, id, size, searches_max)
+            self.find(topic, found, peer, size, searches_max)
 
     def _with_topic(
         self,
@@ -183,6 +188,7 @@ class TopicDirectory(Component):
         peer: Peer | None,
         id: Cid | None,
         size: int,
+        searches_max: int,
         topic: Topic | None,
     ) -> None:
         if topic is None or id not in (None, topic.stable_id):
@@ -190,7 +196,8 @@ class TopicDirectory(Component):
         elif topic.meta is None:
             then(self._opened(topic, topic))
         else:
-            self.find(topic.meta, partial(self._with_meta, then, topic), peer, size)
+            found = partial(self._with_meta, then, topic)
+            self.find(topic.meta, found, peer, size, searches_max)
 
     def _with_meta(
         self, then: Callable[[TopicReplica | None], None], topic: Topic, meta: Topic | None
@@ -298,7 +305,14 @@ class TopicDirectory(Component):
 
     # --- descriptors ---
 
-    def find(self, cid: Cid, then: Then, peer: Peer | None = None, size: int = 0) -> None:
+    def find(
+        self,
+        cid: Cid,
+        then: Then,
+        peer: Peer | None = None,
+        size: int = 0,
+        searches_max: int = SEARCHES_MAX,
+    ) -> None:
         """Find a descriptor: ask a peer that should have it, then search the overlay."""
         known = self._known(cid) or self._found.get(cid)
         if known is not None:
@@ -311,12 +325,12 @@ class TopicDirectory(Component):
             then(None)
             return
         if search is not None:
-            self._wait(search, then, user, size)
+            self._wait(search, then, user, size, searches_max)
             if peer is None:
                 self._make_own(search)
             return
         self._wanted[cid] = search = _Search(user)
-        self._wait(search, then, user, size)
+        self._wait(search, then, user, size, searches_max)
         if peer is not None:
             self._outbox.queue(peer, WantBlocks((cid,)))
             self._outbox.set_timer(("find", cid), RETRY_US)
@@ -331,8 +345,15 @@ class TopicDirectory(Component):
             account.refuse()
         return has_room or not user
 
-    def _wait(self, search: _Search, then: Then, user: Peer, size: int) -> None:
-        search.waiting.append(_Waiting(then, user, size + WAITING_BYTES))
+    def _wait(
+        self,
+        search: _Search,
+        then: Then,
+        user: Peer,
+        size: int,
+        searches_max: int = SEARCHES_MAX,
+    ) -> None:
+        search.waiting.append(_Waiting(then, user, size + WAITING_BYTES, searches_max))
         self._waiting.change(user, size + WAITING_BYTES)
 
     def _make_own(self, search: _Search) -> None:
@@ -369,10 +390,13 @@ class TopicDirectory(Component):
         search = self._wanted.get(got.name)
         if search is None:
             return
-        if search.tries >= SEARCHES_MAX:
+        late = [waiting for waiting in search.waiting if search.tries >= waiting.searches_max]
+        if len(late) == len(search.waiting):
             self._settle(got.name, None)
-        else:
-            self._outbox.set_timer(("find", got.name), RETRY_US)
+            return
+        search.waiting = [waiting for waiting in search.waiting if waiting not in late]
+        self._outbox.set_timer(("find", got.name), RETRY_US)
+        self._end_waiting(late, None)
 
     def on_timer(self, cid: Cid) -> None:
         """Search the overlay for a descriptor that no peer has sent."""
@@ -416,11 +440,14 @@ class TopicDirectory(Component):
         if search.peer and search.tries:
             self._leave_search(search)
         self._outbox.cancel_timer(("find", cid))
-        for _, user, size in search.waiting:
-            self._waiting.change(user, -size)
-        for waiting in search.waiting:
-            waiting.then(topic)
+        self._end_waiting(search.waiting, topic)
         self._found.pop(cid, None)
+
+    def _end_waiting(self, ended: Sequence[_Waiting], topic: Topic | None) -> None:
+        for waiting in ended:
+            self._waiting.change(waiting.user, -waiting.size)
+        for waiting in ended:
+            waiting.then(topic)
 
     def check(self) -> None:
         """Assert that the indexes agree and that each replica's versions are of one topic."""

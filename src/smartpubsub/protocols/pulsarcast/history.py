@@ -16,7 +16,11 @@ from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.directory import (
+    QUESTION_SEARCHES_MAX,
+    TopicDirectory,
+    TopicReplica,
+)
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.log import Gaps, gaps_in
@@ -186,7 +190,8 @@ class HistoryReader(Component):
 
     def read(self, topic: Cid, wanted: Wanted, number: int) -> None:
         """Read history and deliver `HistoryRead` with the number."""
-        self._directory.with_replica(topic, partial(self._on_replica, wanted, number))
+        then = partial(self._on_replica, wanted, number)
+        self._directory.with_replica(topic, then, searches_max=QUESTION_SEARCHES_MAX)
 
     def _on_replica(self, wanted: Wanted, number: int, replica: TopicReplica | None) -> None:
         if replica is None:

@@ -13,7 +13,11 @@ from functools import partial
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
+from smartpubsub.protocols.pulsarcast.directory import (
+    QUESTION_SEARCHES_MAX,
+    TopicDirectory,
+    TopicReplica,
+)
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.results import TopicDescribed
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
@@ -86,7 +90,8 @@ class Versions(Component):
 
     def describe(self, topic: Cid, number: int) -> None:
         """Find the versions of a topic and deliver `TopicDescribed` with the number."""
-        self._directory.with_replica(topic, partial(self._on_replica, number))
+        then = partial(self._on_replica, number)
+        self._directory.with_replica(topic, then, searches_max=QUESTION_SEARCHES_MAX)
 
     def _on_replica(self, number: int, replica: TopicReplica | None) -> None:
         if replica is None:

@@ -383,7 +383,11 @@ class Replay:
     def _conclude(self, reader: _ReplayReader) -> None:
         if reader.after is None:
             since = reader.past.since
-            self._end(reader, f"no node keeps the event {since} any more; name a time instead")
+            self._end(
+                reader,
+                f"no node keeps an event {since} that matches {reader.predicate}: it was dropped,"
+                " or does not match; name a time instead",
+            )
             return
         silent = Counter(keeper.tree for keeper in reader.silent)
         if any(count > self._settings.backups for count in silent.values()):
