@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
+from smartpubsub.cli.pipeline import options
 from smartpubsub.cli.pipeline.group import COMMANDS
 from smartpubsub.cli.pipeline.options import NEEDS_DRIVER
 from smartpubsub.pipeline import sessions
@@ -132,6 +133,17 @@ def test_spark_connect_is_refused_with_the_reason(
     said = capsys.readouterr().err
     assert f"{stage} {NEEDS_DRIVER[stage]}" in said
     assert "a client of Spark Connect cannot" in said
+
+
+@pytest.mark.parametrize("words", ["measure t --format delta", "archive --follow --topic t"])
+def test_delta_needs_a_package(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "find_spec", lambda _: None)
+
+    assert main(["pipeline", *words.split(), "--out", "o"]) == 1
+
+    assert "pip install 'smartpubsub[delta]'" in capsys.readouterr().err
 
 
 @pytest.fixture

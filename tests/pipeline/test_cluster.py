@@ -10,19 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from smartpubsub.matching import Index
-from smartpubsub.pipeline.little import LITTLE
 from smartpubsub.pipeline.one_run import CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import read_plan
 from tests.pipeline.given import table_in
 from tests.pipeline.standalone import cluster
 from tests.pipeline.waiting import until
 
-PROGRAM = str(Path(sys.executable).with_name("smartpubsub"))
-SMALL = ("--memory-mb", "1024", "--set", "spark.executor.memory=512m")
-QUICK = (
-    *("--set", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
-    *("--set", "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1"),
-)
 PLAN = """
 [[experiment]]
 protocol = ["scoutsubs", "gossipsub"]
@@ -32,19 +25,42 @@ traces = true
 """
 
 
+SAID = [f"surf/price={number}" for number in range(300)]
+WANTED = [f"surf/price[{number},{number + 7}]" for number in range(200)]
+PROGRAM = """
+import sys
+from smartpubsub.pipeline import session, stages
+
+url, folder = sys.argv[1:]
+quick = "-XX:TieredStopAtLevel=1"
+settings = {
+    "spark.executor.memory": "512m",
+    "spark.driver.extraJavaOptions": quick,
+    "spark.executor.extraJavaOptions": quick,
+    # The driver would do so little alone.
+    "spark.smartpubsub.littleBytes": "0",
+}
+with session(master=url, memory_mb=1024, settings=settings) as spark:
+    stages.campaign(spark, f"{folder}/plan.toml", f"{folder}/out")
+    stages.match(spark, f"{folder}/e", f"{folder}/s", f"{folder}/m")
+"""
+
+
 def test_a_campaign_and_match_survive_the_loss_of_a_worker(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN, encoding="utf-8")
+    table_in(tmp_path / "e", pa.table({"event_id": range(len(SAID)), "predicate": SAID}))
+    table_in(tmp_path / "s", pa.table({"subscription_id": range(len(WANTED)), "predicate": WANTED}))
     out = tmp_path / "out"
     with cluster(tmp_path) as machines:
-        where = ["--master", machines.url, *SMALL, *QUICK]
-        command = [PROGRAM, "pipeline", "campaign", str(plan), "--out", str(out), *where]
-        campaign = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until(lambda: len([*out.glob("results/run=*")]) >= 5, campaign)
+        command = [sys.executable, "-c", PROGRAM, machines.url, str(tmp_path)]
+        stages = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        until(lambda: len([*out.glob("results/run=*")]) >= 5, stages)
         machines.kill_worker()
-        assert campaign.wait(timeout=240) == 0
-        _check_match(tmp_path, where)
+        # What is left of the cluster does the rest.
+        assert stages.wait(timeout=240) == 0
 
+    _check_matches(tmp_path / "m")
     runs = read_plan(plan).runs
     found = {row["run"]: row for row in pq.read_table(out / "results").to_pylist()}
     assert found.keys() == runs.keys()
@@ -58,20 +74,10 @@ def test_a_campaign_and_match_survive_the_loss_of_a_worker(tmp_path: Path) -> No
         assert pq.read_table(alone.trace(id)).equals(pq.read_table(out / "traces" / f"run={id}"))
 
 
-def _check_match(folder: Path, where: list[str]) -> None:
-    """On what is left of the cluster."""
-    said = [f"surf/price={number}" for number in range(300)]
-    wanted = [f"surf/price[{number},{number + 7}]" for number in range(200)]
-    table_in(folder / "e", pa.table({"event_id": range(300), "predicate": said}))
-    table_in(folder / "s", pa.table({"subscription_id": range(200), "predicate": wanted}))
-    paths = ["--events", "e", "--subscriptions", "s", "--out", "m"]
-    # The driver would do so little alone.
-    paths += ["--set", f"{LITTLE}=0"]
-    subprocess.run([PROGRAM, "pipeline", "match", *paths, *where], check=True, cwd=folder)
-
+def _check_matches(folder: Path) -> None:
     index = Index()
-    for number, predicate in enumerate(wanted):
+    for number, predicate in enumerate(WANTED):
         index.add(number, predicate)
-    pairs = {(n, key) for n, event in enumerate(said) for key in index.match(event)}
-    rows = pq.ParquetDataset(folder / "m").read().to_pylist()
+    pairs = {(n, key) for n, event in enumerate(SAID) for key in index.match(event)}
+    rows = pq.ParquetDataset(folder).read().to_pylist()
     assert {(row["event_id"], row["subscription_id"]) for row in rows} == pairs

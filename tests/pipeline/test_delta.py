@@ -124,16 +124,15 @@ def test_a_plan_in_delta_has_the_rows_of_parquet(
 ) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
     out = tmp_path / "out"
-    words = ("run", tmp_path / "plan.toml", "--out", out, "--format", "delta")
+    plan, delta = tmp_path / "plan.toml", ("--format", "delta")
 
-    first = run(capsys, *words)
-    second = run(capsys, *words)
+    done = run(capsys, "run", plan, "--out", out, *delta)
+    again = run(capsys, "measure", out, "--out", out / "metrics", *delta)
 
-    for document in (first, second):
-        versions = [part.get("versions") for part in document["stages"]]
-        assert versions[0] == {"results": 0}
-        assert versions[1] == {table.name: 0 for table in METRIC_TABLES}
-        assert versions[2] == {**versions[0], **versions[1]}
+    results, measured, drawn = (part["versions"] for part in done["stages"])
+    assert results == {"results": 0}
+    assert measured == again["versions"] == {table.name: 0 for table in METRIC_TABLES}
+    assert drawn == {**results, **measured}
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "Versions of the Delta tables: results 0," in page
     run(capsys, "measure", out, "--out", tmp_path / "plain")
@@ -141,8 +140,8 @@ def test_a_plan_in_delta_has_the_rows_of_parquet(
         plain = pq.ParquetDataset(tmp_path / "plain" / table.name).read().to_pylist()
         assert rows_in(out / "metrics" / table.name) == sorted(plain, key=str)
     # A larger plan adds its runs.
-    (tmp_path / "plan.toml").write_text(PLAN.replace("2]", "2, 3]"), encoding="utf-8")
-    more = run(capsys, "campaign", tmp_path / "plan.toml", "--out", out, "--format", "delta")
+    plan.write_text(PLAN.replace("2]", "2, 3]"), encoding="utf-8")
+    more = run(capsys, "campaign", plan, "--out", out, *delta)
     assert more["versions"] == {"results": 1}
     assert len(rows_in(out / "results")) == 3
     # Metrics of an interrupted measurement are not drawn with older ones.

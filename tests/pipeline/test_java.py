@@ -77,3 +77,15 @@ def test_a_process_that_was_started_by_us_finds_the_same_java(tmp_path: Path) ->
     found = find_java({CHOSEN: str(java), "JAVA_HOME": str(LAUNCHER)}, [])
 
     assert found == (java, 17, CHOSEN)
+
+
+def test_every_daemon_of_python_processes_is_ours() -> None:
+    output = subprocess.run(
+        [LAUNCHER / "bin" / "python", "-m", "pyspark.daemon", "pyspark.worker", "a b"],
+        env={**os.environ, "PYTHON_FOR_SMARTPUBSUB": "echo"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert output == "-m smartpubsub.pipeline.worker_daemon pyspark.worker a b\n"

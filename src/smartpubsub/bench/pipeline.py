@@ -9,6 +9,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import zstandard
 from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 
@@ -50,6 +52,8 @@ class Sizes(NamedTuple):
     """The join gets a part of the events, because it is slow."""
     native_events: int = 50_000
     lines: int = 300_000
+    ingest_tries: int = 8
+    """Dumps are long, and Spark gets faster for a while as its code is compiled."""
     runs: int = 400
     topic_events: int = 100_000
     sink_rows: int = 4_000
@@ -131,21 +135,23 @@ def measure_matching(bench: Bench) -> None:
 
 
 def measure_ingest(bench: Bench) -> None:
-    """The stage `ingest`, from plain JSON lines."""
-    bench.progress("ingest: making a dump")
-    path = bench.folder / "dump"
-    _write_comments(path, bench.sizes.lines, bench.seed)
-    bench.progress("ingest")
-    # Dumps are long, and Spark gets faster for a while as its code is compiled.
-    rate = bench.sizes.lines / best_seconds(lambda: _ingest(bench, path), tries=8)
-    bench.report.add("ingest", rate, "lines/s")
-    bench.progress("ingest: the fields alone")
-    alone = bench.sizes.lines / best_seconds(lambda: _read_fields(bench, path), tries=8)
-    bench.report.add("spark.read.json", alone, "lines/s")
-    bench.report.ratios += [
-        Ratio("ingest lines/s", rate, at_least=100_000),
-        Ratio("ingest/json", rate / alone, at_least=0.7),
-    ]
+    """The stage `ingest`, from plain JSON lines and from zstd, as dumps come: several files."""
+    bench.progress("ingest: making dumps")
+    plain, packed = bench.folder / "dump", bench.folder / "dumps"
+    _write_comments(plain, bench.sizes.lines, bench.seed)
+    _pack(plain, packed, core_count())
+    for path, name in ((plain, "ingest"), (packed, "ingest of zst")):
+        bench.progress(name)
+        tries = bench.sizes.ingest_tries
+        rate = bench.sizes.lines / best_seconds(partial(_ingest, bench, path), tries=tries)
+        bench.report.add(name, rate, "lines/s")
+        bench.progress(f"{name}: the fields alone")
+        alone = bench.sizes.lines / best_seconds(partial(_read_fields, bench, path), tries=tries)
+        bench.report.add(name.replace("ingest", "spark.read.json"), alone, "lines/s")
+        bench.report.ratios += [
+            Ratio(f"{name} lines/s", rate, at_least=100_000),
+            Ratio(f"{name}/json", rate / alone, at_least=0.7),
+        ]
 
 
 def measure_campaign(bench: Bench) -> None:
@@ -234,6 +240,16 @@ def _read_fields(bench: Bench, path: Path) -> None:
     schema = ", ".join(f"{name} string" for name in REDDIT.columns())
     fields = bench.spark.read.json(str(path), schema=schema)
     _to_parquet(bench, fields, "fields")
+
+
+def _pack(path: Path, folder: Path, count: int) -> None:
+    """Divide a file among compressed ones."""
+    folder.mkdir()
+    lines = path.read_bytes().splitlines(keepends=True)
+    part = -(-len(lines) // count)
+    for number, start in enumerate(range(0, len(lines), part)):
+        packed = zstandard.compress(b"".join(lines[start : start + part]))
+        (folder / f"{number}.zst").write_bytes(packed)
 
 
 def _write_comments(path: Path, count: int, seed: int) -> None:

@@ -110,6 +110,10 @@ def follow(
         _start(spark, following, name, options, partial(add, name=name))
         for name, options in following.sources()
     ]
+    # Errors of batches are those of their queries; one that is interrupted is repeated later.
+    py4j = logging.getLogger("py4j")
+    level = py4j.level
+    py4j.setLevel(logging.CRITICAL + 1)
     try:
         while not over.wait(ASK_EVERY_S):
             for query in queries:
@@ -117,11 +121,10 @@ def follow(
                     raise PipelineError(_reason(query))
     finally:
         over.set()
-        # A batch that is interrupted now is repeated by the next start, so its errors are no news.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         with turn:
             for query in queries:
                 query.stop()
+        py4j.setLevel(level)
     followed.versions = Output("delta").versions(spark, archive_paths(following.out))
     return followed
 

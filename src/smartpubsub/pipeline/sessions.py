@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from smartpubsub.matching.storage import SECRET_VARIABLE, seal_key
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.interrupts import stopping_when_interrupted
-from smartpubsub.pipeline.java import find_java, use_java
+from smartpubsub.pipeline.java import LAUNCHER, find_java, use_java
 from smartpubsub.pipeline.little import CHOSEN, JAVA
 
 MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
@@ -168,5 +168,9 @@ def _set_environment(master: str) -> None:
     else:
         # On other machines, their administrator chooses it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local:
+        # So that idle processes which plan reads end silently, too.
+        os.environ["PYTHON_FOR_SMARTPUBSUB"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = str(LAUNCHER / "bin" / "python")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_FOLDER))

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.pipeline.options import (
     SparkOptions,
     format_option,
+    need_delta,
     needing_spark,
     spark_options,
 )
@@ -178,10 +180,12 @@ def run_following(
     every_s: float,
 ) -> None:
     """Archive what comes until a signal ends the command."""
+    need_delta()
     with needing_spark():
         from smartpubsub.pipeline.archive_folder import check_archive_output
         from smartpubsub.pipeline.errors import told_plainly
         from smartpubsub.pipeline.follow import Following, follow
+        from smartpubsub.pipeline.little import QUICK
         from smartpubsub.pipeline.sessions import spark_session
         from smartpubsub.pipeline.summary import Summary
     following = Following(
@@ -194,7 +198,11 @@ def run_following(
         click.echo(f"{name}: {text or 'nothing new'}", err=True)
 
     over = threading.Event()
-    with spark_session(spark.session_options()) as session, told_plainly(), ending(over):
+    # Batches are small, and Java should not compile at length what the first ones need.
+    options = replace(
+        spark.session_options(), is_short=True, settings=(*QUICK.items(), *spark.settings)
+    )
+    with spark_session(options) as session, told_plainly(), ending(over):
         check_archive_output(session, out)
         click.echo(f"archiving in {out}; Ctrl-C ends it", err=True)
         followed = follow(session, following, over, tell)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,12 +141,25 @@ class SparkOptions:
             click.echo(f"{summary.stage}\n{indent(summary.text(), '  ')}")
 
 
+def need_delta() -> None:
+    """Raise an error, before Spark starts, if the package for Delta is missing."""
+    if find_spec("deltalake") is None:
+        raise ModuleNotFoundError(name="deltalake")
+
+
+def _format(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value == "delta":
+        need_delta()
+    return value
+
+
 format_option = click.option(
     "--format",
     "table_format",
     type=click.Choice(["parquet", "delta"]),
     default="parquet",
     show_default=True,
+    callback=_format,
     help="The format of the tables that are written; tables are read in either.",
 )
 
