@@ -14,7 +14,7 @@ from smartpubsub.pipeline.one_run import CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import read_plan
 from tests.pipeline.given import table_in
 from tests.pipeline.standalone import cluster
-from tests.pipeline.waiting import until
+from tests.pipeline.waiting import PATIENCE_S, until
 
 PLAN = """
 [[experiment]]
@@ -58,7 +58,7 @@ def test_a_campaign_and_match_survive_the_loss_of_a_worker(tmp_path: Path) -> No
         until(lambda: len([*out.glob("results/run=*")]) >= 5, stages)
         machines.kill_worker()
         # What is left of the cluster does the rest.
-        assert stages.wait(timeout=240) == 0
+        assert stages.wait(timeout=PATIENCE_S) == 0
 
     _check_matches(tmp_path / "m")
     runs = read_plan(plan).runs

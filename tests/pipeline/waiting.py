@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
 """A setting for processes that end before Java's optimising compiler would pay."""
 

@@ -18,7 +18,7 @@ from smartpubsub.bench.processes import descendants, parent_of
 from smartpubsub.node.errors import NodeError
 from tests.cli.running import Commands, Running, RunningNode
 
-PATIENCE_S = 240
+PATIENCE_S = 300
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """On little data, most of a program's time is Java's compiler."""
 

@@ -16,7 +16,7 @@ from smartpubsub import BlockingClient
 from smartpubsub.pipeline.errors import told_plainly
 from tests.client.running import running_node
 
-WAIT_S = 120
+WAIT_S = 300
 
 
 @contextmanager
