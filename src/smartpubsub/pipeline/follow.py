@@ -39,6 +39,8 @@ from smartpubsub.protocols.blocks import cid_of, cid_text
 
 CHECKPOINTS = "_follow"
 ASK_EVERY_S = 0.2
+NOT_IN_TIME = "Python worker failed to connect back"
+STARTS_MAX = 10
 BYTES_HERE_MAX = 16 << 20
 """The size of a batch up to which the driver verifies it alone."""
 NOTHING = Archived(0, 0, 0, 0, 0, 0)
@@ -106,8 +108,8 @@ def follow(
                 followed.add(done)
                 tell(name, done)
 
-    queries = [
-        _start(spark, following, name, options, partial(add, name=name))
+    streams = [
+        _Stream(partial(_start, spark, following, name, options, partial(add, name=name)))
         for name, options in following.sources()
     ]
     # Errors of batches are those of their queries; one that is interrupted is repeated later.
@@ -116,17 +118,36 @@ def follow(
     py4j.setLevel(logging.CRITICAL + 1)
     try:
         while not over.wait(ASK_EVERY_S):
-            for query in queries:
-                if not query.isActive:
-                    raise PipelineError(_reason(query))
+            for stream in streams:
+                stream.check()
     finally:
         over.set()
         with turn:
-            for query in queries:
-                query.stop()
+            for stream in streams:
+                stream.query.stop()
         py4j.setLevel(level)
     followed.versions = Output("delta").versions(spark, archive_paths(following.out))
     return followed
+
+
+class _Stream:
+    """A query, which is started again if Spark did not wait for its Python process."""
+
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
+        self._start_count = 1
+        self.query = start()
+
+    def check(self) -> None:
+        """Raise the error that has ended the query, if one has."""
+        if self.query.isActive:
+            return
+        reason = _reason(self.query)
+        # Spark waits for 10 seconds, and a busy machine takes longer to start Python.
+        if NOT_IN_TIME not in reason or self._start_count == STARTS_MAX:
+            raise PipelineError(reason)
+        self._start_count += 1
+        self.query = self._start()
 
 
 @contextmanager

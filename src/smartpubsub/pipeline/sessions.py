@@ -168,9 +168,7 @@ def _set_environment(master: str) -> None:
     else:
         # On other machines, their administrator chooses it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if is_local:
-        # So that idle processes which plan reads end silently, too.
-        os.environ["PYTHON_FOR_SMARTPUBSUB"] = sys.executable
-        os.environ["PYSPARK_PYTHON"] = str(LAUNCHER / "bin" / "python")
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark plans reads of data sources with the driver's Python; these processes end silently, too.
+    os.environ["PYTHON_FOR_SMARTPUBSUB"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = str(LAUNCHER / "bin" / "python")
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_FOLDER))
