@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 
-from smartpubsub.bench import little, pipeline, skew, sql_match
+from smartpubsub.bench import little, pipeline, skew, spark_nodes, sql_match
 from smartpubsub.bench.comparison import DisagreementError
 from smartpubsub.bench.processor_time import processor_seconds
 from smartpubsub.bench.skew import Skew
@@ -18,7 +18,7 @@ from smartpubsub.matching.native_engine import is_available
 
 needs_native = pytest.mark.skipif(not is_available(), reason="the native engine is not built")
 SMALL = pipeline.Sizes(
-    subscriptions=20_000,
+    subscriptions=2_000,
     events=200,
     sql_events=100,
     native_events=100,
@@ -29,7 +29,7 @@ SMALL = pipeline.Sizes(
     sink_rows=20,
     skew=Skew(subscriptions=3_000, popular_events=3, other_events=20),
 )
-WORDS = ("--subscriptions", "20000", "--events", "200")
+WORDS = ("--subscriptions", "2000", "--events", "200")
 
 
 @pytest.fixture
@@ -38,6 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     # Six starts of Spark would take longer than all the rest; their time is no matter of a test.
     monkeypatch.setattr(little, "processor_seconds", lambda command: float(len(command)))
     monkeypatch.setattr(skew, "_peaks", _matched_here)
+    monkeypatch.setattr(spark_nodes, "TRIES", 1)
 
 
 def _matched_here(command: list[str], folder: Path) -> tuple[float, float]:
