@@ -186,8 +186,8 @@ export class Client {
   // Whether a peer that says that it keeps an event has signed that.
   async #isEvident (peer, said) {
     if (said.part !== 'admitted' || said.admitted.refusal) return true
-    const { id, attribute, evidence } = said.admitted
-    const root = rootOf(heldBytes(id, attribute), evidence)
+    const { id, attribute, evidence, more } = said.admitted
+    const root = rootOf(heldBytes(id, attribute, more), evidence)
     const signed = Buffer.concat([utf8.encode('smartpubsub-evidence:'), root])
     return peer.publicKey.verify(signed, evidence.subarray(0, SIGNATURE_BYTES))
   }
@@ -197,9 +197,16 @@ export class Client {
     switch (said.part) {
       case 'notify': return this.#notify(peer, part)
       case 'announced': return this.#answered(`announced ${part.attribute} ${peer}`, part)
-      case 'admitted': return this.#answered(`admitted ${part.attribute} ${part.id.number}`, { ...part, by: peer })
+      case 'admitted': return this.#admitted(peer, part)
       case 'probe': return this.#say(peer, { alive: { number: part.number, incarnation: this.#incarnation } })
       case 'adopt': return this.#adopt(peer, part)
+    }
+  }
+
+  // One answer may be about several events.
+  #admitted (peer, part) {
+    for (let number = part.id.number; number <= part.id.number + part.more; number++) {
+      this.#answered(`admitted ${part.attribute} ${number}`, { ...part, by: peer })
     }
   }
 
@@ -309,13 +316,15 @@ function signedBytes ({ from, data, seqno, topic }) {
   return Buffer.concat([utf8.encode('libp2p-pubsub:'), message])
 }
 
-// The statement that a node keeps an event.
-function heldBytes ({ publisher, incarnation, number }, attribute) {
-  const sequence = Buffer.alloc(8)
+// The statement that a node keeps an event, and so many after it.
+function heldBytes ({ publisher, incarnation, number }, attribute, more) {
+  const sequence = Buffer.alloc(more ? 12 : 8)
   sequence.writeUInt32BE(incarnation, 0)
   sequence.writeUInt32BE(number, 4)
+  if (more) sequence.writeUInt32BE(more, 8)
   const length = Buffer.from([publisher.length]) // A varint of one byte, as ids of peers are short.
-  return Buffer.concat([utf8.encode('smartpubsub-held:'), length, publisher, sequence, utf8.encode(attribute)])
+  const said = utf8.encode(more ? 'smartpubsub-all-held:' : 'smartpubsub-held:')
+  return Buffer.concat([said, length, publisher, sequence, utf8.encode(attribute)])
 }
 
 // The root of the hash tree that evidence for a statement leads to.

@@ -84,6 +84,7 @@ SAID: dict[str, Part] = {
     "`Record`, two links": scout.Record(EVENT, "surf", 2, False, 0),
     "`Recorded`": scout.Recorded(ID, "surf", False, SIGNATURE),
     "`Done`": scout.Done(ID, "surf"),
+    "`Done` for that event and the two after it": scout.Done(ID, "surf", 2),
     "`Pull`": scout.Pull("surf"),
     "`Pulled`: a copy of the children of `peer`, which is `q`": scout.Pulled(
         "surf", False, b"peer", (CHILD,), ()

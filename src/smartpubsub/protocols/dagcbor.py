@@ -27,7 +27,11 @@ _WRITTEN_SIMPLE = {value: bytes([_OTHER << 5 | code]) for code, value in _SIMPLE
 _FLOAT = 27
 _DOUBLE = struct.Struct(">d")
 _SIZES = {24: 1, 25: 2, 26: 4, 27: 8}
-_SHORT = [[bytes([major << 5 | number]) for number in range(24)] for major in range(7)]
+_HEADS = [
+    [bytes([major << 5 | n] if n < 24 else [major << 5 | 24, n]) for n in range(256)]
+    for major in range(7)
+]
+"""By the major type and the number, if it is small."""
 
 
 class Link(NamedTuple):
@@ -107,8 +111,8 @@ _WRITES: dict[type, Callable[[Any, list[bytes]], None]] = {
 
 
 def _head(major: int, number: int) -> bytes:
-    if number < 24:
-        return _SHORT[major][number]
+    if number < 256:
+        return _HEADS[major][number]
     for code, size in _SIZES.items():
         if number < 1 << 8 * size:
             return bytes([major << 5 | code]) + number.to_bytes(size, "big")
@@ -175,19 +179,12 @@ def _read(data: bytes, at: int, budget: _Budget) -> tuple[Any, int]:
         at += size
         if at > len(data) or number < (24 if size == 1 else 1 << 4 * size):
             raise EncodingError("a number in more bytes than it needs")
+    if major in (_BYTES, _TEXT):  # The most frequent, so without a further call.
+        end = at + number
+        if end > len(data):
+            raise EncodingError("it ends within a value")
+        return (data[at:end] if major == _BYTES else data[at:end].decode()), end
     return _READS[major](data, at, number, budget)
-
-
-def _read_bytes(data: bytes, at: int, length: int, _: _Budget) -> tuple[bytes, int]:
-    end = at + length
-    if end > len(data):
-        raise EncodingError("it ends within a value")
-    return data[at:end], end
-
-
-def _read_text(data: bytes, at: int, length: int, budget: _Budget) -> tuple[str, int]:
-    encoded, end = _read_bytes(data, at, length, budget)
-    return encoded.decode(), end
 
 
 def _read_list(data: bytes, at: int, count: int, budget: _Budget) -> tuple[list[Any], int]:
@@ -228,26 +225,26 @@ def _read_link(data: bytes, at: int, tag: int, budget: _Budget) -> tuple[Link, i
     return Link(content[1:]), at
 
 
-def _read_other(data: bytes, at: int, code: int, budget: _Budget) -> tuple[Any, int]:
+def _read_other(data: bytes, at: int, code: int, _: _Budget) -> tuple[Any, int]:
     if code in _SIMPLE:
         return _SIMPLE[code], at
     if code != _FLOAT:
         raise EncodingError("a simple value or a float that dag-cbor does not have")
-    encoded, end = _read_bytes(data, at, _DOUBLE.size, budget)
-    (value,) = _DOUBLE.unpack(encoded)
+    end = at + _DOUBLE.size
+    if end > len(data):
+        raise EncodingError("it ends within a value")
+    (value,) = _DOUBLE.unpack_from(data, at)
     if not isfinite(value):
         raise EncodingError("a float that is no number")
     return value, end
 
 
-_READS: list[Callable[[bytes, int, int, _Budget], tuple[Any, int]]] = [
-    lambda _, at, number, __: (number, at),
-    lambda _, at, number, __: (-1 - number, at),
-    _read_bytes,
-    _read_text,
-    _read_list,
-    _read_map,
-    _read_link,
-    _read_other,
-]
+_READS: dict[int, Callable[[bytes, int, int, _Budget], tuple[Any, int]]] = {
+    _UNSIGNED: lambda _, at, number, __: (number, at),
+    _NEGATIVE: lambda _, at, number, __: (-1 - number, at),
+    _LIST: _read_list,
+    _MAP: _read_map,
+    _TAG: _read_link,
+    _OTHER: _read_other,
+}
 """By the major type."""

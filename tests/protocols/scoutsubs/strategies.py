@@ -19,6 +19,7 @@ hops = st.integers(0, HOPS_MAX)
 stages = st.sampled_from([0, 1, 2, EPOCH_MAX]) | st.integers(0, EPOCH_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
+more = st.integers(0, messages.RANGE_COUNT_MAX - 1)
 attributes = names() | st.sampled_from([127, 128, 1024]).map(lambda length: "n" * length)
 peers_or_none = st.just(NOBODY) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
@@ -73,10 +74,12 @@ some_parts = st.one_of(
     st.builds(
         messages.Raise, publications, attributes, numbers, hops, flags, flags, durations, flags
     ),
-    st.builds(messages.Admitted, ids, attributes, st.text(max_size=40), evidence, some_holders),
+    st.builds(
+        messages.Admitted, ids, attributes, st.text(max_size=40), evidence, some_holders, more
+    ),
     st.builds(messages.Completed, ids, attributes),
     st.builds(messages.Notify, publications, attributes, hops, flags, peers_or_none),
-    st.builds(messages.Confirm, ids, attributes, peers_or_none),
+    st.builds(messages.Confirm, ids, attributes, peers_or_none, more),
     st.builds(messages.Elsewhere, attributes, some_predicates),
     st.builds(messages.Offer, ids, attributes, said().map(predicate)),
     st.builds(messages.Want, ids, attributes),
@@ -93,8 +96,8 @@ some_parts = st.one_of(
     ),
     st.builds(messages.TreeCopied, attributes, numbers, flags),
     records,
-    st.builds(messages.Recorded, ids, attributes, flags, evidence),
-    st.builds(messages.Done, ids, attributes),
+    st.builds(messages.Recorded, ids, attributes, flags, evidence, more),
+    st.builds(messages.Done, ids, attributes, more),
     st.builds(messages.Pull, attributes),
     st.builds(
         messages.Pulled,

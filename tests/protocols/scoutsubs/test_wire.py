@@ -246,6 +246,8 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         ([messages.Admitted(ID, "a", "x" * 11)], "a text of 11 bytes; at most 10"),
         ([messages.Confirm(EventId(b"p" * 129, 0, 1), "a", NOBODY)], "a peer id of 129 bytes"),
         ([messages.Confirm(ID, "a", b"p" * 129)], "a peer id of 129 bytes"),
+        ([messages.Done(ID, "a", 64)], "an acknowledgement of 65 events; at most 64"),
+        ([messages.Done(ID, "a", 3), messages.Done(ID, "a", 2)], "more than 4 entries"),
         ([messages.Probe(NUMBER_MAX + 1)], f"a number of {NUMBER_MAX + 1}; at most {NUMBER_MAX}"),
         ([announce("a/b/c/d")], "a predicate that cannot be read: .*3"),
         ([announce("x" * 21)], "a predicate of 21 bytes; at most 20"),

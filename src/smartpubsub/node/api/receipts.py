@@ -16,7 +16,7 @@ from smartpubsub.node.identity import peer_text
 from smartpubsub.node.signing import is_evidence
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
-from smartpubsub.protocols.scoutsubs.attestation import held_bytes
+from smartpubsub.protocols.scoutsubs.attestation import held_claim
 
 
 class ReceiptError(NodeError):
@@ -57,10 +57,11 @@ class Receipt:
 
         Verification needs only the receipt: a peer's id contains its key.
         """
-        return bool(self.held) and all(
-            is_evidence(held.peer, held_bytes(self.event_id, held.attribute), held.evidence)
-            for held in self.held
-        )
+        return bool(self.held) and all(map(self._is_held, self.held))
+
+    def _is_held(self, held: Held) -> bool:
+        claim = held_claim(self.event_id, held.attribute, held.evidence)
+        return claim is not None and is_evidence(held.peer, *claim)
 
     def document(self) -> dict[str, Any]:
         """Convert to JSON."""

@@ -120,10 +120,14 @@ class Budget:
 
     def counted(self, entries: Sequence[T]) -> Sequence[T]:
         """Count the entries of a list, before the decoder makes anything of them."""
-        self._entries_left -= len(entries)
+        self.spend(len(entries))
+        return entries
+
+    def spend(self, count: int) -> None:
+        """Count what takes as much as so many entries of lists."""
+        self._entries_left -= count
         if self._entries_left < 0:
             raise WireError(f"lists of more than {self.limits.entry_count_max} entries together")
-        return entries
 
     def few(self, entries: Sequence[T], what: str) -> Sequence[T]:
         """Limit one list to as many entries as Kademlia names peers in one answer."""

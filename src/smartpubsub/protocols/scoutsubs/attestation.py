@@ -16,6 +16,7 @@ from struct import pack
 from smartpubsub.kademlia.protobuf import framed
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Signing, sequence_of
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
@@ -27,18 +28,34 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Part,
     Recorded,
 )
+from smartpubsub.protocols.scoutsubs.ranges import EventRange, in_ranges, range_in, singly
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
 _HELD = b"smartpubsub-held:"
+_ALL_HELD = b"smartpubsub-all-held:"
 _KEPT = b"smartpubsub-kept:"
 _ANSWERED = b"smartpubsub-answered:"
 _ASKED = b"smartpubsub-asked:"
+_PROVED_COUNT_MAX = 64
+"""Statements about several events that a node remembers to have verified."""
 
 
-def held_bytes(id: EventId, attribute: str) -> bytes:
-    """The statement that a node keeps an event for an attribute."""
+def held_bytes(id: EventId, attribute: str, more: int = 0) -> bytes:
+    """The statement that a node keeps an event for an attribute, and so many after it."""
+    if more:
+        first = framed(id.publisher) + sequence_of(id)
+        return _ALL_HELD + first + pack(">I", more) + attribute.encode()
     return _HELD + framed(id.publisher) + sequence_of(id) + attribute.encode()
+
+
+def held_claim(id: EventId, attribute: str, evidence: bytes) -> tuple[bytes, bytes] | None:
+    """The statement that evidence is for, and what the signer has made; None if not this event's.
+
+    The evidence may be for several events.
+    """
+    held, made = range_in(evidence, id)
+    return (held_bytes(held.first, attribute, held.more), made) if id in held else None
 
 
 def kept_bytes(id: EventId, attribute: str, incarnation: int, place: int) -> bytes:
@@ -66,6 +83,10 @@ class Attestation:
 
     def __init__(self, signing: Signing) -> None:
         self._signing = signing
+        self._proved: BoundedDict[tuple[Peer, str, bytes], EventRange] = BoundedDict(
+            _PROVED_COUNT_MAX
+        )
+        """By peer, attribute and evidence: the events of valid statements of late."""
 
     def sign(self, queues: Iterable[list[Part]]) -> None:
         """Sign all statements in queues of messages."""
@@ -90,15 +111,29 @@ class Attestation:
         """
         if not _is_statement(part):
             return part
-        assert isinstance(part, Admitted | Recorded | KeptAt | Audited)
-        if not self._signing.is_evidence(sender, partial(_statement, part), part.evidence):
+        if isinstance(part, Admitted | Recorded):
+            return self._verified_held(part, sender)
+        assert isinstance(part, KeptAt | Audited)
+        is_valid = self._signing.is_evidence(sender, partial(_statement, part), part.evidence)
+        return part if is_valid else None
+
+    def _verified_held(self, part: Admitted | Recorded, sender: Peer) -> Part | None:
+        if not self._holds(part, Holder(sender, part.evidence)):
             return None
         if isinstance(part, Admitted) and part.holders:
             return part._replace(holders=tuple(h for h in part.holders if self._holds(part, h)))
         return part
 
-    def _holds(self, part: Admitted, holder: Holder) -> bool:
-        return self._signing.is_evidence(holder.peer, partial(_statement, part), holder.evidence)
+    def _holds(self, part: Admitted | Recorded, holder: Holder) -> bool:
+        peer, evidence = holder
+        proved = (peer, part.attribute, evidence)
+        if part.id in self._proved.get(proved, ()):
+            return True
+        claim = held_claim(part.id, part.attribute, evidence)
+        if claim is None or not self._signing.is_evidence(peer, lambda: claim[0], claim[1]):
+            return False
+        self._proved[proved] = range_in(evidence, part.id)[0]
+        return True
 
 
 def _is_statement(part: Part) -> bool:
@@ -117,7 +152,7 @@ def _statement(part: Part) -> bytes:
     if isinstance(part, Audited):
         missed = [digest_of_id(missed.event.id) for missed in part.missed]
         return answer_bytes(part.question, part.incarnation, part.first, part.last, missed)
-    return held_bytes(part.id, part.attribute)  # type: ignore[union-attr]
+    return held_bytes(part.id, part.attribute, part.more)  # type: ignore[union-attr]
 
 
 class ScoutOutbox(Outbox[Part]):
@@ -148,6 +183,8 @@ class ScoutOutbox(Outbox[Part]):
         self.rejected[reason] += 1
 
     def _send_batches(self, peers: list[Peer]) -> None:
+        for peer in peers:
+            self._queues[peer] = in_ranges(self._queues[peer])
         self._attestation.sign([self._queues[peer] for peer in peers])
         super()._send_batches(peers)
 
@@ -156,4 +193,8 @@ class ScoutOutbox(Outbox[Part]):
             super()._send_batch(peer, queued)
             return
         for part in queued:
-            self._on_own(part)
+            if getattr(part, "more", 0):
+                for single in singly(part):
+                    self._on_own(single)
+            else:
+                self._on_own(part)

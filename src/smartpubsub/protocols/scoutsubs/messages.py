@@ -39,6 +39,8 @@ WHOLE = -1
 """The base of an announcement that is no change but gives all filters."""
 NO_EVIDENCE = b""
 """Statements get their evidence when they are sent (`attestation.py`)."""
+RANGE_COUNT_MAX = 64
+"""How many events one acknowledgement may be about."""
 HOPS_MAX = 1 << 16
 """A receiver sends an event on with one hop more."""
 
@@ -64,10 +66,19 @@ def _read_stage(stage: int, _: Budget) -> int:
     return stage
 
 
+def _read_more(more: int, budget: Budget) -> int:
+    if more >= RANGE_COUNT_MAX:
+        raise WireError(f"an acknowledgement of {more + 1} events; at most {RANGE_COUNT_MAX}")
+    budget.spend(more)
+    return more
+
+
 TreeName: TypeAlias = Annotated[str, Kind("string", _read_tree_name)]
 """The name of an attribute's tree, or of a branch of it."""
 Stage: TypeAlias = Annotated[int, Kind("uint64", _read_stage)]
 Hops: TypeAlias = Annotated[int, at_most(HOPS_MAX)]
+More: TypeAlias = Annotated[int, Kind("uint64", _read_more)]
+"""How many events a message is about besides the one that it names, with the numbers after it."""
 Base: TypeAlias = Annotated[
     int,
     Kind(
@@ -159,6 +170,7 @@ class Admitted(NamedTuple):
     evidence: Evidence = NO_EVIDENCE
     holders: Few[Holder] = ()
     """The backups that keep the event too."""
+    more: More = 0
 
 
 @_wire.message(12)
@@ -188,6 +200,7 @@ class Confirm(NamedTuple):
     id: EventId
     attribute: TreeName
     on_behalf: PeerId
+    more: More = 0
 
 
 @_wire.message(21)
@@ -279,6 +292,7 @@ class Recorded(NamedTuple):
     attribute: TreeName
     is_full: bool
     evidence: Evidence = NO_EVIDENCE
+    more: More = 0
 
 
 @_wire.message(11)
@@ -287,6 +301,7 @@ class Done(NamedTuple):
 
     id: EventId
     attribute: TreeName
+    more: More = 0
 
 
 @_wire.message(16)

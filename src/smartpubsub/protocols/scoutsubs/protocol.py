@@ -76,6 +76,7 @@ from smartpubsub.protocols.scoutsubs.persistence import MARKS_TIMER, Persistence
 from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
+from smartpubsub.protocols.scoutsubs.ranges import singly
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
@@ -424,7 +425,8 @@ class ScoutSubs:
             if whole is None:
                 continue
             if self._has_joined:
-                self._on_message(contact, whole)
+                for message in singly(whole) if getattr(whole, "more", 0) else (whole,):
+                    self._on_message(contact, message)
             else:
                 self._on_message_before_joining(peer, whole)
 

@@ -24,7 +24,7 @@ from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import AUDITED, BYZANTINE, ScoutSettings, settings_for
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
-SCOUTSUBS = "/smartpubsub/scoutsubs/2.0.0"
+SCOUTSUBS = "/smartpubsub/scoutsubs/3.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 
 STORAGE_SHARE = 2
@@ -93,7 +93,7 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
         message_bytes_max=taken.bundle_bytes_max,
         contacts=_contacts_in,
         decode_pieces=lambda data: messages.decode_pieces(data, taken),
-        kinds=lambda bundle: Counter([_PART_KINDS[type(part)] for part in bundle.parts]),
+        kinds=_kinds_in,
         rare_kinds=frozenset(k for part, k in _PART_KINDS.items() if part not in _OF_EVENTS),
         event_kinds=frozenset({_PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,
@@ -114,6 +114,14 @@ def _at_once(bundle: Bundle) -> tuple[Bundle | None, Bundle | None]:
     early = tuple([part for part in bundle.parts if type(part) in _AT_ONCE])
     late = tuple([part for part in bundle.parts if type(part) not in _AT_ONCE])
     return Bundle(early) if early else None, Bundle(late) if late else None
+
+
+def _kinds_in(bundle: Bundle) -> Counter[str]:
+    """What a bundle contains; an acknowledgement counts for each of its events."""
+    kinds: Counter[str] = Counter()
+    for part in bundle.parts:
+        kinds[_PART_KINDS[type(part)]] += 1 + getattr(part, "more", 0)
+    return kinds
 
 
 def _event_ids(bundle: Bundle) -> list[EventId]:
