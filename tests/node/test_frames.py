@@ -54,6 +54,41 @@ def test_messages_are_found_wherever_they_are_cut(bodies: list[bytes], places: l
     assert messages_in(cut(b"".join(frames), places), 300) == frames
 
 
+@given(
+    st.lists(st.binary(max_size=40)),
+    st.lists(st.integers(min_value=0)),
+    st.integers(0, 3),
+    st.integers(0, 60),
+)
+def test_messages_that_are_there_can_be_taken_together(
+    bodies: list[bytes], places: list[int], count_max: int, bytes_max: int
+) -> None:
+    frames = [framed(body) for body in bodies]
+
+    async def read_all() -> list[bytes]:
+        reader = FrameReader(Pieces(cut(b"".join(frames), places)), 40)
+        found = []
+        while (frame := await reader.next()) is not None:
+            more = reader.ready(count_max, bytes_max)
+            assert len(more) <= count_max
+            assert sum(map(len, more)) <= bytes_max
+            found += [frame, *more]
+        return found
+
+    assert trio.run(read_all) == frames
+
+
+def test_what_is_no_message_is_told_after_those_before_it() -> None:
+    async def main() -> None:
+        reader = FrameReader(Pieces([framed(b"a") + framed(b"b") + framed(bytes(301))]), 300)
+        assert await reader.next() == framed(b"a")
+        assert reader.ready(10, 1_000) == [framed(b"b")]
+        with pytest.raises(WireError, match="301 bytes"):
+            await reader.next()
+
+    trio.run(main)
+
+
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [

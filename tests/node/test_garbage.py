@@ -16,9 +16,11 @@ from smartpubsub.node.transport.connections import PING, Connections
 from smartpubsub.node.transport.frames import FrameReader
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError
+from smartpubsub.protocols.baselines.messages import Rpc, encode
 from smartpubsub.protocols.baselines.spec import FLOODSUB
 from smartpubsub.protocols.codecs import KADEMLIA
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
+from smartpubsub.seam import Effect, Event, Received
 from tests.node.hosts import Node, connections, eventually, run
 
 PROTOCOLS = pytest.mark.parametrize("protocol", [KADEMLIA, FLOODSUB, SCOUTSUBS])
@@ -228,5 +230,57 @@ def test_garbage_for_an_answer_costs_a_stream() -> None:
             await eventually(lambda: node.host.counts.garbage)
 
             assert stranger.peer in node.host.connections
+
+    run(main)
+
+
+def test_messages_that_come_together_are_handled_up_to_the_first_that_makes_no_sense() -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            heard: list[object] = []
+            handle = node.core.handle
+
+            def noted(event: Event, now: int) -> list[Effect]:
+                if isinstance(event, Received):
+                    heard.append(event.message)
+                return handle(event, now)
+
+            node.core.handle = noted  # type: ignore[method-assign]
+            said = [Rpc(subscribe=n % 2 == 0) for n in range(5)]
+            sent = [encode(rpc) for rpc in said]
+            stream = await stranger.open(node.host.own.peer, FLOODSUB)
+            await stream.write(b"".join(sent) + b"\x05hello" + sent[0])
+
+            assert await has_ended(stream)
+            await eventually(lambda: heard == said)
+            assert node.host.counts.garbage == 1
+            assert node.host.counts.received_kinds["pubsub/rpc"] == len(said)
+
+    run(main)
+
+
+@pytest.mark.contains_failures
+def test_of_messages_that_come_together_a_core_may_fail_on_one() -> None:
+    async def main() -> None:
+        node = Node()
+        async with stranger_at(node) as stranger:
+            heard: list[object] = []
+
+            def fail_on_false(event: Event, _: int) -> list[Effect]:
+                if isinstance(event, Received):
+                    heard.append(event.message)
+                    if event.message == Rpc(subscribe=False):
+                        raise ValueError("as planned")
+                return []
+
+            node.host._on_restart = lambda _: []
+            node.core.handle = fail_on_false  # type: ignore[method-assign]
+            said = [Rpc(subscribe=True), Rpc(subscribe=False), Rpc(subscribe=True)]
+            stream = await stranger.open(node.host.own.peer, FLOODSUB)
+            await stream.write(b"".join(map(encode, said)))
+
+            await eventually(lambda: len(heard) >= 2)
+            await eventually(lambda: node.host.bans.is_banned(stranger.peer, trio.current_time()))
 
     run(main)

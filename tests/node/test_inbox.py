@@ -1,6 +1,7 @@
 """Events are handled at once, or on a busy loop together, and in turns that are fair to peers."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -48,6 +49,8 @@ def test_a_reader_does_not_wait_when_it_has_enough() -> None:
 
     assert waited_s(put_many, GATHER_S) == pytest.approx(0.0)
     assert waited_s(lambda inbox: inbox.put(1, ENOUGH_BYTES), GATHER_S) == pytest.approx(0.0)
+    several = partial(Inbox[int].put, item=1, count=ENOUGH_COUNT)
+    assert waited_s(several, GATHER_S) == pytest.approx(0.0)
 
 
 def test_a_reader_stops_waiting_when_enough_has_come() -> None:
@@ -146,6 +149,21 @@ def test_only_the_peer_waits_whose_queue_is_full() -> None:
             assert len(inbox) == 3
             assert {inbox.take(), inbox.take()} == {Sent(b"p", 0), Sent(b"q", 0)}
         assert len(inbox) == 3
+
+    trio.run(main)
+
+
+def test_an_item_takes_the_room_of_all_its_messages() -> None:
+    async def main() -> None:
+        inbox: Inbox[Sent] = Inbox(4)
+        await inbox.put_when_there_is_room(b"p", Sent(b"p", 0), 1, 3)
+        await inbox.put_when_there_is_room(b"p", Sent(b"p", 1), 1, 3)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(inbox.put_when_there_is_room, b"p", Sent(b"p", 2), 1, 1)
+            await wait_all_tasks_blocked()
+            assert len(inbox) == 2
+            assert inbox.take() == Sent(b"p", 0)
+        assert len(inbox) == 2
 
     trio.run(main)
 

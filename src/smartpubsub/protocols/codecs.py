@@ -76,6 +76,11 @@ class Codec:
         else:
             yield from self.decode_pieces(data)
 
+    @property
+    def is_gathered(self) -> bool:
+        """Whether a receiver may decode and handle several messages together."""
+        return self.decode_pieces is None and self.is_question is _never and not self.is_last
+
     def size(self, message: Any) -> int:
         """The length of a message on the wire."""
         return len(self.encode(message)) if self.wire_bytes is None else self.wire_bytes(message)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
+from typing import TypeVar
 from zlib import crc32
 
 from smartpubsub.node.storage.folder import FolderLock, made_folder
@@ -16,6 +17,9 @@ from smartpubsub.node.storage.store_file import FILE, StorageError, damaged, exp
 _SIZES = "SELECT length(key) + length(value) FROM entries"
 _KEYS_AT_ONCE = 512
 _KEYS_STEP = 16
+_ROWS_AT_ONCE = 64
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +109,20 @@ class SqliteStorage:
         kept = [
             (key, value, _checksum(key, value)) for key, value in last.items() if value is not None
         ]
-        dropped = [(key,) for key, value in last.items() if value is None]
+        dropped = [key for key, value in last.items() if value is None]
         added = sum([len(key) + len(value) for key, value, _ in kept])
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
             stored = self._stored_bytes + added - self._bytes_at([*last])
-            # Statements for many rows, because each call of SQLite costs more than a row.
-            database.executemany("DELETE FROM entries WHERE key = ?", dropped)
-            database.executemany("REPLACE INTO entries VALUES (?, ?, ?)", kept)
+            # Each row of executemany releases Python's lock, for which this thread then competes.
+            for few in _few(dropped):
+                database.execute(f"DELETE FROM entries WHERE key IN ({_repeated('?', few)})", few)
+            for rows in _few(kept):
+                values = [value for row in rows for value in row]
+                database.execute(
+                    f"REPLACE INTO entries VALUES {_repeated('(?,?,?)', rows)}", values
+                )
             if stored > self._stored_bytes:  # A change that frees bytes is never refused.
                 self._limit("a storage", stored, self.limits.stored_bytes_max)
             database.execute("COMMIT")
@@ -130,11 +139,8 @@ class SqliteStorage:
             some = keys[first : first + _KEYS_AT_ONCE]
             # Few different statements, because SQLite compiles each of them.
             some += some[:1] * (-len(some) % _KEYS_STEP)
-            places = ",".join("?" * len(some))
-            query = (
-                f"SELECT total(length(key) + length(value)) FROM entries WHERE key IN ({places})"
-            )
-            [[size]] = self._database.execute(query, some)
+            query = "SELECT total(length(key) + length(value)) FROM entries WHERE key IN"
+            [[size]] = self._database.execute(f"{query} ({_repeated('?', some)})", some)
             found += int(size)
         return found
 
@@ -150,6 +156,21 @@ class SqliteStorage:
         except sqlite3.Error as error:
             self._database.close()
             raise explained(self.path, error) from error
+
+
+def _few(items: list[T]) -> Iterator[list[T]]:
+    """Items in lists of a few lengths, because SQLite compiles each different statement."""
+    first, length = 0, _ROWS_AT_ONCE
+    while first < len(items):
+        while length > len(items) - first:
+            length //= 2
+        yield items[first : first + length]
+        first += length
+
+
+def _repeated(place: str, items: Sized) -> str:
+    """Places for values in a statement."""
+    return ",".join([place] * len(items))
 
 
 def _query_for(prefix: bytes) -> tuple[str, tuple[bytes, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf
 from typing import Protocol
 
@@ -84,6 +85,18 @@ class FrameReader:
         frame = bytes(self._buffer[self._start : end])
         self._start = end
         return frame
+
+    def ready(self, count_max: int, bytes_max: int) -> list[bytes]:
+        """Further frames that are there as a whole, up to a number and a size of all together."""
+        frames: list[bytes] = []
+        with suppress(WireError):  # The next call of `next` raises it again.
+            while len(frames) < count_max and (end := self._end()) is not None:
+                bytes_max -= end - self._start
+                if bytes_max < 0:
+                    break
+                frames.append(bytes(self._buffer[self._start : end]))
+                self._start = end
+        return frames
 
     def close(self) -> None:
         """Forget an unfinished message."""

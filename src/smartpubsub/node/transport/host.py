@@ -29,7 +29,7 @@ from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.inbound import Inbound
-from smartpubsub.node.transport.inbox import OWN, Inbox
+from smartpubsub.node.transport.inbox import OWN, Inbox, Several
 from smartpubsub.node.transport.lanes import Lanes
 from smartpubsub.node.transport.processor_clock import ProcessorClock
 from smartpubsub.node.transport.shares import Shares
@@ -73,6 +73,8 @@ _INCARNATION_BYTES = 8
 _DRAIN_POLL_S = 0.01
 GATHER_COUNT_MIN = 4
 """A host that had fewer events and calls at a time handles the next at once."""
+CALLS_PER_MEASUREMENT = 4
+"""To measure processor time takes a system call, so it is done once for so many calls."""
 FOLLOW_UP_FACTOR = 4
 """What a core puts off and does in a peer's name has other nodes work too, whose answers come in
 their names; so it counts several times."""
@@ -122,7 +124,7 @@ class _Request:
         return effects
 
 
-_Item: TypeAlias = Event | _Request
+_Item: TypeAlias = Event | Several | _Request
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +133,8 @@ class _Work:
 
     spent_s: float = 0.0
     """The processor time of the thread after the last input."""
+    has_unmeasured_calls: bool = False
+    """Whether calls of the application have followed."""
     ends_early: bool = False
     """Whether the changes are to be stored before a further input is handled."""
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -141,6 +145,10 @@ class _Work:
     """Deliveries that need not wait for the changes."""
     keeps_order: bool = False
     """Whether later deliveries have to follow one that waits for the changes."""
+
+    def measure(self, spent_s: float) -> None:
+        """Note the processor time of the thread."""
+        self.spent_s, self.has_unmeasured_calls = spent_s, False
 
 
 Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
@@ -531,20 +539,27 @@ class Host:
             self._requests.append(item)
             work.commits_first |= item.commits_first
             self._note(item.effects(now), work, now)
-            work.spent_s = self._processor.now()
+            work.has_unmeasured_calls = len(self._requests) % CALLS_PER_MEASUREMENT > 0
+            if not work.has_unmeasured_calls:
+                work.measure(self._processor.now())
         else:
             self._handle(item, now, work)
         return True
 
-    def _handle(self, item: Event, now: int, work: _Work) -> None:
-        try:
-            self._note(self._core.handle(item, now), work, now)
-        except Exception as error:  # Whatever a peer has caused, the node goes on.
-            if self._on_restart is None:
-                raise
-            banned = self.containment.drop_input(item, error, trio.current_time())
-            if banned is not None:
-                self._spawn(self.connections.close, banned)
+    def _handle(self, item: Event | Several, now: int, work: _Work) -> None:
+        if work.has_unmeasured_calls:
+            work.measure(self._processor.now())
+        for event in item.events if isinstance(item, Several) else (item,):
+            if self.containment.must_restart:
+                break
+            try:
+                self._note(self._core.handle(event, now), work, now)
+            except Exception as error:  # Whatever a peer has caused, the node goes on.
+                if self._on_restart is None:
+                    raise
+                banned = self.containment.drop_input(event, error, trio.current_time())
+                if banned is not None:
+                    self._spawn(self.connections.close, banned)
         spent_s = self._processor.now()  # A system call, so it is made once for each input.
         peer, cost_s = getattr(item, "peer", OWN), spent_s - work.spent_s
         if isinstance(item, TimerFired) and peer:
@@ -553,7 +568,7 @@ class Host:
         self._shares.charge(peer, cost_s, spent_s)
         if self._inbox.delays_others and self._shares.delay_s(peer, spent_s) > 0:
             work.ends_early = True
-        work.spent_s = spent_s
+        work.measure(spent_s)
 
     def _delay_us_of(self, peer: Peer) -> int:
         """How long the timers of a peer wait, because it costs too much while others wait."""

@@ -26,7 +26,7 @@ from smartpubsub.node.transport.frames import (
 )
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.identify import other_versions
-from smartpubsub.node.transport.inbox import BYTES_PER_S, Inbox
+from smartpubsub.node.transport.inbox import BYTES_PER_S, Inbox, Several
 from smartpubsub.node.transport.processor_clock import ProcessorClock
 from smartpubsub.node.transport.rates import Rates
 from smartpubsub.node.transport.shares import Shares
@@ -54,6 +54,8 @@ _FRAME_S = 100e-6
 """What it costs about to read and decrypt a message, besides its bytes."""
 _GARBAGE_S = 0.02
 """What an undecodable message costs: its stream is reset, and the peer opens another."""
+_TOGETHER_MAX = 32
+"""Short messages of a peer that are decoded and handled together: some milliseconds of work."""
 _LONG_BYTES = 16 << 10
 """A longer message is decoded in a thread: one message of 4 MiB takes seconds, and the event loop
 goes on meanwhile."""
@@ -68,6 +70,20 @@ def _decode_next(pieces: Iterator[object]) -> tuple[object | WireError | None, f
     except WireError as error:
         found = error
     return found, time.thread_time() - began_s
+
+
+def _decode_all(
+    codec: Codec, frames: Iterable[bytes]
+) -> tuple[list[object], WireError | None, float]:
+    """Messages up to the first malformed one, its error, and the processor time for them."""
+    began_s = time.thread_time()
+    found: list[object] = []
+    error: WireError | None = None
+    try:
+        found.extend(map(codec.decode, frames))
+    except WireError as problem:
+        error = problem
+    return found, error, time.thread_time() - began_s
 
 
 class _Question:
@@ -224,9 +240,17 @@ class Inbound:
         self, codec: Codec, peer: Peer, stream: Stream, acquaintance: _Acquaintance
     ) -> None:
         frames = FrameReader(stream, codec.message_bytes_max, self.unfinished)
+        is_gathered = codec.is_gathered
         try:
             while (frame := await frames.next()) is not None:
-                await self._take_frame(codec, peer, stream, acquaintance, frame)
+                is_short = len(frame) <= _LONG_BYTES
+                few = (
+                    frames.ready(_TOGETHER_MAX - 1, _LONG_BYTES) if is_short and is_gathered else ()
+                )
+                if few:
+                    await self._take_few(codec, peer, acquaintance, [frame, *few])
+                else:
+                    await self._take_frame(codec, peer, stream, acquaintance, frame)
         finally:
             frames.close()
 
@@ -262,6 +286,30 @@ class Inbound:
             await self._keep_to_rate(peer, kinds, is_begun=not size)
             await self._hand_over(codec, peer, stream, acquaintance, message, size)
             size = 0
+
+    async def _take_few(
+        self, codec: Codec, peer: Peer, acquaintance: _Acquaintance, frames: Sequence[bytes]
+    ) -> None:
+        """Have the core handle several short messages together, up to the first malformed one."""
+        size = sum(map(len, frames))
+        self._counts.received += len(frames)
+        self._counts.received_bytes += size
+        self._usage.touch(peer, trio.current_time())
+        messages, error, cost_s = _decode_all(codec, frames)
+        cost_s += _FRAME_S + size / BYTES_PER_S
+        await self._keep_to_share(peer, acquaintance, cost_s, blocks=True)
+        if messages:
+            kinds: Counter[str] = Counter()
+            for message in messages:
+                kinds.update(codec.kinds(message) or _EMPTY)
+                self.hear_of(codec.contacts(message))
+            await self._keep_to_rate(peer, kinds, is_begun=False)
+            events = [Received(peer, message, acquaintance.addresses) for message in messages]
+            several = Several(peer, events)
+            await self._inbox.put_when_there_is_room(peer, several, size, len(events))
+        if error is not None:
+            await self._keep_to_share(peer, acquaintance, _GARBAGE_S, blocks=True)
+            raise error
 
     async def _hand_over(
         self,

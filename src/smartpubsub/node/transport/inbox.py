@@ -16,13 +16,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 import trio
 
-from smartpubsub.seam import Peer
+from smartpubsub.seam import Peer, Received
 
 T = TypeVar("T")
 
 ENOUGH_COUNT = 64
 ENOUGH_BYTES = 32 << 10
-"""Items, and bytes of messages, that are worth a transaction: the reader waits for no more."""
+"""Messages or calls, and bytes of messages, that are worth a transaction: the reader waits for no
+more."""
 
 TOKEN_S = 20e-6
 """What every event costs, in seconds."""
@@ -35,9 +36,17 @@ WAITED_S_MAX = 0.01
 """An event that has waited for longer in a queue of its own shows that others take too long."""
 
 
+class Several(NamedTuple):
+    """Messages of a peer that have come together and are handled together."""
+
+    peer: Peer
+    events: list[Received]
+
+
 class _Waiting(NamedTuple, Generic[T]):
     item: T
     size: int
+    messages: int
     came_at: float
 
 
@@ -45,6 +54,8 @@ class _Waiting(NamedTuple, Generic[T]):
 class _Queue(Generic[T]):
     items: deque[_Waiting[T]] = field(default_factory=deque)
     size: int = 0
+    count: int = 0
+    """The number of messages in all items."""
     cost_s: float = 0.0
     """The virtual time up to which the peer has had its share."""
     has_room: trio.Event = field(default_factory=trio.Event)
@@ -65,6 +76,7 @@ class Inbox(Generic[T]):
         self._served_s = 0.0
         """The virtual time of the last event taken."""
         self._count = 0
+        self._messages = 0
         self._bytes = 0
         self.delayed_at = -1.0
         """When last an event had waited for too long behind events of others."""
@@ -79,14 +91,16 @@ class Inbox(Generic[T]):
         """The number of peers with items; the node itself counts as one."""
         return len(self._turns)
 
-    def put(self, item: T, size: int = 0) -> None:
-        """Add an item that is bounded elsewhere, without waiting."""
+    def put(self, item: T, size: int = 0, count: int = 1) -> None:
+        """Add an item that is bounded elsewhere, without waiting; it may be several messages."""
         now = trio.current_time()
         peer: Peer = getattr(item, "peer", OWN)
         queue = self._queue(peer)
-        queue.items.append(_Waiting(item, size, now))
+        queue.items.append(_Waiting(item, size, count, now))
         queue.size += size
+        queue.count += count
         self._bytes += size
+        self._messages += count
         self._count += 1
         if not queue.is_in_turn:
             queue.cost_s = max(queue.cost_s, self._served_s)
@@ -95,13 +109,13 @@ class Inbox(Generic[T]):
         if self._has_enough:
             self._enough.set()
 
-    async def put_when_there_is_room(self, peer: Peer, item: T, size: int) -> None:
+    async def put_when_there_is_room(self, peer: Peer, item: T, size: int, count: int = 1) -> None:
         """Add an item of a peer; wait while the peer's queue is full."""
         while (queue := self._queue(peer)).items and (
-            len(queue.items) >= self._count_max or queue.size + size > self._bytes_max
+            queue.count >= self._count_max or queue.size + size > self._bytes_max
         ):
             await queue.has_room.wait()
-        self.put(item, size)
+        self.put(item, size, count)
 
     @property
     def delays_others(self) -> bool:
@@ -132,7 +146,7 @@ class Inbox(Generic[T]):
 
     @property
     def _has_enough(self) -> bool:
-        return self._count >= ENOUGH_COUNT or self._bytes >= ENOUGH_BYTES
+        return self._messages >= ENOUGH_COUNT or self._bytes >= ENOUGH_BYTES
 
     def take(self) -> T | None:
         """Remove the item whose turn it is, if there is one."""
@@ -153,18 +167,23 @@ class Inbox(Generic[T]):
         """Remove all other items."""
         for queue in self._queues.values():
             self._count -= len(queue.items)
+            self._messages -= queue.count
             self._bytes -= queue.size
             queue.items = deque(waiting for waiting in queue.items if is_kept(waiting.item))
             queue.size = sum(waiting.size for waiting in queue.items)
+            queue.count = sum(waiting.messages for waiting in queue.items)
             self._count += len(queue.items)
+            self._messages += queue.count
             self._bytes += queue.size
             self._tell_of_room(queue)
 
     def _next(self, peer: Peer, queue: _Queue[T]) -> T:
         waiting = queue.items.popleft()
         self._count -= 1
+        self._messages -= waiting.messages
         self._bytes -= waiting.size
         queue.size -= waiting.size
+        queue.count -= waiting.messages
         queue.cost_s += TOKEN_S + waiting.size / BYTES_PER_S
         if queue.items:
             self._have_turn(peer, queue)
