@@ -67,13 +67,26 @@ def is_valid(part: Part, sender: Identity) -> bool:
 
 
 @given(st.lists(parts, max_size=20))
-def test_what_is_said_between_two_other_messages_stays_between_them(queue: list[Part]) -> None:
+def test_the_same_is_said_and_no_acknowledgement_comes_earlier(queue: list[Part]) -> None:
+    said = taken_apart(in_ranges(queue))
+    assert sorted(map(str, said)) == sorted(map(str, queue))
+    for place, part in enumerate(said):
+        if isinstance(part, Probe):
+            assert set(map(str, said[:place])) <= set(map(str, queue[: last_of(part, queue)]))
+
+
+def last_of(part: Part, queue: list[Part]) -> int:
+    return len(queue) - queue[::-1].index(part)
+
+
+@given(st.lists(parts, max_size=20))
+def test_what_is_done_stays_between_two_other_messages(queue: list[Part]) -> None:
     def stretches(said: list[Part]) -> list[list[str]]:
         found: list[list[str]] = [[]]
         for part in said:
             if isinstance(part, Probe):
                 found += [[str(part)], []]
-            else:
+            elif isinstance(part, Done):
                 found[-1].append(str(part))
         return [sorted(each) for each in found]
 

@@ -36,7 +36,7 @@ class Call:
         `late` can return a better text for the error.
         """
         try:
-            with trio.move_on_after(seconds) as limit:
+            with trio.CancelScope(deadline=trio.current_time() + seconds) as limit:
                 self._limit = limit
                 yield
         finally:

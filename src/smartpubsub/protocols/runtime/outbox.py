@@ -49,7 +49,11 @@ class Outbox(Generic[Part]):
 
     def queue(self, peer: Peer, part: Part) -> None:
         """Add a part to the next batch for a peer."""
-        self._queues.setdefault(peer, []).append(part)
+        queue = self._queues.get(peer)
+        if queue is None:
+            self._queues[peer] = [part]
+        else:
+            queue.append(part)
 
     def send(self, peer: Peer, message: object) -> None:
         """Send a message by itself, ahead of what is queued."""

@@ -28,7 +28,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Part,
     Recorded,
 )
-from smartpubsub.protocols.scoutsubs.ranges import EventRange, in_ranges, range_in, singly
+from smartpubsub.protocols.scoutsubs.ranges import EventRange, in_ranges, is_range, range_in, singly
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
@@ -193,7 +193,7 @@ class ScoutOutbox(Outbox[Part]):
             super()._send_batch(peer, queued)
             return
         for part in queued:
-            if getattr(part, "more", 0):
+            if is_range(part):
                 for single in singly(part):
                     self._on_own(single)
             else:

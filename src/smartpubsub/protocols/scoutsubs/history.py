@@ -101,8 +101,8 @@ class History:
         """By attribute: the time after the last event that was dropped for want of room."""
         self._places: dict[str, list[HistoryPlace]] = {}
         """By attribute, in order."""
-        self._spans: dict[str, dict[int, Span]] = {}
-        """By attribute, and by the beginning of the span."""
+        self._spans: dict[str, dict[int, tuple[int, int]]] = {}
+        """By attribute, and by the beginning of the span: how many events, and their digest."""
         self._whole_us: dict[str, int] = {}
         """By attribute: the time since which nothing is missing; 0 if that is not known."""
         self._last_question = 0
@@ -144,7 +144,11 @@ class History:
         publisher = event.id.publisher
         self._kept[key] = event
         self._of_publisher.setdefault(publisher, {})[key] = None
-        insort(self._places[attribute], place_of(event))
+        places, place = self._places[attribute], place_of(event)
+        if not places or places[-1] < place:  # As is usual.
+            places.append(place)
+        else:
+            insort(places, place)
         self._count(event, attribute, 1)
         share = self._shares[attribute]
         share.change(publisher, 1)
@@ -174,10 +178,10 @@ class History:
     def _count(self, event: Publication, attribute: str, by: int) -> None:
         spans = self._spans.setdefault(attribute, {})
         since_us = event.created_us - event.created_us % SPAN_US
-        span = spans.get(since_us)
-        _, count, digest = (since_us, 0, 0) if span is None else span
-        spans[since_us] = Span(since_us, count + by, digest ^ digest_of_id(event.id))
-        if not count + by:
+        count, digest = spans.get(since_us, (0, 0))
+        if count + by:
+            spans[since_us] = (count + by, digest ^ digest_of_id(event.id))
+        else:
             del spans[since_us]
 
     def _make_room(self, attribute: str) -> None:
@@ -253,7 +257,8 @@ class History:
 
     def spans(self, attribute: str) -> tuple[Span, ...]:
         """The digests of an attribute's history, hour by hour."""
-        return tuple(sorted(self._spans.get(attribute, {}).values()))
+        spans = self._spans.get(attribute, {})
+        return tuple(Span(since_us, *spans[since_us]) for since_us in sorted(spans))
 
     def oldest_us(self, attribute: str) -> int:
         """The time of an attribute's oldest event; 0 if there is none."""
@@ -334,7 +339,7 @@ class History:
         assert sum(map(len, self._of_publisher.values())) == len(self._kept)
         self._account.check()
         for attribute, places in self._places.items():
-            assert sum(span.amount for span in self._spans[attribute].values()) == len(places)
+            assert sum(count for count, _ in self._spans[attribute].values()) == len(places)
         assert self._places.keys() == self._spans.keys() == self._whole_us.keys()
 
 

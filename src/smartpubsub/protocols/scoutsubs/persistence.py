@@ -79,7 +79,7 @@ class Persistence:
         """The names of completed events, and the keys that their marks are stored under."""
         self._marks: dict[bytes, dict[bytes, None]] = {}
         """By key: the names that are marked under it."""
-        self._last_marks = 0
+        self._set_last_marks(0)
         self._records: list[tuple[Peer, Record]] = []
         """Loaded after a start: events, and the nodes that had custody of them."""
         self._children: dict[str, dict[Peer, ChildCopy]] = {}
@@ -112,7 +112,8 @@ class Persistence:
         """Store an event, the node that has custody of it, and when it was published."""
         event, attribute, hops, wants_all, age_ms = record
         began_us = self._outbox.now - age_ms * MS
-        content = encode(Bundle((Record(event, attribute, hops, wants_all, 0),)))
+        aged = Record(event, attribute, hops, wants_all, 0) if age_ms else record
+        content = encode(Bundle((aged,)))
         name = _record_name((event.id, attribute))
         self._put(
             _RECORD + name,
@@ -141,17 +142,19 @@ class Persistence:
         name = _record_name(key)
         if _RECORD + name in self._sizes and name not in self._marked_in:
             self._discharge(_RECORD + name)  # From now on, the history counts it.
-            marks = _marks_key(self._last_marks + 1)
-            if marks not in self._marks:
+            if self._next_marks not in self._marks:
                 self._outbox.set_timer((MARKS_TIMER,), _MARKS_US)
-            self._mark(name, marks)
+            self._mark(name, self._next_marks)
 
     def store_marks(self) -> None:
         """Store the marks of the events that have been completed recently."""
-        marks = _marks_key(self._last_marks + 1)
+        marks = self._next_marks
         if self._marks.get(marks):
-            self._last_marks += 1
+            self._set_last_marks(self._last_marks + 1)
             self._put_marks(marks)
+
+    def _set_last_marks(self, number: int) -> None:
+        self._last_marks, self._next_marks = number, _marks_key(number + 1)
 
     def _mark(self, name: bytes, marks: bytes) -> None:
         self._marked_in[name] = marks
@@ -314,7 +317,7 @@ class Persistence:
             self._mark(key.removeprefix(_DONE), key)
             return
         (number,) = _INT64.unpack(key.removeprefix(_DONE))
-        self._last_marks = max(self._last_marks, number)
+        self._set_last_marks(max(self._last_marks, number))
         place = 0
         while place < len(value):
             (length,) = _LENGTH.unpack_from(value, place)

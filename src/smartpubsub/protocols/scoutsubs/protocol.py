@@ -76,7 +76,7 @@ from smartpubsub.protocols.scoutsubs.persistence import MARKS_TIMER, Persistence
 from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
-from smartpubsub.protocols.scoutsubs.ranges import singly
+from smartpubsub.protocols.scoutsubs.ranges import is_range, singly
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
@@ -425,7 +425,7 @@ class ScoutSubs:
             if whole is None:
                 continue
             if self._has_joined:
-                for message in singly(whole) if getattr(whole, "more", 0) else (whole,):
+                for message in singly(whole) if is_range(whole) else (whole,):
                     self._on_message(contact, message)
             else:
                 self._on_message_before_joining(peer, whole)

@@ -45,19 +45,23 @@ class EventRange(NamedTuple):
 def in_ranges(queue: Iterable[Any]) -> list[Part]:
     """Messages with the acknowledgements of consecutive events as one.
 
-    It takes the place of its last message, and no message of another kind comes between them: an
-    acknowledgement stays behind the messages that it followed.
+    It takes the place of its last message. That an acknowledgement comes later changes nothing,
+    except for `Done`: it must not follow a `Record` of the same event that it preceded.
     """
     found: list[Any] = []
     places: dict[tuple[Any, ...], int] = {}
+    places_of_done: dict[tuple[Any, ...], int] = {}
     for part in queue:
-        if type(part) not in _RANGED:
-            places.clear()
+        kind = type(part)
+        if kind not in _RANGED:
+            places_of_done.clear()
             found.append(part)
             continue
         (publisher, incarnation, number), *said = part
-        about = (type(part), publisher, incarnation, *said)
-        place = places.get(about, -1)
+        known, about = places, (kind, publisher, incarnation, *said)
+        if kind is Done:
+            known = places_of_done
+        place = known.get(about, -1)
         before = None if place < 0 else found[place]
         if (
             before is not None
@@ -65,20 +69,26 @@ def in_ranges(queue: Iterable[Any]) -> list[Part]:
             and before.more + 1 < RANGE_COUNT_MAX
         ):
             found[place] = None
-            part = before._replace(more=before.more + 1)
-        places[about] = len(found)
+            part = kind(*before[:-1], before.more + 1)
+        known[about] = len(found)
         found.append(part)
     return [part for part in found if part is not None]
 
 
-def singly(part: Any) -> Iterator[Part]:
+def is_range(part: Any) -> bool:
+    """Whether a message acknowledges several events."""
+    return type(part) in _RANGED and part.more > 0
+
+
+def singly(part: Any) -> Iterator[Any]:
     """The message for each of the events that a message acknowledges."""
     (publisher, incarnation, number), more = part.id, min(part.more, RANGE_COUNT_MAX - 1)
     single = part._replace(more=0)
     if type(part) in (Admitted, Recorded) and part.evidence:
         single = single._replace(evidence=part.evidence + _RANGE.pack(number, more))
+    kind, said = type(part), single[1:]
     for each in range(number, min(number + more, _NUMBER_MAX) + 1):
-        yield single._replace(id=EventId(publisher, incarnation, each))
+        yield kind(EventId(publisher, incarnation, each), *said)
 
 
 def range_in(evidence: bytes, id: EventId) -> tuple[EventRange, bytes]:
