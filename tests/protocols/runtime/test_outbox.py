@@ -1,6 +1,6 @@
 """The outbox keeps effects in order and gathers messages to a peer."""
 
-from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, Outbox
+from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, LATE_TIMER, LATE_US_MAX, Outbox
 from smartpubsub.seam import CancelTimer, Deliver, Send, SetTimer, Store
 
 
@@ -60,6 +60,22 @@ def test_what_is_gathered_leaves_when_it_is_released() -> None:
     assert box.release() == [Send(b"a", ("one", "two"))]
     box.queue(b"b", "three")
     assert box.take() == [Send(b"b", ("three",))]
+
+
+def test_what_may_be_late_waits_for_other_parts_to_the_same_peer() -> None:
+    box = outbox()
+    box.queue_late(b"a", "done 1")
+    box.queue_late(b"b", "done 2")
+    assert box.take() == [SetTimer(("toy", LATE_TIMER), LATE_US_MAX)]
+
+    box.queue(b"a", "one")
+    box.queue_late(b"a", "done 3")
+    assert box.take() == [Send(b"a", ("done 1", "one", "done 3"))]
+
+    box.send_late()
+    assert box.take() == [Send(b"b", ("done 2",))]
+    box.send_late()
+    assert box.take() == []
 
 
 def test_peers_that_get_the_same_share_one_message() -> None:

@@ -14,6 +14,9 @@ from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer,
 Part = TypeVar("Part")
 
 BATCH_TIMER = "flush"
+LATE_TIMER = "late"
+LATE_US_MAX = 50_000
+"""How long parts wait that may be late."""
 
 
 class Outbox(Generic[Part]):
@@ -38,6 +41,8 @@ class Outbox(Generic[Part]):
         self._prefix = name.encode() + b"/"
         self._effects: list[Effect] = []
         self._queues: dict[Peer, list[Part]] = {}
+        self._late: dict[Peer, list[Part]] = {}
+        """Parts that wait for others to the same peer."""
         self._sent_us: dict[Peer, int] = {}
         """When each peer was last sent a batch; kept only where batches wait."""
         self._flush_is_set = False
@@ -51,9 +56,26 @@ class Outbox(Generic[Part]):
         """Add a part to the next batch for a peer."""
         queue = self._queues.get(peer)
         if queue is None:
-            self._queues[peer] = [part]
+            self._queues[peer] = [*self._late.pop(peer), part] if peer in self._late else [part]
         else:
             queue.append(part)
+
+    def queue_late(self, peer: Peer, part: Part) -> None:
+        """Add a part to the next batch for a peer, and let it wait until there is one.
+
+        After `LATE_US_MAX` it is sent alone; the timer named `LATE_TIMER` calls for `send_late`.
+        """
+        if peer in self._queues:
+            self._queues[peer].append(part)
+            return
+        if not self._late:
+            self.set_timer((LATE_TIMER,), LATE_US_MAX)
+        self._late.setdefault(peer, []).append(part)
+
+    def send_late(self) -> None:
+        """Send the parts that have waited."""
+        self._queues |= self._late  # A peer has none of them while it has a queue.
+        self._late = {}
 
     def send(self, peer: Peer, message: object) -> None:
         """Send a message by itself, ahead of what is queued."""

@@ -38,7 +38,7 @@ from smartpubsub.protocols.runtime.failure_detector import (
     PeerTrusted,
     PeerUp,
 )
-from smartpubsub.protocols.runtime.outbox import BATCH_TIMER
+from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, LATE_TIMER
 from smartpubsub.protocols.runtime.randomness import branch_of
 from smartpubsub.protocols.scoutsubs import announcement_turns, messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
@@ -273,6 +273,7 @@ class ScoutSubs:
     def _timer_handlers(self) -> dict[str, Callable[..., None]]:
         return {
             BATCH_TIMER: self._outbox.flush,
+            LATE_TIMER: self._outbox.send_late,
             "announce": self._filters.on_timer,
             announcement_turns.TIMER: self._filters.on_turn,
             "overlaps": self._filters.tell_overlaps,

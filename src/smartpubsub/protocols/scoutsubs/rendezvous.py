@@ -472,7 +472,7 @@ class Rendezvous:
         for replica in self._proximity.farther(attribute.encode(), self._settings.backups):
             keeping[replica.peer] = None
         for peer in keeping:
-            self._outbox.queue(peer, Done(id, attribute))
+            self._outbox.queue_late(peer, Done(id, attribute))
         if custody.wants_all:
             self._tell_publisher(Completed(id, attribute))
 

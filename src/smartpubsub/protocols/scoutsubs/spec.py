@@ -106,8 +106,11 @@ _PART_KINDS = {getattr(messages, part): f"scoutsubs/{part.lower()}" for part in 
 
 
 # Sent before they are stored by the sender, because nothing is acknowledged by them: a publisher
-# waits for `Admitted`, and a rendezvous for `Recorded` and for its own storage.
-_AT_ONCE = frozenset({messages.Raise, messages.Notify, messages.Offer, messages.Record})
+# waits for `Admitted`, and a rendezvous for `Recorded` and for its own storage. An event was stored
+# before it is done.
+_AT_ONCE = frozenset(
+    {messages.Raise, messages.Notify, messages.Offer, messages.Record, messages.Done}
+)
 
 
 def _at_once(bundle: Bundle) -> tuple[Bundle | None, Bundle | None]:
