@@ -103,6 +103,8 @@ class Engine:
         """Items that the core has delivered, counted by type."""
         self.on_deliver: list[Callable[[object], None]] = []
         """Called with each item that the core delivers."""
+        self.on_news: list[Callable[[object], None]] = []
+        """Called with each item except events and what becomes of published ones."""
         self.journals: list[Callable[[object, int], list[Change]]] = []
         """Called with each item before it is delivered; what they return is stored first."""
         self.loaders: list[tuple[bytes, Callable[[list[tuple[bytes, bytes]]], None]]] = []
@@ -352,6 +354,10 @@ class Engine:
         # A node whose peers are all gone works alone until one of them is back.
         if isinstance(item, Joined | Alone):
             self._joined.set()
-        self.told[type(item).__name__] += 1
+        kind = type(item)
+        self.told[kind.__name__] += 1
         for tell in self.on_deliver:
             tell(item)
+        if kind is not Delivery and kind not in _ABOUT_PUBLISHED:
+            for tell in self.on_news:
+                tell(item)

@@ -151,7 +151,7 @@ class Groups:
         self._last_search = 0
         self._contracts: dict[Predicate, Contract] = {}
         """What decides about members of this node's groups."""
-        engine.on_deliver.append(self._on_deliver)
+        engine.on_news.append(self._on_news)
         engine.on_restart.append(self._restore)
 
     def _restore(self, now: int) -> list[Effect]:
@@ -407,7 +407,7 @@ class Groups:
             return SubscriptionState.PENDING
         return self._engine.fast.state_of(subscription.number, self._engine.host.clock.now())
 
-    def _on_deliver(self, item: object) -> None:
+    def _on_news(self, item: object) -> None:
         calls = self._engine.calls
         match item:
             case GroupOpened(group):

@@ -70,7 +70,7 @@ class Topics:
         self.ranges = TopicRanges(engine, self._history)
         self._answers: dict[int, HistoryRead | TopicDescribed | None] = {}
         """The answers of the core, by number; None until they come."""
-        engine.on_deliver.append(self._on_deliver)
+        engine.on_news.append(self._on_news)
         engine.on_restart.append(self._restore)
 
     def _restore(self, _now: int) -> list[Effect]:
@@ -329,7 +329,7 @@ class Topics:
                 self._engine.calls.forget("told", number)
         return told
 
-    def _on_deliver(self, item: object) -> None:
+    def _on_news(self, item: object) -> None:
         match item:
             case TopicStored(topic):
                 self._engine.calls.acknowledge("topic", topic)
