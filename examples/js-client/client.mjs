@@ -176,7 +176,12 @@ export class Client {
       const frame = await frames.read().catch(() => null)
       if (frame === null) return
       const { parts } = wire.Bundle.decode(frame.subarray())
+      let lastEvent
       for (const part of parts ?? []) {
+        const said = part[part.part]
+        // A part without an event is about that of the last part with one.
+        if (said?.event && !said.event.length) said.event = lastEvent
+        lastEvent = said?.event ?? lastEvent
         if (!await this.#isEvident(connection.remotePeer, part)) continue
         await this.#take(connection.remotePeer.toString(), part).catch(error => this.onProblem(error))
       }

@@ -22,6 +22,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     BundleLimits,
     Part,
     decode,
+    decode_pieces,
     encode,
     wire_bytes,
 )
@@ -105,6 +106,33 @@ def test_what_is_encoded_is_decoded(sent: Bundle) -> None:
 @example(bundle(messages.CopyTree("a", True, 1, True, (), (b"",))))
 def test_the_simulator_counts_the_bytes_that_encoding_gives(sent: Bundle) -> None:
     assert wire_bytes(sent) == len(encode(sent))
+
+
+def test_an_event_is_written_once_where_parts_that_follow_are_about_it_too() -> None:
+    other = Publication.of(ID._replace(number=301), SURF, b"ho", b"sig")
+    parts: list[Part] = [
+        messages.Notify(EVENT, "surf", 1, False, NOBODY),
+        messages.Probe(1),
+        messages.Record(EVENT, "surf", 1, False, 0),
+        messages.Record(other, "surf", 1, False, 0),
+        messages.Raise(other, "price", 0, 1, False, False, 0),
+        messages.Record(EVENT, "price", 1, False, 0),
+    ]
+    data = encode(bundle(*parts))
+
+    assert decode(data, LIMITS) == bundle(*parts)
+    assert wire_bytes(bundle(*parts)) == len(data)
+    assert [data.count(event.encoded) for event in (EVENT, other)] == [2, 1]
+    in_pieces = [*parts, *[messages.Record(EVENT, "surf", 1, False, n) for n in range(200)]]
+    pieces = decode_pieces(encode(bundle(*in_pieces)), LIMITS)
+    assert [part for piece in pieces for part in piece.parts] == in_pieces
+
+
+def test_a_part_without_an_event_that_follows_none_is_no_bundle() -> None:
+    body = bytes.fromhex("0a 08 4a 06 12 04 73757266")  # A record of the attribute surf.
+
+    with pytest.raises(WireError):
+        decode(framed(body), LIMITS)
 
 
 def test_the_same_attributes_in_another_order_are_as_long() -> None:

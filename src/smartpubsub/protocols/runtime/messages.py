@@ -43,13 +43,16 @@ The decoder ignores unknown fields and messages.
 
 `compile` writes the source of three functions for each class, as `NamedTuple` does for its
 constructor, because the simulator measures every message that a node sends.
+
+In an envelope with several messages, one that begins with the event that the last such message
+began with is written without it: a node often sends one event for several purposes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
@@ -158,6 +161,16 @@ class Kind(NamedTuple):
     """The length of a field with a value, with one byte for its tag."""
     declarations: tuple[str, ...] = ()
     """The messages in protobuf that it is made of."""
+    again: Again | None = None
+    """For a message that begins with an event: the same functions without the event."""
+
+
+class Again(NamedTuple):
+    """How a message is read, written and measured that begins with the same event as another."""
+
+    read: Callable[[Any, Budget, Publication], Any]
+    write: Callable[[Any], bytes]
+    size: Callable[[Any], int]
 
 
 # --- kinds of fields ---
@@ -316,7 +329,8 @@ def kind_of(message: Any, **kinds: Kind) -> Kind:
     declarations: tuple[str, ...] = ("\n".join([f"message {protobuf} {{", *lines, "}\n"]),)
     for each in fields:
         declarations += each.kind.declarations
-    kind = Kind(protobuf, *_functions(message, fields), declarations)
+    read, write, size, again = _functions(message, fields)
+    kind = Kind(protobuf, read, write, size, declarations, again)
     _KINDS[message] = kind
     return kind
 
@@ -388,37 +402,52 @@ _LIST_WRITES = {
 }
 
 
-def _functions(message: Any, fields: Sequence[_Field]) -> tuple[Any, Any, Any]:
+def _functions(message: Any, fields: Sequence[_Field]) -> tuple[Any, Any, Any, Again | None]:
     """Generate the functions that read, write and measure a message.
 
     They take a message apart by position, so a plain tuple can stand for a `NamedTuple`.
     """
     scope = _SCOPE | {"message": message}
-    unpack, reads, writes, sizes = "", "", "", "0"
+    unpack = ""
+    reads: list[str] = []
+    writes: list[str] = []
+    sizes: list[str] = []
     for place, each in enumerate(fields):
         value = f"v{place}"
         for name in ("read", "write", "size"):
             scope[f"{value}_{name}"] = getattr(each.kind, name)
         unpack += f"{value}, "
-        reads += f"{_read_source(each, value)}, "
-        writes += f"{_write_source(each, value, place + 1)} + "
-        sizes += f" + {_size_source(each, value)}"
+        reads.append(f"{_read_source(each, value)}, ")
+        writes.append(f"{_write_source(each, value, place + 1)} + ")
+        sizes.append(_size_source(each, value))
     unpack = f"{unpack}= values" if fields else "pass"
-    source = f"""
-def read(buffer, budget):
-    return new(message, ({reads}))
+    source = _source("", unpack, reads, writes, sizes)
+    begins_with_event = [(each.kind, each.name) for each in fields[:1]] == [
+        (_KINDS[Publication], "event")
+    ]
+    if begins_with_event:
+        source += _source("_again", unpack, ["event, ", *reads[1:]], writes[1:], sizes[1:])
+    exec(compile(source, f"<wire functions of {message.__name__}>", "exec"), scope)
+    again = None
+    if begins_with_event:
+        again = Again(scope["read_again"], scope["write_again"], scope["size_again"])
+    return scope["read"], scope["write"], scope["size"], again
 
-def write(values):
-    {unpack}
-    return {writes}b""
 
-def size(values):
+def _source(name: str, unpack: str, reads: list[str], writes: list[str], sizes: list[str]) -> str:
+    return f"""
+def read{name}(buffer, budget, event=None):
+    return new(message, ({"".join(reads)}))
+
+def write{name}(values):
     {unpack}
-    size = {sizes.removeprefix("0 + ")}
+    return {"".join(writes)}b""
+
+def size{name}(values):
+    {unpack}
+    size = {" + ".join(sizes) or "0"}
     return size + 2 if size < 128 else field_bytes(size)
 """
-    exec(compile(source, f"<wire functions of {message.__name__}>", "exec"), scope)
-    return scope["read"], scope["write"], scope["size"]
 
 
 def _read_source(field: _Field, value: str) -> str:
@@ -491,6 +520,8 @@ class Envelope:
         self._reads: dict[str, Callable[[Any, Budget], Any]] = {}
         self._writes: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {}
         self._sizes: dict[type, tuple[Callable[[Any], int], int]] = {}
+        self._again: dict[type, Again] = {}
+        """For messages that begin with an event."""
 
     def message(self, number: int, name: str = "") -> Callable[[type[T]], type[T]]:
         """Declare a message with a number, and a name if the name of its class will not do."""
@@ -509,7 +540,12 @@ class Envelope:
         fields = ""
         declarations: dict[str, None] = {}
         for message, number in self._numbers.items():
-            name, (protobuf, read, write, size, needed) = self.names[message], kind_of(message)
+            name, (protobuf, read, write, size, needed, again) = (
+                self.names[message],
+                kind_of(message),
+            )
+            if again is not None:
+                self._again[message] = again
             self._reads[name] = read
             self._writes[message] = varint(number << 3 | _BYTES), write
             self._sizes[message] = size, int(number > FIELDS_MAX)
@@ -550,11 +586,21 @@ class ListEnvelope(Envelope):
     def _load(self, schema: str) -> None:
         (self.buffer,) = compile_schema(self._package, schema, self._name)
 
+    @cached_property
+    def _reads_again(self) -> dict[str, Callable[[Any, Budget, Publication], Any]]:
+        return {self.names[message]: again.read for message, again in self._again.items()}
+
     def encode(self, messages: Iterable[Any]) -> bytes:
         """An envelope with its length before it."""
         pieces: list[bytes] = []
+        last_event = None
         for message in messages:
-            tag, write = self._writes[type(message)]
+            kind = type(message)
+            tag, write = self._writes[kind]
+            if kind in self._again:
+                if message.event is last_event:
+                    write = self._again[kind].write
+                last_event = message.event
             body = write(message)
             length = varint(len(body))
             size = len(tag) + len(length) + len(body)
@@ -579,21 +625,37 @@ class ListEnvelope(Envelope):
         name = self._name.lower()
         buffer = parsed(self.buffer, unframed(data, bytes_max), name)
         limit(f"a {name}", buffer.parts, count_max, "parts")
-        budget, reads = Budget(limits), self._reads
+        budget, reads, again = Budget(limits), self._reads, self._reads_again
+        last_event: Publication | None = None
         for first in range(0, len(buffer.parts) or 1, PARTS_AT_ONCE):
-            yield tuple(
-                [
-                    reads[kind](getattr(part, kind), budget)
-                    for part in buffer.parts[first : first + PARTS_AT_ONCE]
-                    if (kind := part.WhichOneof("part")) is not None
-                ]
-            )
+            messages: list[Any] = []
+            for part in buffer.parts[first : first + PARTS_AT_ONCE]:
+                kind = part.WhichOneof("part")
+                if kind is None:
+                    continue
+                body = getattr(part, kind)
+                if kind not in again:
+                    messages.append(reads[kind](body, budget))
+                    continue
+                if body.event or last_event is None:
+                    message = reads[kind](body, budget)
+                    last_event = message.event
+                else:
+                    message = again[kind](body, budget, last_event)
+                messages.append(message)
+            yield tuple(messages)
 
     def wire_bytes(self, messages: Iterable[Any]) -> int:
         """The length of `encode(messages)`."""
-        size, sizes = 0, self._sizes
+        size, sizes, again = 0, self._sizes, self._again
+        last_event = None
         for message in messages:
-            measure, more_tag = sizes[type(message)]
+            kind = type(message)
+            measure, more_tag = sizes[kind]
+            if kind in again:
+                if message.event is last_event:
+                    measure = again[kind].size
+                last_event = message.event
             part = measure(message) + more_tag
             size += part + 2 if part < 128 else field_bytes(part)
         return size + varint_bytes(size)
