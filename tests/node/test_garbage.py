@@ -267,7 +267,7 @@ def test_of_messages_that_come_together_a_core_may_fail_on_one() -> None:
         async with stranger_at(node) as stranger:
             heard: list[object] = []
 
-            def fail_on_false(event: Event, _: int) -> list[Effect]:
+            def fail_on_false(event: Event, now: int) -> list[Effect]:  # noqa: ARG001
                 if isinstance(event, Received):
                     heard.append(event.message)
                     if event.message == Rpc(subscribe=False):

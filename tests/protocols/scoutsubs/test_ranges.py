@@ -57,7 +57,7 @@ def taken_apart(queue: list[Any]) -> list[Part]:
 
 def signed(identity: Identity, *queue: Part) -> list[Any]:
     """What a node sends, in ranges and signed."""
-    sent = in_ranges(queue)
+    sent = in_ranges(list(queue))
     Attestation(Ed25519Signing(identity)).sign([sent])
     return sent
 

@@ -94,7 +94,7 @@ class Attestation:
             (queue, place)
             for queue in queues
             for place, part in enumerate(queue)
-            if _is_statement(part)
+            if type(part) in _STATEMENTS and _is_statement(part)
         ]
         if not places:
             return
@@ -109,7 +109,7 @@ class Attestation:
 
         Invalid evidence of other nodes in it is left out.
         """
-        if not _is_statement(part):
+        if type(part) not in _STATEMENTS or not _is_statement(part):
             return part
         if isinstance(part, Admitted | Recorded):
             return self._verified_held(part, sender)
@@ -134,6 +134,9 @@ class Attestation:
             return False
         self._proved[proved] = range_in(evidence, part.id)[0]
         return True
+
+
+_STATEMENTS = frozenset({Admitted, Recorded, KeptAt, Audited})
 
 
 def _is_statement(part: Part) -> bool:

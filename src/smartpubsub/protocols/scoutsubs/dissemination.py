@@ -86,6 +86,8 @@ class Flight:
     """The event and its attribute."""
     retransmitted_us: int = 0
     state: FlightState = FlightState.SENT
+    notify: Notify | None = None
+    """The first transmission, which is the same for all children."""
 
     def move(self, happening: str) -> None:
         """Change the state along the table of transitions."""
@@ -404,7 +406,9 @@ class Dissemination:
         if goes_straight and child.gets_elsewhere(event.predicate):
             self._outbox.queue(path, Offer(event.id, attribute, event.predicate))
         else:
-            self._outbox.queue(path, Notify(event, attribute, flight.hops + 1, False, NOBODY))
+            if flight.notify is None:
+                flight.notify = Notify(event, attribute, flight.hops + 1, False, NOBODY)
+            self._outbox.queue(path, flight.notify)
 
     # --- retransmission ---
 

@@ -6,7 +6,7 @@ become one; the receiver takes it apart before any component sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -42,12 +42,14 @@ class EventRange(NamedTuple):
         return is_same and number <= id.number <= number + self.more
 
 
-def in_ranges(queue: Iterable[Any]) -> list[Part]:
+def in_ranges(queue: list[Any]) -> list[Part]:
     """Messages with the acknowledgements of consecutive events as one.
 
     It takes the place of its last message. That an acknowledgement comes later changes nothing,
     except for `Done`: it must not follow a `Record` of the same event that it preceded.
     """
+    if _RANGED.isdisjoint(map(type, queue)):
+        return queue
     found: list[Any] = []
     places: dict[tuple[Any, ...], int] = {}
     places_of_done: dict[tuple[Any, ...], int] = {}
