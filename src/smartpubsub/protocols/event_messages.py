@@ -24,7 +24,7 @@ from smartpubsub.protocols.publication import (
     id_of,
     unsigned_bytes,
 )
-from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.bounded import SharedCache
 
 EVENT_SCHEMA = """
 message Message {
@@ -88,7 +88,7 @@ def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us:
 # --- reading ---
 
 
-_small_events: BoundedDict[bytes, tuple[EventLimits | None, Publication]] = BoundedDict(1 << 9)
+_small_events: SharedCache[bytes, tuple[EventLimits | None, Publication]] = SharedCache(1 << 9)
 """Recent events by their encoded form, and the limits that they were checked against."""
 
 
@@ -100,14 +100,14 @@ def read_event(data: bytes, limits: EventLimits) -> Publication:
     if known is not None and (known[0] is limits or _is_within(known[1], limits)):
         return known[1]
     event = _read_event(data, limits)
-    _small_events[data] = limits, event
+    _small_events.put(data, (limits, event))
     return event
 
 
 def remember_event(event: Publication) -> None:
     """Remember an event that a node of this process publishes: peers send it back to be kept."""
     if event.wire_bytes <= _CACHED_BYTES_MAX:
-        _small_events[event.encoded] = None, event
+        _small_events.put(event.encoded, (None, event))
 
 
 def _is_within(event: Publication, limits: EventLimits) -> bool:

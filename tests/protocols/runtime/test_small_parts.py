@@ -1,9 +1,12 @@
 """Bounded dictionaries, deferred calls and round-trip estimates."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.bounded import BoundedDict, SharedCache
 from smartpubsub.protocols.runtime.deferred import Deferred
 from smartpubsub.protocols.runtime.rtt import RoundTripEstimator, RttSettings
 
@@ -68,3 +71,22 @@ def test_a_steady_round_trip_brings_the_timeout_near_it() -> None:
         estimator.sample(1_000)
 
     assert 1_000 <= estimator.timeout_us() <= 1_020
+
+
+def test_several_threads_can_use_a_shared_cache() -> None:
+    cache: SharedCache[tuple[int, int], int] = SharedCache(4)
+
+    def use(thread: int) -> int:
+        found = 0
+        for number in range(50_000):
+            cache.put((thread, number), number)
+            found += cache.get((thread, number)) == number
+        return found
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-7)  # Threads change places as often as they can.
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            assert min(threads.map(use, range(8))) > 0
+    finally:
+        sys.setswitchinterval(before)

@@ -32,6 +32,7 @@ from smartpubsub.protocols.pulsarcast.fields import (
     value_in,
 )
 from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
+from smartpubsub.protocols.runtime.bounded import SharedCache
 from smartpubsub.seam import Peer
 
 EVENT_BYTES_MAX = 1 << 20
@@ -55,7 +56,7 @@ _SIGNATURE_BYTES_WRITTEN = len(encode(bytes(SIGNATURE_BYTES)))
 _LIST = encode([])[0]
 """The first byte of an empty list; the length of a short list is added to it."""
 
-_read: dict[bytes, TopicEvent] = {}
+_read: SharedCache[bytes, TopicEvent] = SharedCache(READ_MAX)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,9 +204,7 @@ def read_event(block: bytes) -> TopicEvent:
 
 def _remembered(event: TopicEvent) -> TopicEvent:
     """Add an event to the cache, because most events arrive several times."""
-    if len(_read) >= READ_MAX:
-        del _read[next(iter(_read))]
-    _read[event.block] = event
+    _read.put(event.block, event)
     return event
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections import OrderedDict
+from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -33,3 +34,21 @@ class BoundedDict(dict[Key, Value]):
         _set(self, key, value)
         if len(self) > self.count_max:
             del self[next(iter(self))]
+
+
+class SharedCache(Generic[Key, Value]):
+    """What several threads have computed last: a host decodes long messages in threads.
+
+    Each method of an `OrderedDict` of bytes or numbers is one step, in which no other thread runs.
+    """
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._entries: OrderedDict[Key, Value] = OrderedDict()
+        self.get = self._entries.get
+
+    def put(self, key: Key, value: Value) -> None:
+        """Remember a value, in place of the oldest one if there are too many."""
+        self._entries[key] = value
+        if len(self._entries) > self._count_max:
+            self._entries.popitem(last=False)
