@@ -22,8 +22,9 @@ HASH_BYTES = 16
 STEP_BYTES = 1 + HASH_BYTES
 STATEMENTS_MAX = 64
 """Under one signature, so that paths stay short."""
-EVIDENCE_BYTES_MAX = SIGNATURE_BYTES + 17 * STEP_BYTES
-"""A path of more steps than any signer makes, with room for what the statement is about."""
+EVIDENCE_BYTES_MAX = SIGNATURE_BYTES + 16 * STEP_BYTES
+RANGE_BYTES = 8
+"""What may follow evidence: which events a statement about several of them is about."""
 _TREE_COUNT_MAX = 256
 _NODE_COUNT_MAX = 2 * STATEMENTS_MAX
 """Trees, and nodes of each, that a node remembers to have verified."""

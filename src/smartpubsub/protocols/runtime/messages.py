@@ -29,7 +29,7 @@ messages with numbers up to 15 take one byte, so these numbers belong to the mos
 | `Duration` | `uint64` | nothing: more than 2^40 is read as that |
 | `Digest` | `uint64` | |
 | `Signature` | `bytes` | more than `SIGNATURE_BYTES` |
-| `Evidence` | `bytes` | more than `EVIDENCE_BYTES_MAX` |
+| `Evidence` | `bytes` | more than `EVIDENCE_BYTES_MAX` and `RANGE_BYTES` |
 | `Unchecked` | `bytes` | nothing: the receiver checks it |
 | `Predicate` | `string` | what `read_predicate` refuses |
 | `Publication` | `bytes`: a message of libp2p's pubsub | what `read_event` refuses |
@@ -85,7 +85,7 @@ from smartpubsub.protocols.event_messages import (
     read_event,
     read_predicate,
 )
-from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX
+from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX, RANGE_BYTES
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 from smartpubsub.seam import Peer
 
@@ -207,7 +207,7 @@ def _signature(value: bytes, _: Budget) -> bytes:
 
 
 def _evidence(value: bytes, _: Budget) -> bytes:
-    limit("a piece of evidence", value, EVIDENCE_BYTES_MAX)
+    limit("a piece of evidence", value, EVIDENCE_BYTES_MAX + RANGE_BYTES)
     return value
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from smartpubsub.protocols.evidence import STEP_BYTES
+from smartpubsub.protocols.evidence import RANGE_BYTES, STEP_BYTES
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId
 from smartpubsub.protocols.scoutsubs.messages import (
     RANGE_COUNT_MAX,
@@ -95,7 +95,7 @@ def singly(part: Any) -> Iterator[Any]:
 
 def range_in(evidence: bytes, id: EventId) -> tuple[EventRange, bytes]:
     """The events that evidence for one of them is about, and what the signer has made."""
-    if (len(evidence) - SIGNATURE_BYTES) % STEP_BYTES != _RANGE.size:
+    if (len(evidence) - SIGNATURE_BYTES) % STEP_BYTES != RANGE_BYTES:
         return EventRange(id, 0), evidence
-    number, more = _RANGE.unpack(evidence[-_RANGE.size :])
-    return EventRange(id._replace(number=number), more), evidence[: -_RANGE.size]
+    number, more = _RANGE.unpack(evidence[-RANGE_BYTES:])
+    return EventRange(id._replace(number=number), more), evidence[:-RANGE_BYTES]
