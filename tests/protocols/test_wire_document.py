@@ -129,17 +129,19 @@ FAST_SAID: dict[str, Packet] = {
         9, fast.Join(SURF, fast.Request(CONTACT, (SURF,), "here", 5, 1, b"sig"), b"")
     ),
 }
-ROOM, TOPIC, LINKED = (cid_of(block_of(name)) for name in ("meta", "topic", "event"))
+TOPIC_ID, TOPIC, LINKED = (cid_of(block_of(name)) for name in ("meta", "topic", "event"))
 BLOCK = bytes.fromhex("f6")
 PULSAR_SAID: dict[str, pulsar.Part] = {
-    "Pulsarcast: `q` joins with no node below it": pulsar.JoinTopic(ROOM, TOPIC, 0),
-    "Pulsarcast: it is sent to `q`": pulsar.JoinElsewhere(ROOM, CONTACT),
+    "Pulsarcast: `q` joins with no node below it": pulsar.JoinTopic(TOPIC_ID, TOPIC, 0),
+    "Pulsarcast: it is sent to `q`": pulsar.JoinElsewhere(TOPIC_ID, CONTACT),
     "Pulsarcast: it is welcome, the event is the newest, at height 300": pulsar.Welcome(
-        ROOM, TOPIC, (Head(LINKED, 300),)
+        TOPIC_ID, TOPIC, (Head(LINKED, 300),)
     ),
     "Pulsarcast: the block `f6`, two links": pulsar.Spread(BLOCK, 2),
-    "Pulsarcast: question 7, for the event, with nothing": pulsar.Fetch(ROOM, 7, (LINKED,), (), 0),
-    "Pulsarcast: its answer, the block `f6` and no more": pulsar.Page(ROOM, 7, (BLOCK,), False),
+    "Pulsarcast: question 7, for the event, with nothing": pulsar.Fetch(
+        TOPIC_ID, 7, (LINKED,), (), 0
+    ),
+    "Pulsarcast: its answer, the block `f6` and no more": pulsar.Page(TOPIC_ID, 7, (BLOCK,), False),
 }
 TWO_PARTS = Bundle((CONFIRM, scout.Probe(300)))
 

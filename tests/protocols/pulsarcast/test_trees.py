@@ -188,7 +188,7 @@ def test_a_candidate_that_asks_for_patience_again_and_again_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ask_for_patience(membership: Membership, contact: Contact, message: JoinTopic) -> None:
-        membership._outbox.queue(contact.peer, Wait(message.room))
+        membership._outbox.queue(contact.peer, Wait(message.topic_id))
 
     village = Village(3)
     for node in (0, 1):

@@ -20,33 +20,33 @@ from smartpubsub.protocols.pulsarcast.messages import (
     wire_bytes,
 )
 
-ROOM, TOPIC, ONE, TWO = (cid_of(bytes([number])) for number in range(4))
+TOPIC_ID, TOPIC, ONE, TWO = (cid_of(bytes([number])) for number in range(4))
 HEADS = (Head(ONE, 7), Head(TWO, 300))
 FRIEND = Contact.of(b"friend", (b"\x04\x7f\x00\x00\x01",))
 LIMITS = ParcelLimits()
 
 SAID: list[Part] = [
-    messages.JoinTopic(ROOM, TOPIC, 12),
-    messages.Welcome(ROOM, TOPIC, HEADS),
-    messages.JoinElsewhere(ROOM, FRIEND),
-    messages.JoinElsewhere(ROOM, None),
-    messages.Wait(ROOM),
-    messages.Leave(ROOM),
-    messages.Beat(ROOM, TOPIC, HEADS, 3, True),
-    messages.Beat(ROOM, TOPIC, (), 0, False),
+    messages.JoinTopic(TOPIC_ID, TOPIC, 12),
+    messages.Welcome(TOPIC_ID, TOPIC, HEADS),
+    messages.JoinElsewhere(TOPIC_ID, FRIEND),
+    messages.JoinElsewhere(TOPIC_ID, None),
+    messages.Wait(TOPIC_ID),
+    messages.Leave(TOPIC_ID),
+    messages.Beat(TOPIC_ID, TOPIC, HEADS, 3, True),
+    messages.Beat(TOPIC_ID, TOPIC, (), 0, False),
     messages.Spread(b"block", 2),
-    messages.Fetch(ROOM, 5, (ONE,), (TWO,), 1_700_000_000_000_000),
-    messages.Range(ROOM, 6, Head(ONE, 3), 5, 0),
-    messages.Range(ROOM, 6, None, 0, 10),
-    messages.Page(ROOM, 7, (b"a", b"", b"c"), True, (TWO,)),
-    messages.Page(ROOM, 7, (), False, (), HEADS, (ONE, TWO)),
+    messages.Fetch(TOPIC_ID, 5, (ONE,), (TWO,), 1_700_000_000_000_000),
+    messages.Range(TOPIC_ID, 6, Head(ONE, 3), 5, 0),
+    messages.Range(TOPIC_ID, 6, None, 0, 10),
+    messages.Page(TOPIC_ID, 7, (b"a", b"", b"c"), True, (TWO,)),
+    messages.Page(TOPIC_ID, 7, (), False, (), HEADS, (ONE, TWO)),
     messages.WantBlocks((ONE, TWO)),
     messages.Described((b"topic",)),
-    messages.InviteKeeper(ROOM, TOPIC),
-    messages.KeepEvents(ROOM, TOPIC, (b"event",)),
-    messages.Kept(ROOM, (ONE,)),
-    messages.PublishRequest(ROOM, 1, 2, 1, b"draft"),
-    messages.Granted(ROOM, 1, 2, "unauthorised"),
+    messages.InviteKeeper(TOPIC_ID, TOPIC),
+    messages.KeepEvents(TOPIC_ID, TOPIC, (b"event",)),
+    messages.Kept(TOPIC_ID, (ONE,)),
+    messages.PublishRequest(TOPIC_ID, 1, 2, 1, b"draft"),
+    messages.Granted(TOPIC_ID, 1, 2, "unauthorised"),
 ]
 
 
@@ -82,12 +82,12 @@ def test_several_parts_go_in_one_parcel() -> None:
     "part",
     [
         messages.Wait(b"room"),
-        messages.Kept(ROOM, (b"x",)),
-        messages.Welcome(ROOM, TOPIC, (Head(b"", 1),)),
-        messages.Granted(ROOM, 1, 1, "x" * 2_000),
-        messages.PublishRequest(ROOM, 1 << 63, 1, 1, b""),
-        messages.Page(ROOM, 1, (b"",) * 10_001, False),
-        messages.JoinElsewhere(ROOM, Contact.of(bytes(200))),
+        messages.Kept(TOPIC_ID, (b"x",)),
+        messages.Welcome(TOPIC_ID, TOPIC, (Head(b"", 1),)),
+        messages.Granted(TOPIC_ID, 1, 1, "x" * 2_000),
+        messages.PublishRequest(TOPIC_ID, 1 << 63, 1, 1, b""),
+        messages.Page(TOPIC_ID, 1, (b"",) * 10_001, False),
+        messages.JoinElsewhere(TOPIC_ID, Contact.of(bytes(200))),
     ],
     ids=lambda part: type(part).__name__,
 )

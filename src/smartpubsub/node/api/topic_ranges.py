@@ -34,7 +34,7 @@ GATHERED_COUNT_MAX = 2
 class RangeEnd(NamedTuple):
     """Where a range ends."""
 
-    room: Cid
+    topic_id: Cid
     """The meta topic, which all versions of a topic share."""
     heads: Heads
     event_count: int
@@ -55,7 +55,7 @@ class TopicPage(NamedTuple):
 class _Known:
     """The events of a topic that can be read now."""
 
-    room: Cid
+    topic_id: Cid
     events: Mapping[Cid, TopicEvent]
     heads: Heads
     pruned: Container[Cid]
@@ -93,9 +93,9 @@ class TopicRanges:
         """
         known = await self._known(topic, until or {})
         if count_max == 0:
-            return RangeEnd(known.room, after, 0)
+            return RangeEnd(known.topic_id, after, 0)
         if not after and until is None and count_max is None and before_us is None:
-            return RangeEnd(known.room, known.heads, len(known.events))
+            return RangeEnd(known.topic_id, known.heads, len(known.events))
         taken, count, later = list[TopicEvent](), 0, set[Cid]()
         for event in events_beyond(known.events, until or known.heads, after):
             if count == count_max:
@@ -111,7 +111,7 @@ class TopicRanges:
         for event in taken:
             for parent in event.parents:
                 heads.pop(parent, None)
-        return RangeEnd(known.room, heads, count)
+        return RangeEnd(known.topic_id, heads, count)
 
     async def page(
         self, topic: Cid, after: Heads, until: Heads, first: int, count_max: int | None

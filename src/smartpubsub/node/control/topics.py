@@ -217,7 +217,7 @@ def heads_document(topic: Topic, end: RangeEnd) -> dict[str, Any]:
     heads = {cid_text(cid): height for cid, height in end.heads.items()}
     return {
         "topic": topic.id,
-        "room": cid_text(end.room),
+        "room": cid_text(end.topic_id),
         "heads": heads,
         "events": end.event_count,
     }

@@ -85,12 +85,12 @@ class TopicAudits(Component):
 
     def has_asked(self, peer: Peer, message: Page) -> bool:
         """Whether a peer was asked for its heads."""
-        audit = self._audits.get(message.room)
+        audit = self._audits.get(message.topic_id)
         return audit is not None and (audit.asked, audit.number) == (peer, message.number)
 
     def on_page(self, peer: Peer, message: Page) -> None:
         """Compare the heads of a source with what is here, and fetch what is missing."""
-        replica, audit = self._directory.get(message.room), self._audits.get(message.room)
+        replica, audit = self._directory.get(message.topic_id), self._audits.get(message.topic_id)
         if replica is None or audit is None or not self.has_asked(peer, message):
             return
         audit.asked = b""

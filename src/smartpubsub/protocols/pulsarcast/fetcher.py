@@ -211,13 +211,13 @@ class Fetcher(Component):
 
     def has_asked(self, peer: Peer, message: Page) -> bool:
         """Whether a peer was asked for a page."""
-        state = self._states.get(message.room)
+        state = self._states.get(message.topic_id)
         request = None if state is None else state.request
         return request is not None and (request.number, request.peer) == (message.number, peer)
 
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take a page that this node has asked for, and go on."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None or not self.has_asked(peer, message):
             return
         state = self._state(replica)
@@ -273,9 +273,9 @@ class Fetcher(Component):
 
     def on_fetch(self, peer: Peer, message: Fetch) -> None:
         """Send a peer the events that it has missed."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None:
-            self._send_page(peer, Page(message.room, message.number, (), False), [])
+            self._send_page(peer, Page(message.topic_id, message.number, (), False), [])
             return
         log = replica.log
         found = log.beyond(message.wanted, message.had, message.since_us)
@@ -283,13 +283,13 @@ class Fetcher(Component):
         covered = tuple(cid for cid in message.wanted if cid in log and cid not in sent)
         pruned = tuple(cid for cid in message.wanted if cid in log.pruned)
         heads = log.newest_heads(self._settings.names_max)
-        page = Page(message.room, message.number, (), False, covered, heads, pruned)
+        page = Page(message.topic_id, message.number, (), False, covered, heads, pruned)
         self._send_page(peer, page, found)
 
     def on_range(self, peer: Peer, message: Range) -> None:
         """Send a peer a part of the history."""
-        replica = self._directory.get(message.room)
-        page = Page(message.room, message.number, (), False)
+        replica = self._directory.get(message.topic_id)
+        page = Page(message.topic_id, message.number, (), False)
         if replica is None:
             self._send_page(peer, page, [])
             return
@@ -434,13 +434,13 @@ class Backfill(Component):
 
     def has_asked(self, peer: Peer, message: Page) -> bool:
         """Whether a peer was asked for a page."""
-        state = self._states.get(message.room)
+        state = self._states.get(message.topic_id)
         run = None if state is None else state.run
         return run is not None and (run.number, run.sources[0]) == (message.number, peer)
 
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take a page that this node has asked for, and learn the versions that it needs first."""
-        replica, state = self._directory.get(message.room), self._states.get(message.room)
+        replica, state = self._directory.get(message.topic_id), self._states.get(message.topic_id)
         run = None if state is None else state.run
         if replica is None or run is None or not self.has_asked(peer, message):
             return
@@ -566,12 +566,15 @@ class ParentFetcher(Component):
 
     def has_asked(self, peer: Peer, message: Page) -> bool:
         """Whether a peer was asked for a page."""
-        search = self._searches.get(message.room)
+        search = self._searches.get(message.topic_id)
         return search is not None and (message.number, peer) == (search.number, search.source)
 
     def on_page(self, peer: Peer, message: Page) -> None:
         """Take a page that this node has asked for."""
-        replica, search = self._directory.get(message.room), self._searches.get(message.room)
+        replica, search = (
+            self._directory.get(message.topic_id),
+            self._searches.get(message.topic_id),
+        )
         if replica is None or search is None or not self.has_asked(peer, message):
             return
         search.number = 0

@@ -357,7 +357,7 @@ class HistoryReader(Component):
     def has_asked(self, peer: Peer, message: Page) -> bool:
         """Whether a peer was asked for a page, as the first source or as a polled keeper."""
         request = self._questions.get(message.number)
-        if request is None or message.room != request.replica.id:
+        if request is None or message.topic_id != request.replica.id:
             return False
         is_first = message.number == request.question and peer == request.sources[0]
         return is_first or request.polls.get(message.number) == peer

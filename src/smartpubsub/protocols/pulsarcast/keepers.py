@@ -275,7 +275,7 @@ class Keepers(Component):
 
     def on_kept(self, peer: Peer, message: Kept) -> None:
         """Note that a keeper has stored events."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None:
             return
         keepers = self._set(replica)
@@ -301,7 +301,9 @@ class Keepers(Component):
 
     def on_invite(self, contact: Contact, message: InviteKeeper) -> None:
         """Become a keeper of a topic."""
-        self._directory.with_replica(message.topic, self._on_invited, contact.peer, message.room)
+        self._directory.with_replica(
+            message.topic, self._on_invited, contact.peer, message.topic_id
+        )
 
     def _on_invited(self, replica: TopicReplica | None) -> None:
         if replica is not None:
@@ -311,7 +313,7 @@ class Keepers(Component):
         """Store the events that a publisher sends, and acknowledge them."""
         then = partial(self._keep, contact.peer, message.blocks)
         size = sum(map(len, message.blocks))
-        self._directory.with_replica(message.topic, then, contact.peer, message.room, size)
+        self._directory.with_replica(message.topic, then, contact.peer, message.topic_id, size)
 
     def _keep(self, peer: Peer, blocks: tuple[bytes, ...], replica: TopicReplica | None) -> None:
         if replica is None:

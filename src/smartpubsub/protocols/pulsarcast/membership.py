@@ -346,9 +346,9 @@ class Membership(Component):
 
     def on_welcome(self, contact: Contact, message: Welcome) -> None:
         """Take the sender as parent, if it was asked."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None:
-            self._outbox.queue(contact.peer, Leave(message.room))
+            self._outbox.queue(contact.peer, Leave(message.topic_id))
             return
         place, peer = self._place(replica), contact.peer
         is_asked, is_parent = place.is_candidate(peer), place.is_parent(peer)
@@ -377,7 +377,7 @@ class Membership(Component):
 
     def on_wait(self, peer: Peer, message: Wait) -> None:
         """Wait longer for a candidate that is looking for its own place, but not for ever."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None or not (place := self._place(replica)).is_candidate(peer):
             return
         place.waits += 1
@@ -392,7 +392,7 @@ class Membership(Component):
 
     def on_elsewhere(self, contact: Contact, message: JoinElsewhere) -> None:
         """Follow a redirection of the parent or of the candidate."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None:
             return
         place, go_to = self._place(replica), message.go_to
@@ -466,9 +466,9 @@ class Membership(Component):
 
     def on_join(self, contact: Contact, message: JoinTopic) -> None:
         """Admit or redirect a peer that asks to be a child."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None:
-            self._outbox.queue(contact.peer, Wait(message.room))
+            self._outbox.queue(contact.peer, Wait(message.topic_id))
             then = partial(self._on_join_found, contact, message)
             self._directory.with_replica(message.topic, then, contact.peer)
             return
@@ -478,8 +478,8 @@ class Membership(Component):
     def _on_join_found(
         self, contact: Contact, message: JoinTopic, replica: TopicReplica | None
     ) -> None:
-        if replica is None or replica.id != message.room:
-            self._outbox.queue(contact.peer, JoinElsewhere(message.room, None))
+        if replica is None or replica.id != message.topic_id:
+            self._outbox.queue(contact.peer, JoinElsewhere(message.topic_id, None))
         else:
             self._admit_or_redirect(replica, contact, message.below)
 
@@ -531,7 +531,7 @@ class Membership(Component):
 
     def on_leave(self, peer: Peer, message: Leave) -> None:
         """Drop a child that has left."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is not None:
             place = self._place(replica)
             place.children.pop(peer, None)
@@ -636,10 +636,10 @@ class Membership(Component):
 
     def on_beat(self, contact: Contact, message: Beat) -> None:
         """Take a heartbeat, answer it if the sender wants that, and report the heads."""
-        replica, peer = self._directory.get(message.room), contact.peer
+        replica, peer = self._directory.get(message.topic_id), contact.peer
         if replica is None:
             if message.wants_answer:  # The sender takes this node for its parent.
-                self._outbox.queue(peer, JoinElsewhere(message.room, None))
+                self._outbox.queue(peer, JoinElsewhere(message.topic_id, None))
             return
         self._directory.hear_of_version(replica, message.topic, peer)
         place = self._place(replica)

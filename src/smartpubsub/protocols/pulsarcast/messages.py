@@ -47,7 +47,7 @@ class Head(NamedTuple):
 class JoinTopic(NamedTuple):
     """The sender asks to be a child in the tree of a topic."""
 
-    room: ContentId
+    topic_id: ContentId
     topic: ContentId
     """The newest version of the topic's descriptor that the sender knows."""
     below: int
@@ -58,7 +58,7 @@ class JoinTopic(NamedTuple):
 class Welcome(NamedTuple):
     """The receiver is a child; this is the newest descriptor, and these are the newest events."""
 
-    room: ContentId
+    topic_id: ContentId
     topic: ContentId
     heads: tuple[Head, ...]
 
@@ -67,7 +67,7 @@ class Welcome(NamedTuple):
 class JoinElsewhere(NamedTuple):
     """The receiver joins at another peer, or without one looks up the closest to the author."""
 
-    room: ContentId
+    topic_id: ContentId
     go_to: Contact | None
 
 
@@ -75,21 +75,21 @@ class JoinElsewhere(NamedTuple):
 class Wait(NamedTuple):
     """The sender looks for its own parent first, and will answer after that."""
 
-    room: ContentId
+    topic_id: ContentId
 
 
 @_wire.message(14)
 class Leave(NamedTuple):
     """The sender is not a child of the receiver any more."""
 
-    room: ContentId
+    topic_id: ContentId
 
 
 @_wire.message(2)
 class Beat(NamedTuple):
     """The sender is alive, and these are its newest events."""
 
-    room: ContentId
+    topic_id: ContentId
     topic: ContentId
     heads: tuple[Head, ...]
     below: int
@@ -111,7 +111,7 @@ class Spread(NamedTuple):
 class Fetch(NamedTuple):
     """A question for events and their ancestors, except those that the sender has."""
 
-    room: ContentId
+    topic_id: ContentId
     number: int
     wanted: tuple[ContentId, ...]
     had: tuple[ContentId, ...]
@@ -122,7 +122,7 @@ class Fetch(NamedTuple):
 class Range(NamedTuple):
     """A question for the events after a place, since a time, or for the newest so many."""
 
-    room: ContentId
+    topic_id: ContentId
     number: int
     after: Head | None
     since_us: int
@@ -133,7 +133,7 @@ class Range(NamedTuple):
 class Page(NamedTuple):
     """Some of the events that the receiver has asked for, in order."""
 
-    room: ContentId
+    topic_id: ContentId
     number: int
     blocks: tuple[Unchecked, ...]
     has_more: bool
@@ -166,7 +166,7 @@ class Described(NamedTuple):
 class InviteKeeper(NamedTuple):
     """The receiver becomes a keeper of a topic."""
 
-    room: ContentId
+    topic_id: ContentId
     topic: ContentId
 
 
@@ -174,7 +174,7 @@ class InviteKeeper(NamedTuple):
 class KeepEvents(NamedTuple):
     """Events of a topic for a keeper."""
 
-    room: ContentId
+    topic_id: ContentId
     topic: ContentId
     blocks: tuple[Unchecked, ...]
 
@@ -183,7 +183,7 @@ class KeepEvents(NamedTuple):
 class Kept(NamedTuple):
     """The sender keeps these events."""
 
-    room: ContentId
+    topic_id: ContentId
     cids: tuple[ContentId, ...]
 
 
@@ -197,7 +197,7 @@ class PublishRequest(NamedTuple):
     It publishes an author's drafts by `turn`, from `first_turn`, the lowest turn without an answer.
     """
 
-    room: ContentId
+    topic_id: ContentId
     start: int
     turn: int
     first_turn: int
@@ -208,7 +208,7 @@ class PublishRequest(NamedTuple):
 class Granted(NamedTuple):
     """The draft is published, or refused for a reason."""
 
-    room: ContentId
+    topic_id: ContentId
     start: int
     turn: int
     refusal: str

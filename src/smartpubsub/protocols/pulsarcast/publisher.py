@@ -155,7 +155,7 @@ class RequestSender(Component):
 
     def on_granted(self, message: Granted) -> None:
         """Deliver a publisher's answer."""
-        requests = self._open.get(message.room)
+        requests = self._open.get(message.topic_id)
         if requests is None or message.start != self._incarnation:
             return
         draft = requests.drafts.pop(message.turn, None)
@@ -446,7 +446,7 @@ class RequestServer(Component):
 
     def on_request(self, peer: Peer, message: PublishRequest) -> None:
         """Publish for an author, or refuse; ignore requests until this node has its place."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         if replica is None or not self._membership.is_attached(replica):
             return  # The author retransmits it.
         try:
@@ -464,7 +464,7 @@ class RequestServer(Component):
         self._parent_fetcher.when_here(replica, draft.parents or (), then, lambda: None)
 
     def _answer(self, peer: Peer, message: PublishRequest, refusal: str) -> None:
-        answer = Granted(message.room, message.start, message.turn, refusal)
+        answer = Granted(message.topic_id, message.start, message.turn, refusal)
         self._outbox.queue(peer, answer)
 
     def _may(self, replica: TopicReplica, draft: Draft) -> bool:

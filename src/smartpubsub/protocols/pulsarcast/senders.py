@@ -47,7 +47,7 @@ class PulsarSenders(Component):
 
     def may_answer_join(self, contact: Contact, message: Any) -> bool:
         """Whether a peer may answer a request to join; a node that has left the topic says so."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         return replica is None or self._membership.has_asked(replica, contact.peer)
 
     def has_asked(self, contact: Contact, message: pulsar.Page) -> bool:
@@ -71,7 +71,7 @@ class PulsarSenders(Component):
 
     def is_asked_to_keep(self, contact: Contact, message: pulsar.Kept) -> bool:
         """Whether a peer is a keeper of a topic, as far as this node knows."""
-        replica = self._directory.get(message.room)
+        replica = self._directory.get(message.topic_id)
         return replica is not None and contact.peer in self._keepers.peers(replica)
 
     def may_grant(self, peer: Peer, id: Cid) -> bool:
@@ -110,17 +110,17 @@ PULSAR_RULES: Mapping[type, Rule[PulsarSenders, Any]] = {
     pulsar.Described: Rule("any node; only descriptors that were asked for, by content id"),
     pulsar.InviteKeeper: Rule(
         "any node, if the receiver lies among the nodes closest to the topic",
-        lambda s, _, message: s.is_keeper(message.room),
+        lambda s, _, message: s.is_keeper(message.topic_id),
     ),
     pulsar.KeepEvents: Rule(
         "any node, if the receiver lies among the nodes closest to the topic",
-        lambda s, _, message: s.is_keeper(message.room),
+        lambda s, _, message: s.is_keeper(message.topic_id),
     ),
     pulsar.Kept: Rule("a keeper of the topic", PulsarSenders.is_asked_to_keep),
     pulsar.PublishRequest: Rule("any node; the draft has its author's signature"),
     pulsar.Granted: Rule(
         "a node that may publish in the topic",
-        lambda s, contact, message: s.may_grant(contact.peer, message.room),
+        lambda s, contact, message: s.may_grant(contact.peer, message.topic_id),
     ),
 }
 """By the kind of message."""

@@ -192,7 +192,7 @@ def forged_answers(peer: Peer, own: Peer, message: object, signing: Signing) -> 
             keeping = [part for part in parts if isinstance(part, pulsar.KeepEvents)]
             rest = [p for p in parts if not isinstance(p, pulsar.KeepEvents | pulsar.Spread)]
             kept = tuple(
-                pulsar.Kept(part.room, tuple(map(cid_of, part.blocks))) for part in keeping
+                pulsar.Kept(part.topic_id, tuple(map(cid_of, part.blocks))) for part in keeping
             )
             told = ((peer, Parcel(kept)),) if kept else ()
             return Forgery(Parcel(tuple(rest)) if rest else None, told)
