@@ -16,7 +16,7 @@ NUMBER_MAX = (1 << 63) - 1
 numbers = st.sampled_from([0, 1, 127, 128, 16_383, 16_384, NUMBER_MAX]) | st.integers(0, NUMBER_MAX)
 durations = st.sampled_from([0, 1, 128, 1 << 40]) | st.integers(0, 1 << 40)
 hops = st.integers(0, HOPS_MAX)
-stages = st.sampled_from([0, 1, 2, EPOCH_MAX]) | st.integers(0, EPOCH_MAX)
+epochs = st.sampled_from([0, 1, 2, EPOCH_MAX]) | st.integers(0, EPOCH_MAX)
 bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
 more = st.integers(0, messages.RANGE_COUNT_MAX - 1)
@@ -59,7 +59,7 @@ some_parts = st.one_of(
         some_contacts,
         flags,
         durations,
-        stages,
+        epochs,
     ),
     st.builds(
         messages.Announced,
@@ -69,7 +69,7 @@ some_parts = st.one_of(
         numbers,
         flags,
         st.none() | contacts,
-        stages,
+        epochs,
     ),
     st.builds(
         messages.Raise, publications, attributes, numbers, hops, flags, flags, durations, flags
@@ -92,7 +92,7 @@ some_parts = st.one_of(
         flags,
         some_children,
         st.lists(peers, max_size=3).map(tuple),
-        stages,
+        epochs,
     ),
     st.builds(messages.TreeCopied, attributes, numbers, flags),
     records,
@@ -106,7 +106,7 @@ some_parts = st.one_of(
         peers_or_none,
         some_children,
         st.lists(records, max_size=2).map(tuple),
-        stages,
+        epochs,
     ),
     st.just(messages.PullOwn()),
     st.builds(messages.PulledOwn, st.lists(trees, max_size=2).map(tuple)),

@@ -124,7 +124,7 @@ def test_a_late_message_of_a_parent_does_not_begin_a_new_epoch() -> None:
     forest.run(SECOND)
     tree = forest.tree(1)
     assert tree.epoch == 3
-    late = Announced("surf", 0, tree.version, tree.version, False, None, stage=2)
+    late = Announced("surf", 0, tree.version, tree.version, False, None, epoch=2)
     forest.receive(0, 1, late)
     assert forest.tree(1).epoch == 3
 
@@ -134,7 +134,7 @@ def test_a_late_message_of_a_parent_does_not_begin_a_new_epoch() -> None:
 
 def announced(forest: Forest, sender: int, receiver: int, epoch: int, version: int = 1000) -> None:
     part = Announce(
-        "surf", 0, version, WHOLE, (Predicate.parse("surf"),), (), None, (), False, stage=epoch
+        "surf", 0, version, WHOLE, (Predicate.parse("surf"),), (), None, (), False, epoch=epoch
     )
     forest.receive(sender, receiver, part)
 
@@ -182,8 +182,8 @@ def test_after_the_last_epoch_there_is_none() -> None:
 def test_no_epoch_is_read_that_nothing_can_come_after() -> None:
     part = CopyTree("surf", True, 1, True, (), (), EPOCH_MAX)
     assert decode(encode(Bundle((part,))), BundleLimits()) == Bundle((part,))
-    with pytest.raises(WireError, match="a stage of"):
-        decode(encode(Bundle((part._replace(stage=EPOCH_MAX + 1),))), BundleLimits())
+    with pytest.raises(WireError, match="a shard epoch of"):
+        decode(encode(Bundle((part._replace(epoch=EPOCH_MAX + 1),))), BundleLimits())
 
 
 def test_the_longest_attribute_that_looks_like_a_shard_can_be_sent() -> None:

@@ -369,7 +369,7 @@ class FilterTable:
             self.backups,
             is_retry,
             root_ms=root_ms,
-            stage=self.claim,
+            epoch=self.claim,
         )
 
     def _changes_since(self, base: int) -> tuple[list[Predicate], list[Predicate]]:

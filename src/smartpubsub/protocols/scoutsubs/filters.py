@@ -417,7 +417,7 @@ class Filters:
     def _take_in_force(self, table: FilterTable, part: Announced) -> None:
         if part.in_force:
             # First, as what is in force in a split attribute is in force in its shards.
-            self._on_parent_epoch(table, part.stage)
+            self._on_parent_epoch(table, part.epoch)
         table.in_force = max(table.in_force, part.in_force)
         if self.is_in_force(table.attribute):
             table.in_force_us = self._outbox.now
@@ -467,7 +467,7 @@ class Filters:
         child = table.children.get(peer)
         if child is None or (part.incarnation, part.version) > (child.incarnation, child.version):
             return False
-        return part.stage <= child.epoch
+        return part.epoch <= child.epoch
 
     def _filter_count(self, peer: Peer, attribute: str) -> int:
         table = self.tables.get(attribute)
@@ -534,8 +534,8 @@ class Filters:
         is_known = child is not None and part.incarnation == child.incarnation
         if child is not None and is_known and part.version <= child.version:
             child.heard_us = self._outbox.now
-            if part.version == child.version and part.stage > child.epoch:
-                child.epoch = part.stage  # An announcement of it may have been lost.
+            if part.version == child.version and part.epoch > child.epoch:
+                child.epoch = part.epoch  # An announcement of it may have been lost.
                 self.update(attribute)
             self._answer_known(table, child)
             return
@@ -593,10 +593,10 @@ class Filters:
         child.is_partial = False
         child.heard_us = self._outbox.now
         # A claim from before the child knew of an epoch does not undo that it was told of it.
-        child.backups, child.epoch = part.backups, part.stage or child.epoch
+        child.backups, child.epoch = part.backups, part.epoch or child.epoch
         child.direct = self._accepted_shortcut(contact, part)
         self.touch(attribute, peer)
-        self.on_child_epoch(attribute, part.stage)
+        self.on_child_epoch(attribute, part.epoch)
         self._changed(table, peer, part.version)
         self._report(ChildAnnounced(attribute, peer, is_restarted, part.is_retry, part.root_ms))
 
@@ -747,7 +747,7 @@ class Filters:
             peer,
             Announced(
                 *(table.attribute, child.incarnation, version, in_force, False, None),
-                stage=table.epoch,
+                epoch=table.epoch,
             ),
         )
 

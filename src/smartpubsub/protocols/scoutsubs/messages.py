@@ -60,10 +60,10 @@ def _checked_tree_name(name: str) -> str:
     return name
 
 
-def _read_stage(stage: int, _: Budget) -> int:
-    if stage > EPOCH_MAX:
-        raise WireError(f"a stage of {stage}; at most {EPOCH_MAX} is taken")
-    return stage
+def _read_epoch(epoch: int, _: Budget) -> int:
+    if epoch > EPOCH_MAX:
+        raise WireError(f"a shard epoch of {epoch}; at most {EPOCH_MAX} is taken")
+    return epoch
 
 
 def _read_more(more: int, budget: Budget) -> int:
@@ -75,7 +75,7 @@ def _read_more(more: int, budget: Budget) -> int:
 
 TreeName: TypeAlias = Annotated[str, Kind("string", _read_tree_name)]
 """The name of an attribute's tree, or of a branch of it."""
-Stage: TypeAlias = Annotated[int, Kind("uint64", _read_stage)]
+ShardEpoch: TypeAlias = Annotated[int, Kind("uint64", _read_epoch)]
 Hops: TypeAlias = Annotated[int, at_most(HOPS_MAX)]
 More: TypeAlias = Annotated[int, Kind("uint64", _read_more)]
 """How many events a message is about besides the one that it names, with the numbers after it."""
@@ -112,7 +112,7 @@ class Announce(NamedTuple):
     """The child could not reach the peer that lies closer to the rendezvous."""
     root_ms: Duration = 0
     """For how long the child has taken itself for the rendezvous, until just now."""
-    stage: Stage = 0
+    epoch: ShardEpoch = 0
     """The shard epoch up to which all filters in force below the child are in every shard; 0 if
     none is in force."""
 
@@ -128,8 +128,8 @@ class Announced(NamedTuple):
     wants_whole: bool
     go_to: Contact | None
     """The peer to announce to instead, because the parent has enough children."""
-    stage: Stage = 0
-    """The stage of the attribute: filters in force are in force in all its branches."""
+    epoch: ShardEpoch = 0
+    """The shard epoch of the attribute: filters in force are in force in all its shards."""
 
 
 # --- events, up and down ---
@@ -261,7 +261,7 @@ class CopyTree(NamedTuple):
     is_whole: bool
     children: tuple[ChildCopy, ...]
     gone: tuple[PeerId, ...]
-    stage: Stage = 0
+    epoch: ShardEpoch = 0
 
 
 @_wire.message(14)
@@ -321,7 +321,7 @@ class Pulled(NamedTuple):
     """The parent of these children; `NOBODY` if there is no replica."""
     children: tuple[ChildCopy, ...]
     records: tuple[Record, ...]
-    stage: Stage = 0
+    epoch: ShardEpoch = 0
 
 
 @_wire.message(18)

@@ -569,7 +569,7 @@ class ScoutSubs:
         attribute = news.attribute
         self._filters.begin_root(attribute)
         adopted = self._adopt_children(news)
-        epochs = [self._tables_kept.root_epoch(attribute), *(p.stage for _, p in news.heard)]
+        epochs = [self._tables_kept.root_epoch(attribute), *(p.epoch for _, p in news.heard)]
         self._filters.set_epoch(attribute, max(FIRST_EPOCH, *epochs))
         for child in self._filters.tables[attribute].live_children():
             self._filters.on_child_epoch(attribute, child.epoch)

@@ -128,7 +128,7 @@ class TableReplicas:
             kept = self.kept[key] = TableReplica(part.is_root, now, part.version)
             if part.is_root:
                 self._of_roots.setdefault(part.attribute, {})[key[0]] = kept
-        kept.heard_us, kept.version, kept.epoch = now, part.version, part.stage
+        kept.heard_us, kept.version, kept.epoch = now, part.version, part.epoch
         for child in part.children:
             kept.children[child.contact.peer] = child
         for gone in part.gone:
@@ -196,7 +196,7 @@ class TableReplicas:
 
 
 def _has_content(part: CopyTree) -> bool:
-    return bool(part.children) or is_split(part.stage)
+    return bool(part.children) or is_split(part.epoch)
 
 
 @dataclass(slots=True)
