@@ -6,17 +6,21 @@ import json
 import os
 import signal
 import stat
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import base58
 import click
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from smartpubsub.cli import main as cli
+from smartpubsub.cli.node import service
 from smartpubsub.cli.node.info import subscription_text
 from smartpubsub.cli.pub import payload_of
 from smartpubsub.kademlia.keys import key_of
@@ -334,3 +338,30 @@ def test_a_missing_key_is_named_with_the_remedy(capsys: Captured, tmp_path: Path
     code = cli.main(["node", "run", *place, "--network-key", str(tmp_path / "none.key")])
     assert code == 1
     assert "smartpubsub node network-key" in capsys.readouterr().err
+
+
+def test_a_start_that_takes_long_says_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+    said: list[str] = []
+
+    class SlowNode:
+        start_phase = "reading what is stored in x"
+
+        async def __aenter__(self) -> None:
+            assert told.wait(60)  # A core that reads much blocks the event loop.
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+    def on_wait(what: str) -> None:
+        said.append(what)
+        told.set()
+
+    async def main() -> None:
+        node: Any = SlowNode()
+        async with service.started(node, on_wait):
+            pass
+
+    monkeypatch.setattr(service, "NOTICE_S", 0.01)
+    trio.run(main)
+    assert said == ["reading what is stored in x"]

@@ -30,7 +30,7 @@ def group(label: tuple[str, str | None], scenario: str, nodes: int) -> dict[str,
 
 
 def run(label: tuple[str, str | None], scenario: str, nodes: int, **more: object) -> dict[str, Any]:
-    names = ("latency_ms_mean", "latency_ms_max", "latency_ms_p99")
+    names = ("latency_ms_mean", "latency_ms_max", "latency_ms_p50", "latency_ms_p99")
     return {
         **group(label, scenario, nodes),
         **dict.fromkeys(names, 20.0),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import trio
 
@@ -39,11 +41,9 @@ async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], N
         async with trio.open_nursery() as whole:
             whole.start_soon(_end_when_told, signals, whole.cancel_scope)
             _log.info("starting", extra={"fields": {"data": config.data}})
-            notice, node = trio.CancelScope(), Node(config=config)
-            whole.start_soon(_tell_wait, node, on_wait, notice)
+            node = Node(config=config)
             # Clients go before the node does, so that it can still end their subscriptions.
-            async with node, trio.open_nursery() as clients:
-                notice.cancel()
+            async with started(node, on_wait), trio.open_nursery() as clients:
                 await clients.start(Control(node).serve)
                 http_at = await _serve_http(node, clients)
                 _log.info("ready", extra={"fields": {"peer": node.peer_id}})
@@ -66,14 +66,25 @@ async def _serve_http(node: Node, clients: trio.Nursery) -> Endpoint | None:
     return gateway.at
 
 
-async def _tell_wait(node: Node, on_wait: Callable[[str], None], notice: trio.CancelScope) -> None:
-    told = ""
-    with notice:
-        while True:
-            await trio.sleep(NOTICE_S)
+@asynccontextmanager
+async def started(node: Node, on_wait: Callable[[str], None]) -> AsyncIterator[None]:
+    """Start a node; tell what it waits for from a thread, because a core blocks while it reads."""
+    is_over = threading.Event()
+
+    def tell() -> None:
+        told = ""
+        while not is_over.wait(NOTICE_S):
             if node.start_phase != told:
                 told = node.start_phase
                 on_wait(told)
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        async with node:
+            is_over.set()
+            yield
+    finally:
+        is_over.set()
 
 
 async def _end_when_told(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
