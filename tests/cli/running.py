@@ -8,9 +8,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
+
+from smartpubsub.cli.main import main
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 WATCHDOG_S = 240
@@ -89,14 +92,45 @@ class Commands:
         return RunningNode(self, folder, *arguments)
 
     def run(self, *arguments: str | Path) -> tuple[int, str, str]:
-        """Exit code, output and errors of a command that ends by itself."""
-        return self.start(*arguments).ended()
+        """Exit code, output and errors of a command that ends by itself.
+
+        It runs in this process, which saves the imports, unless it is a node, or its own commands
+        write to the standard output.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or arguments[:2] == ("node", "run") or "--exec" in arguments:
+            return self.start(*arguments).ended()
+        return run_here(*map(str, arguments))
 
     def output(self, *arguments: str | Path) -> str:
         """What a command writes that succeeds."""
         code, output, errors = self.run(*arguments)
         assert code == 0, errors
         return output
+
+
+def run_here(*arguments: str) -> tuple[int, str, str]:
+    """Run a command in this process."""
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise AssertionError(f"{arguments} has not ended after {WATCHDOG_S} seconds")
+
+    output, errors = (TextIOWrapper(BytesIO(), encoding="utf-8") for _ in range(2))
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(WATCHDOG_S)
+    try:
+        with redirect_stdout(output), redirect_stderr(errors):
+            code = main(arguments)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return code, _written(output), _written(errors)
+
+
+def _written(stream: TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, BytesIO)
+    return stream.buffer.getvalue().decode()
 
 
 class RunningNode:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from smartpubsub.cli.main import main
-from tests.cli.running import Commands, RunningNode, commands
+from tests.cli.running import Commands, RunningNode, commands, run_here
 
 UNKNOWN = "9f86d081884c7d65-1767225600-3"
 
@@ -24,13 +24,9 @@ def node(running: Commands, tmp_path_factory: pytest.TempPathFactory) -> Running
     return running.node(tmp_path_factory.mktemp("node"))
 
 
-def said(
-    capsys: pytest.CaptureFixture[str], node: RunningNode, *arguments: str
-) -> tuple[int, str, str]:
+def said(node: RunningNode, *arguments: str) -> tuple[int, str, str]:
     """Exit code, output and errors of a command that asks the node."""
-    code = main([*arguments, "--data", str(node.folder)])
-    output, errors = capsys.readouterr()
-    return code, output, errors
+    return run_here(*arguments, "--data", str(node.folder))
 
 
 @pytest.mark.parametrize(
@@ -46,13 +42,12 @@ def said(
     ],
 )
 def test_2_is_for_what_was_written_and_1_for_what_failed(
-    capsys: pytest.CaptureFixture[str],
     node: RunningNode,
     arguments: tuple[str, ...],
     code: int,
     problem: str,
 ) -> None:
-    ended, _, errors = said(capsys, node, *arguments)
+    ended, _, errors = said(node, *arguments)
     assert (ended, problem in errors) == (code, True), errors
 
 
@@ -66,26 +61,24 @@ def test_a_wrong_configuration_is_a_usage_error(
 
 
 def test_an_unknown_event_is_a_failure(
-    capsys: pytest.CaptureFixture[str], node: RunningNode
+    node: RunningNode,
 ) -> None:
-    code, output, _ = said(capsys, node, "event", UNKNOWN)
+    code, output, _ = said(node, "event", UNKNOWN)
     assert (code, output.partition(":")[0]) == (1, "unknown")
 
 
-def test_a_file_that_is_too_long_is_blamed(
-    capsys: pytest.CaptureFixture[str], node: RunningNode, tmp_path: Path
-) -> None:
+def test_a_file_that_is_too_long_is_blamed(node: RunningNode, tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(bytes(1 << 20))
-    code, _, errors = said(capsys, node, "pub", "a", "--file", str(tmp_path / "big"))
+    code, _, errors = said(node, "pub", "a", "--file", str(tmp_path / "big"))
     assert code == 2
     assert f"--file {tmp_path / 'big'}: an event carries at most" in errors
 
 
 def test_history_since_an_event_that_does_not_match_says_so(
-    capsys: pytest.CaptureFixture[str], node: RunningNode
+    node: RunningNode,
 ) -> None:
-    id = said(capsys, node, "pub", "tide")[1].strip()
-    code, _, errors = said(capsys, node, "sub", "wind", "--since", id, "--limit", "1")
+    id = said(node, "pub", "tide")[1].strip()
+    code, _, errors = said(node, "sub", "wind", "--since", id, "--limit", "1")
     assert code == 1
     assert f"{id} that matches wind: it was dropped, or does not match" in errors
 
