@@ -26,7 +26,8 @@ def explained(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> str
     field = _FIELD.search(str(error))
     if field is None or field[1] not in known:
         return str(error)
-    return f"{field[1]}: expected {expected(known[field[1]].type)}; {error}"
+    problem = str(error).partition(" - at ")[0]
+    return f"{field[1]}: expected {expected(known[field[1]].type)}; {problem}"
 
 
 def _fields(kind: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
