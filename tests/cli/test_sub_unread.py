@@ -175,8 +175,8 @@ def test_pub_by_key_publishes_once_and_event_tells_the_state(
     assert shown.startswith("acknowledged: the network has it\nkey  order-17\nreplica  order  12D3")
     known = json.loads(running.output("event", id, "--json", "--data", tmp_path))
     assert (known["id"], known["state"], known["key"]) == (id, "acknowledged", "order-17")
-    unknown = json.loads(running.output("event", "0102-3-4", "--json", "--data", tmp_path))
-    assert unknown["state"] == "unknown"
+    code, unknown, _ = running.run("event", "0102-3-4", "--json", "--data", tmp_path)
+    assert (code, json.loads(unknown)["state"]) == (1, "unknown")
     code, _, errors = running.run("event", "surf", "--data", tmp_path)
     assert (code, "is no id of an event" in errors) == (2, True)
 
