@@ -340,7 +340,6 @@ def test_what_is_otherwise_than_one_may_think_is_told(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "--protocol"),
         (["--protocol", "scoutsub"], "'scoutsub' is not a protocol; there are: "),
         (["--protocol", "floodsub", "--nodes", "0"], "--nodes"),
         (["--protocol", "floodsub", "--loss", "1.5"], "--loss"),
@@ -406,3 +405,8 @@ def test_topics_only_protocols_run_small_as_it_is(capsys: Captured) -> None:
     options = ["--protocol", "pulsarcast", "--scenario", "small", "--nodes", "1", "--faults", "0"]
     assert main(["sim", "run", *options]) == 0
     assert "instead of predicates" not in capsys.readouterr().err
+
+
+def test_the_protocol_is_scoutsubs_by_default(capsys: Captured) -> None:
+    assert main(["sim", "run", "--nodes", "4", "--events", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["protocol"] == "scoutsubs"
