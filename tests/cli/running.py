@@ -16,7 +16,7 @@ from typing import IO, Any
 from smartpubsub.cli.main import main
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
-WATCHDOG_S = 240
+WATCHDOG_S = 900
 """Far longer than anything takes: it ends what hangs, and is no measure of what is slow."""
 PROGRAM = "import sys; from smartpubsub.cli.main import main; sys.exit(main())"
 
