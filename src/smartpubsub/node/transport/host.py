@@ -298,6 +298,8 @@ class Host:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 trio.lowlevel.add_instrument(self._processor)
+                # `trio.current_time` looks for its clock at each call.
+                self.clock.follow(trio.lowlevel.current_clock().current_time)
                 await nursery.start(self.connections.run, listen, announce)
                 self.own = Contact.of(self.own.peer, self.connections.addresses)
                 await self._start_core()

@@ -59,6 +59,8 @@ class _Queue(Generic[T]):
     cost_s: float = 0.0
     """The virtual time up to which the peer has had its share."""
     has_room: trio.Event = field(default_factory=trio.Event)
+    waiting: int = 0
+    """Tasks that wait for room."""
     is_in_turn: bool = False
 
 
@@ -114,7 +116,11 @@ class Inbox(Generic[T]):
         while (queue := self._queue(peer)).items and (
             queue.count >= self._count_max or queue.size + size > self._bytes_max
         ):
-            await queue.has_room.wait()
+            queue.waiting += 1
+            try:
+                await queue.has_room.wait()
+            finally:
+                queue.waiting -= 1
         self.put(item, size, count)
 
     @property
@@ -213,6 +219,6 @@ class Inbox(Generic[T]):
         heappush(self._turns, (queue.cost_s, self._turn_number, peer))
 
     def _tell_of_room(self, queue: _Queue[T]) -> None:
-        if queue.has_room.statistics().tasks_waiting:
+        if queue.waiting:
             queue.has_room.set()
             queue.has_room = trio.Event()

@@ -22,6 +22,10 @@ class Clock:
         self._seconds = seconds
         self._ahead_us: int | None = None
 
+    def follow(self, seconds: Callable[[], float]) -> None:
+        """Read the same time in another way."""
+        self._seconds = seconds
+
     def now(self) -> int:
         """The time in microseconds."""
         passed_us = int(self._seconds() * MICROSECONDS)
