@@ -142,9 +142,9 @@ def test_predicates_have_as_many_attributes_as_a_node_takes(tmp_path: Path) -> N
         async with Node(config=usual) as node:
             with pytest.raises(PredicateError):
                 await node.publish(six)
-            with pytest.raises(LimitError, match="more than 5 attributes; use fewer"):
+            with pytest.raises(PredicateError, match="more than 5 attributes; use fewer"):
                 await node.publish(Predicate.parse(six, 6))
-            with pytest.raises(LimitError, match="more than 5 attributes; use fewer"):
+            with pytest.raises(PredicateError, match="more than 5 attributes; use fewer"):
                 node.subscribe(Predicate.parse(six, 6))
         more = NodeConfig(data=tmp_path / "b", listen=(LOOPBACK,), attribute_count_max=6)
         async with Node(config=more) as node, node.subscribe(six) as events:
