@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,20 @@ def study(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
 
 def column(found: Sequence[dict[str, Any]], name: str) -> list[Any]:
     return [row[name] for row in found]
+
+
+def test_attacks_are_written_as_a_table_and_drawn(capsys: Captured, tmp_path: Path) -> None:
+    page, drawing = tmp_path / "attacks.md", tmp_path / "attacks.svg"
+    files = ("--markdown", str(page), "--plot", str(drawing))
+    few = ("--nodes", "12", "--events", "3", "--protocol", "gossipsub", "--protocol", "floodsub")
+
+    found = study(capsys, "adversaries", *few, "--adversary", "censor:0.2", *files)
+
+    assert column(found, "attack") == ["none", "censor:0.2"] * 2
+    lines = page.read_text().splitlines()
+    assert len(lines) == 2 + len(found)
+    assert lines[-1].startswith(f"| {found[-1]['protocol']} | standard | censor:0.2 |")
+    assert "censor:0.2" in drawing.read_text()
 
 
 def test_more_backups_cost_more_and_stages_add_up(capsys: Captured) -> None:

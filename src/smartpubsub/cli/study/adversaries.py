@@ -1,8 +1,11 @@
 """smartpubsub sim study adversaries."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 
-from smartpubsub.cli.output import json_option
+from smartpubsub.cli.output import ChartPath, json_option
 from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.text import percent
@@ -46,7 +49,7 @@ HEAD = (
     "attacks",
     type=AdversaryType(),
     multiple=True,
-    help="An attack, beside a run without one; may be given again.  [default: fourteen runs]",
+    help="An attack, beside a run without one; may be given again.  [default: seventeen runs]",
 )
 @click.option(
     "--resilience",
@@ -62,6 +65,13 @@ HEAD = (
     type=ProtocolName(),
     help="A protocol to run; may be given again.  [default: all]",
 )
+@click.option(
+    "--markdown",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the table as Markdown to this file too.",
+)
+@click.option("--plot", type=ChartPath(), help="Write a chart (PNG or SVG).")
 @seed_option
 @json_option
 def adversaries(
@@ -70,6 +80,8 @@ def adversaries(
     attacks: tuple[Adversary, ...],
     resiliences: tuple[str, ...],
     protocols: tuple[str, ...],
+    page: Path | None,
+    plot: Path | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -84,12 +96,26 @@ def adversaries(
     Examples:
       smartpubsub sim study adversaries
       smartpubsub sim study adversaries --protocol scoutsubs --adversary drop:0.2 --nodes 250
+      smartpubsub sim study adversaries --markdown attacks.md --plot attacks.svg
     """
     chosen = (None, *attacks) if attacks else ATTACKS
     found = study(
         nodes, seed, events, chosen, protocols, resiliences or RESILIENCES, StderrProgress
     )
-    show(found, HEAD, [cells(one) for one in found], as_json=as_json)
+    rows = [cells(one) for one in found]
+    if page is not None:
+        page.write_text(markdown(rows))
+    if plot is not None:
+        from smartpubsub.reports.adversaries_chart import plot_adversaries
+
+        plot_adversaries(found, plot)
+    show(found, HEAD, rows, as_json=as_json)
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """The table as docs/security.md has it."""
+    lines = [HEAD, ["---"] * len(HEAD), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def cells(found: Withstood) -> list[str]:
