@@ -57,14 +57,16 @@ def test_an_owner_forgets_its_events_after_some_minutes() -> None:
     recent.check()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_everything_comes_though_half_of_the_helpers_drop(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "adversary"), [(1, "drop:0.5"), (2, "drop:0.5"), (2, "hide:0.3")])
+def test_everything_comes_though_helpers_drop_and_directories_hide(
+    seed: int, adversary: str
+) -> None:
     options = SimOptions(
         nodes=40,
         events=30,
         seed=seed,
         resilience="audited",
-        adversary=(Adversary("drop", 0.5),),
+        adversary=(Adversary.parse(adversary),),
     )
     result = run(options.experiment("fastdelivery", "", options.load(["fastdelivery"])), "normal")
 

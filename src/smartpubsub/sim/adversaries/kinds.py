@@ -12,6 +12,7 @@ from smartpubsub.sim.kernel.streams import stream
 KINDS: Mapping[str, str] = {
     "drop": "forwards no events and withholds history, and confirms and acknowledges all the same",
     "drop-half": "does so for a random half of the events",
+    "hide": "drops, and hides the groups of FastDelivery's directories",
     "censor": "does so for the events of one publisher",
     "flash": "follows the protocol for so many seconds (default: 5) of the workload, then drops",
     "delay": "sends events on after so many seconds (default: 5)",

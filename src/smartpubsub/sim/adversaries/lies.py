@@ -67,6 +67,20 @@ def without_confirmations(message: object) -> Lie:
     return Lie(message)
 
 
+def without_groups(message: object, withheld: Withheld) -> Lie:
+    """A message without events, and without the groups and the searches of a directory."""
+    match message:
+        case Packet(_, fast.Listed() as part):
+            return Lie(message._replace(part=part._replace(notices=(), is_more=False)))
+        case Packet(_, fast.Watchers() as part):
+            return Lie(message._replace(part=part._replace(watched=(), is_more=False)))
+        case Packet(_, fast.CopyDirectory() as part):
+            return Lie(message._replace(part=part._replace(posted=(), watched=())))
+        case Packet(number, fast.Invite()):
+            return Lie(None, message, (Packet(number, fast.RequestDone()),))
+    return without_events(message, withheld)
+
+
 def _of_parts(envelope: type, lies: list[Lie]) -> Lie:
     told = tuple(lie.told for lie in lies if lie.told is not None)
     withheld = tuple(lie.withheld for lie in lies if lie.withheld is not None)

@@ -33,6 +33,7 @@ from smartpubsub.sim.adversaries.lies import (
     forged_answers,
     without_confirmations,
     without_events,
+    without_groups,
 )
 from smartpubsub.sim.kernel.signing import StandInSigning
 
@@ -161,6 +162,8 @@ class HostileNode(NodeCore):
                 return without_confirmations(message)
             case "flap" | "flood":
                 return Lie(message)
+            case "hide":
+                return without_groups(message, self._withholds)
         return without_events(message, self._withholds)
 
     def _withholds(self, name: bytes) -> bool:
