@@ -1,5 +1,6 @@
 """Each check passes and fails as it should; the command reports them and ends accordingly."""
 
+import fcntl
 import json
 import socket
 from importlib import metadata
@@ -47,6 +48,15 @@ def test_a_native_matcher_that_does_not_load(
     check = health.check_native_matcher("broken_native")
 
     assert_verdict(check, ok=False, found="undefined symbol")
+
+
+def test_a_native_matcher_that_is_being_built(tmp_path: Path) -> None:
+    with (tmp_path / ".venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        check = health.check_native_matcher("no_such_module", tmp_path / ".venv")
+        assert_verdict(check, ok=False, found="being built")
+    check = health.check_native_matcher("no_such_module", tmp_path / ".venv")
+    assert_verdict(check, ok=False, found="not installed")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What SmartPubSub needs from the machine, as small checks with a remedy each."""
 
+import fcntl
 import importlib
 import os
 import shutil
@@ -85,15 +86,32 @@ def is_installed(package: str, version: str, installed_version: Callable[[str], 
         return False
 
 
-def check_native_matcher(module: str = "smartpubsub_native") -> Check:
+def check_native_matcher(
+    module: str = "smartpubsub_native", environment: Path = Path(sys.prefix)
+) -> Check:
     problem = import_problem(module)
+    remedy = "install a C++20 compiler, then use the commands in bin/ or pip install ./native"
+    if problem is not None and is_being_set_up(environment):
+        problem, remedy = "being built", "wait until the set-up says that .venv is ready"
     return verdict(
         "native matcher",
         ok=problem is None,
         needed=FOR_SPEED,
         found=problem or "built",
-        remedy="install a C++20 compiler, then use the commands in bin/ or pip install ./native",
+        remedy=remedy,
     )
+
+
+def is_being_set_up(environment: Path) -> bool:
+    """Whether another process sets up the environment of a checkout."""
+    try:
+        with environment.with_name(f"{environment.name}.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def check_compiler(
