@@ -63,14 +63,14 @@ async def served(
 
 
 @contextmanager
-def gateway_in_thread(folder: Path, protocol: str = "scoutsubs") -> Iterator[str]:
+def gateway_in_thread(folder: Path) -> Iterator[str]:
     """A gateway in another thread, for clients that block."""
     started = threading.Event()
     url: list[str] = []
     end: list[tuple[trio.lowlevel.TrioToken, trio.Event]] = []
 
     async def main() -> None:
-        async with served(folder, protocol=protocol) as (_, gateway, _http):
+        async with served(folder) as (_, gateway, _http):
             end.append((trio.lowlevel.current_trio_token(), trio.Event()))
             url.append(f"http://{gateway.at}")
             started.set()

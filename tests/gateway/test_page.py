@@ -45,7 +45,7 @@ def test_a_person_subscribes_publishes_and_asks_why(tmp_path: Path) -> None:
 
 @needs_browser
 def test_a_topic_is_drawn_as_the_graph_that_it_is(tmp_path: Path) -> None:
-    with gateway_in_thread(tmp_path, "pulsarcast") as url, browser() as page:
+    with gateway_in_thread(tmp_path) as url, browser() as page:
         made = httpx.post(f"{url}/v1/topics", json={"name": "news"}).json()
         for text in ("one", "two", "three"):
             httpx.post(f"{url}/v1/topics/{made['topic']}/events", content=text)

@@ -94,7 +94,7 @@ function App() {
       <${Charts} counts=${counts} />
       <${Events} events=${events} />
       <${Subscriptions} />
-      ${node?.protocol === "pulsarcast" && html`<${Topics} />`}
+      <${Topics} />
     </main>`;
 }
 
@@ -296,7 +296,10 @@ function Topics() {
   const [shown, setShown] = useState(null);
   const [history, setHistory] = useState(null);
   useEffect(() => {
-    call("/v1/topics").then(setTopics).catch(() => {});
+    const load = () => call("/v1/topics").then(setTopics).catch(() => {});
+    load();
+    const timer = setInterval(load, 2000);
+    return () => clearInterval(timer);
   }, []);
   const show = async (topic) => {
     setShown(topic.name);
@@ -305,7 +308,9 @@ function Topics() {
   return html`<section class="wide" aria-labelledby="topics">
     <h2 id="topics">Topics</h2>
     <p>${topics.map((t) => html`<button class="plain" onClick=${() => show(t)}>${t.name}</button> `)}</p>
-    ${history && html`<h3>${shown}: the last ${history.events.length} events</h3><${Dag} events=${history.events} />`}
+    ${!topics.length && html`<p class="faint">None.</p>`}
+    ${history?.events.length === 0 && html`<p class="faint">${shown} has no events.</p>`}
+    ${history?.events.length > 0 && html`<h3>${shown}: the last ${history.events.length} events</h3><${Dag} events=${history.events} />`}
   </section>`;
 }
 
