@@ -214,7 +214,7 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
     assert {*pq.read_table(out / "_bad")["source"].to_pylist()} == {"bad.car"}
 
 
-@pytest.mark.usefixtures("size")
+@pytest.mark.usefixtures("spark")
 def test_gaps_are_told_and_filled(tmp_path: Path, capsys: Captured) -> None:
     _, topic, (first, second, *rest) = minutes()
     meta = next(block for block in blocks_in(minutes()[0]) if b"minutes/meta" in block)
