@@ -108,6 +108,26 @@ def test_a_long_announcement_enters_the_table_in_steps_and_others_of_its_peer_wa
     assert filters_of(forest, name) == set(map(str, fewer))
 
 
+def test_a_relay_tells_overlaps_while_it_handles_a_long_announcement() -> None:
+    forest = joined()
+    names = attributes_at(forest, 1, MANY)
+    name = next(n for n in names if forest.scouts(0).next_hop(n) == forest.contacts[1])
+    forest.receive(4, 0, announcement(name))
+    forest.run(SECOND)
+    filters = forest.scouts(0)._filters
+    assert filters.tables[name].direct == forest.contacts[4]  # Events go past the relay.
+    many = tuple(Predicate.parse(f"{name}/x={n}") for n in range(3 * STEP))
+    forest.receive(5, 0, announcement(name)._replace(added=many))
+    filters.on_turn(forest.contacts[5].peer)
+    assert len(filters.tables[name].live_children()) == 2
+    assert len(filters_of(forest, name)) < len(many)
+
+    filters.tell_overlaps()
+    forest.run(SECOND)
+    assert filters.tables[name].direct is None
+    assert filters.tables[name].member_count == 1 + len(many)
+
+
 def test_after_a_part_of_a_long_announcement_the_next_has_to_be_whole() -> None:
     forest = joined()
     (name,) = attributes_at(forest, 0, 1)

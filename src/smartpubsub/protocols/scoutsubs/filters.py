@@ -928,6 +928,11 @@ def _shown_elsewhere(table: FilterTable) -> tuple[Predicate, ...]:
 
 
 def _overlaps_of_only_child(table: FilterTable) -> tuple[Predicate, ...]:
-    """What the parent has to know of the node that the shortcut leads to."""
-    (child,) = table.live_children()
-    return tuple(wanted for some in child.elsewhere.values() for wanted in some)
+    """What the parent has to know of the node that the shortcut leads to.
+
+    Nothing while the filters of another child are being added, after which the shortcut ends.
+    """
+    live = table.live_children()
+    if len(live) != 1:
+        return ()
+    return tuple(wanted for some in live[0].elsewhere.values() for wanted in some)
