@@ -27,6 +27,9 @@ def test_nodes_under_all_attacks_at_once_lose_nothing(capsys: Captured) -> None:
     assert found["published"] == found["injected"] > 5
     assert found["delivered"] == found["expected"] > 5
     assert found["errors"] == {}
+    assert [(usage["contained"], usage["core_restarts"]) for usage in found["usage"]] == [
+        ({}, 0)
+    ] * 3
     assert found["nodes_cpu_s"] > 0
     assert found["attackers_cpu_s"] > 0
     assert found["load"] >= 0

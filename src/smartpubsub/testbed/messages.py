@@ -189,7 +189,16 @@ class Unacknowledged(NamedTuple):
     error: str
 
 
-News: TypeAlias = Ready | Acknowledged | Unacknowledged | Failed
+class Contained(NamedTuple):
+    """What the core of a whole node has failed on since the last such note."""
+
+    failures: dict[str, int]
+    """By reason."""
+    restarts: int
+    """How often the core was restarted from storage."""
+
+
+News: TypeAlias = Ready | Acknowledged | Unacknowledged | Failed | Contained
 """Notes about whole nodes that concern the coordinator at once, and not the observer."""
 Value: TypeAlias = Up | Passed | Came | Told | Done | Seen | Struck | Call | News
 

@@ -66,9 +66,9 @@ def hostile(
     Hostile peers in another process attack all nodes, each in its own way: they flood them with
     announcements, filters, probes, questions and records, send messages that are malformed or never
     end, and claim roles that they do not have. The oracle of all experiments judges what the
-    applications got. The exit code is 1 if an event was lost, an invariant was violated, or one
-    acknowledgement in a hundred took longer than 2 s. Ctrl-C ends the attack and reports; the exit
-    code is then 130.
+    applications got. The exit code is 1 if an event was lost, an invariant was violated, the core
+    of a node was restarted, or one acknowledgement in a hundred took longer than 2 s. Ctrl-C ends
+    the attack and reports; the exit code is then 130.
 
     \b
     Examples:

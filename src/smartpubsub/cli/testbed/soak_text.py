@@ -48,11 +48,14 @@ def soak_text(found: dict[str, Any], violations: Sequence[Violation]) -> str:
 def usage_table(found: dict[str, Any]) -> str:
     """The resource use of each node: the last value, and the growth in an hour."""
     measures = ("RSS MB", "files", "threads", "disk MB")
-    head = ("node", "starts", *(text for name in measures for text in (name, "per h")), "over s")
+    grown = (text for name in measures for text in (name, "per h"))
+    head = ("node", "starts", "failures", "core restarts", *grown, "over s")
     rows = [
         (
             str(usage["node"]),
             str(usage["starts"]),
+            f"{sum(usage['contained'].values()):,}",
+            f"{usage['core_restarts']:,}",
             *(
                 text
                 for name in ("rss_mb", "files", "threads", "disk_mb")

@@ -87,6 +87,8 @@ class SoakResult:
                 for name in MEASURES
             },
             "growth_over_s": growth.over_s,
+            "core_restarts": soak.core_restarts[node],
+            "contained": dict(soak.contained.get(node, {})),
         }
 
 

@@ -28,6 +28,7 @@ from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.testbed.messages import (
     Acknowledged,
     Act,
+    Contained,
     Dawdle,
     Failed,
     News,
@@ -65,7 +66,7 @@ STARTING_S_MAX = 120.0
 THROUGH_MAX = 3
 """Through how many others a node joins."""
 UNPLANNED = 0
-"""The invariant that a node stops for no other reason than the fault that it suffers."""
+"""The invariant that a node or its core fails only because of the fault that it suffers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,10 @@ class Soak(RealRun):
         self.errors: Counter[str] = Counter()
         """Calls that raised an error, by the error."""
         self.failures: list[Violation] = []
-        """Nodes that stopped without a fault that explains it."""
+        """Nodes that stopped, or whose cores failed, without a fault that explains it."""
+        self.contained: dict[int, Counter[str]] = {}
+        """What the cores of nodes have failed on, by node and reason."""
+        self.core_restarts: Counter[int] = Counter()
         self.disks_are = ""
         self.was_ended_early = False
         self.soaked_s = 0.0
@@ -401,6 +405,8 @@ class Soak(RealRun):
                 self.errors[error[:200]] += 1
             case Failed(reason):
                 self._on_failed(node, reason)
+            case Contained():
+                self._on_contained(node, news)
 
     def _on_failed(self, node: int, reason: str) -> None:
         """Record a failure that no fault explains; the soak goes on."""
@@ -411,8 +417,20 @@ class Soak(RealRun):
         if not self.began_us:
             raise SmartPubSubError(f"node {node} has stopped: {reason}")
         violation = Violation(UNPLANNED, self.now, node, f"node {node} has stopped: {reason}")
-        self.failures.append(violation)
-        self._progress.say(violation.what)
+        self._record(violation)
         if kind is None or kind is Kind.PAUSES:  # Otherwise its fault ends with a start.
             self._struck[node] = Kind.KILLS
             self._rescuing.start_soon(self._return, node)
+
+    def _on_contained(self, node: int, news: Contained) -> None:
+        """Record that a core has failed, which only a full disk explains."""
+        self.contained.setdefault(node, Counter()).update(news.failures)
+        self.core_restarts[node] += news.restarts
+        if news.restarts and self._struck.get(node) is not Kind.DISKS:
+            reasons = "; ".join(news.failures) or "unknown"
+            what = f"the core of node {node} was restarted: {reasons}"
+            self._record(Violation(UNPLANNED, self.now, node, what))
+
+    def _record(self, violation: Violation) -> None:
+        self.failures.append(violation)
+        self._progress.say(violation.what)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from smartpubsub.node.configuration import NodeConfig
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NodeClosedError
 from smartpubsub.node.identity import keep_identity
+from smartpubsub.node.transport.containment import Failures
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.news import GroupOpened
 from smartpubsub.protocols.node import NodeCore
@@ -43,6 +45,7 @@ from smartpubsub.testbed.identities import identity_of
 from smartpubsub.testbed.messages import (
     Acknowledged,
     Act,
+    Contained,
     Dawdle,
     Done,
     Join,
@@ -161,6 +164,8 @@ class WholeNode:
         self._reads_at = 0.0
         """When the application reads kept events again."""
         self._leaves = trio.Event()
+        self._contained = Failures({}, 0, 0)
+        """What was told last of the failures of the core."""
         self._nursery: trio.Nursery
         logging.basicConfig(handlers=[logging.NullHandler()])
 
@@ -281,4 +286,11 @@ class WholeNode:
             self._notebook.add(self.number, Seen(self._node.inspection()))
 
     def note_drops(self) -> None:
-        """Nothing: the messages of whole nodes are not traced."""
+        """Note on what the core has failed since the last call."""
+        if self._node is None or self._leaves.is_set():
+            return
+        before, self._contained = self._contained, self._node.failures()
+        new = Counter(self._contained.dropped) - Counter(before.dropped)
+        restarts = self._contained.restarts - before.restarts
+        if new or restarts:
+            self._note(Contained(dict(new), restarts))
