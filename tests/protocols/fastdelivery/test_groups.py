@@ -12,6 +12,7 @@ from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, MemberState
 from smartpubsub.protocols.fastdelivery.messages import Relay, Request
 from smartpubsub.protocols.fastdelivery.news import JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.fastdelivery.subscriber import GROUP_ENDED
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
 
@@ -265,7 +266,7 @@ def test_unreasonable_settings_are_refused() -> None:
 
 
 def test_a_group_ends_when_its_events_have_arrived_and_members_learn_it() -> None:
-    nodes = FastNodes(6, replace(HERE, renew_us=20 * SECOND))
+    nodes = FastNodes(6, HERE)
     group = nodes.create("surf")
     for number in (1, 2):
         nodes.join(number, "surf", "surf")
@@ -274,9 +275,23 @@ def test_a_group_ends_when_its_events_have_arrived_and_members_learn_it() -> Non
     assert "1 of its events" in nodes.end(group)
     nodes.run_until(lambda: nodes.got(event) == [1, 2] and not group.in_flight)
     assert nodes.end(group) == ""
-    nodes.run_until(lambda: len(nodes.items(JoinRefused)) == 2)
-    assert all("no such group" in told.reason for told in nodes.items(JoinRefused))
+    nodes.run(1)
+    assert [told.reason for told in nodes.items(JoinRefused)] == [GROUP_ENDED] * 2
     nodes.crash(OWNER)
     nodes.world.restart(nodes.host(OWNER))
     nodes.run(5)
     assert not nodes.fast(OWNER).groups
+
+
+def test_a_member_that_is_down_when_a_group_ends_learns_it_later() -> None:
+    nodes = FastNodes(6, replace(HERE, renew_us=20 * SECOND))
+    group = nodes.create("surf")
+    nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: bool(nodes.in_force(1)))
+    nodes.crash(1)
+    assert nodes.end(group) == ""
+    nodes.run(300)
+    nodes.world.restart(nodes.host(1))
+    nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: len(nodes.items(JoinRefused)) == 1)
+    assert "no such group" in nodes.items(JoinRefused)[0].reason

@@ -9,6 +9,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     CopyDirectory,
     Got,
+    GroupEnded,
     GroupNotify,
     Measure,
     Packet,
@@ -17,6 +18,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Relay,
     ServedBy,
 )
+from smartpubsub.protocols.fastdelivery.news import JoinRefused
 from smartpubsub.protocols.fastdelivery.senders import FAST_RULES
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery
@@ -110,6 +112,14 @@ def test_only_the_owner_names_helpers() -> None:
     assert tell(nodes, MEMBER, OWNER, named)
     assert tell(nodes, MEMBER, helper, GroupNotify(SURF, event, 2, is_resend=False))
     assert nodes.got(event.id) == [MEMBER]
+
+
+def test_only_the_owner_ends_a_group() -> None:
+    nodes = a_private_group()
+    assert tell(nodes, MEMBER, STRANGER, GroupEnded(SURF))
+    assert not nodes.items(JoinRefused)
+    assert tell(nodes, MEMBER, OWNER, GroupEnded(SURF))
+    assert len(nodes.items(JoinRefused)) == 1
 
 
 def test_honest_helpers_are_refused_nothing() -> None:

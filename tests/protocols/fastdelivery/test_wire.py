@@ -81,6 +81,7 @@ BY_KIND = {
     messages.NotHelping: st.builds(messages.NotHelping),
     messages.Join: st.builds(messages.Join, predicates, requests, signatures),
     messages.Joined: st.builds(messages.Joined, texts, peers),
+    messages.GroupEnded: st.builds(messages.GroupEnded, predicates),
     messages.ServedBy: st.builds(messages.ServedBy, predicates, peers),
     messages.Recruit: st.builds(messages.Recruit, predicates, numbers, numbers),
     messages.Agreed: st.builds(messages.Agreed, numbers),

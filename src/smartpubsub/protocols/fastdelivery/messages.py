@@ -232,6 +232,13 @@ class ServedBy(NamedTuple):
     helper: PeerId
 
 
+@_wire.message(31)
+class GroupEnded(NamedTuple):
+    """The owner has ended a group that the receiver is a member of."""
+
+    group: Predicate
+
+
 @_wire.message(23)
 class Measure(NamedTuple):
     """A question for the round-trip times to some peers."""
@@ -407,6 +414,7 @@ Question: TypeAlias = (
     | Relay
     | Join
     | ServedBy
+    | GroupEnded
     | Recruit
     | Delegate
     | Release

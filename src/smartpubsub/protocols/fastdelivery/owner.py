@@ -43,6 +43,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Delegate,
     Expect,
     Got,
+    GroupEnded,
     GroupId,
     GroupNotify,
     Invite,
@@ -209,15 +210,16 @@ class GroupOwner:
                 self._disseminate(event)
 
     def end(self, predicate: Predicate) -> str:
-        """End a group; return why it cannot end, or nothing.
+        """End a group and tell its members; return why it cannot end, or nothing.
 
-        Its members learn it from the answer when they renew their requests.
+        A member that is not reached learns it from the answer when it renews its request.
         """
         group = self.groups[predicate]
         if group.in_flight:
             return f"{len(group.in_flight)} of its events are not confirmed by all members yet"
         for peer in [*group.requests]:
             self._remove(group, peer)
+            self._requests.tell(peer, GroupEnded(predicate))
         del self.groups[predicate]
         self._store.drop_group(predicate)
         return ""

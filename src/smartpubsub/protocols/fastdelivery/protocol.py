@@ -150,6 +150,7 @@ class FastDelivery:
             fast.Relay: self.helper.on_relay,
             fast.Join: self._owner.on_join,
             fast.ServedBy: self._subscriber.on_served_by,
+            fast.GroupEnded: self._subscriber.on_group_ended,
             fast.Recruit: self.helper.on_recruit,
             fast.Delegate: self.helper.on_delegate,
             fast.Release: self.helper.on_release,

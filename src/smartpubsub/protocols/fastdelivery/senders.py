@@ -93,6 +93,7 @@ FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
         "the owner of a group that the receiver is in",
         _of(lambda s, contact, part: s.has_joined(GroupId(contact.peer, part.group))),
     ),
+    fast.GroupEnded: Rule("any node, for its own groups"),
     fast.Recruit: Rule("any node, for its own groups; others than members decline"),
     fast.Delegate: Rule("any node, for its own groups; a node that is no helper says so"),
     fast.Release: Rule("any node, for its own groups"),

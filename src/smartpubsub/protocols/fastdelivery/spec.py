@@ -27,7 +27,7 @@ from smartpubsub.protocols.spec import (
     ProtocolSpec,
 )
 
-FASTDELIVERY = "/smartpubsub/fastdelivery/2.0.0"
+FASTDELIVERY = "/smartpubsub/fastdelivery/3.0.0"
 
 
 def fast_settings(options: ProtocolOptions) -> FastSettings:

@@ -19,6 +19,7 @@ from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     Got,
+    GroupEnded,
     GroupId,
     GroupNotify,
     Invite,
@@ -45,6 +46,7 @@ from smartpubsub.seam import Peer
 
 HELPERS_MAX = 2
 """The present helper of a member, and the one before it: it may still bring events."""
+GROUP_ENDED = "its owner has ended the group"
 VERSION_BITS = 28
 """The request versions of a later incarnation are higher than all those of earlier ones."""
 
@@ -253,6 +255,15 @@ class GroupSubscriber:
         membership = self._memberships[GroupId(contact.peer, question.group)]
         self._add_helper(membership, question.helper)
         self._requests.answer(contact.peer, number, RequestDone())
+
+    def on_group_ended(self, contact: Contact, number: int, question: GroupEnded) -> None:
+        """Leave a group that its owner has ended."""
+        self._requests.answer(contact.peer, number, RequestDone())
+        membership = self._memberships.get(GroupId(contact.peer, question.group))
+        if membership is not None:
+            if membership.request is not None:
+                self._requests.cancel(membership.request)
+            self._on_joined(membership, Joined(GROUP_ENDED))
 
     def _join(
         self, wanted: GroupSubscription, owner: Contact, group: Predicate, invitation: bytes
