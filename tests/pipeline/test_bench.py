@@ -101,7 +101,29 @@ def test_ways_that_disagree_are_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(pipeline, "join", wrong)
 
     with pytest.raises(DisagreementError, match="please report"):
-        pipeline.run(1, progress=lambda _: None, sizes=SMALL, parts=["match"])
+        pipeline.run(
+            pipeline.new_report(), 1, progress=lambda _: None, sizes=SMALL, parts=["match"]
+        )
+
+
+@needs_native
+@pytest.mark.usefixtures("spark")
+def test_an_interrupted_benchmark_prints_what_it_has_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(bench: pipeline.Bench) -> None:
+        bench.report.add("match", 1.0, "events/s")
+
+    def interrupted(_: pipeline.Bench) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(pipeline.MEASUREMENTS, "match", measured)
+    monkeypatch.setitem(pipeline.MEASUREMENTS, "ingest", interrupted)
+
+    assert main(["bench", "pipeline", "--json"]) == 130
+
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert figures == [{"name": "match", "value": 1.0, "unit": "events/s"}]
 
 
 def test_the_command_knows_all_parts() -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline import session, stages
 from smartpubsub.pipeline.little import CHOSEN, QUICK, sized
+from smartpubsub.pipeline.worker_daemon import path_without_zip
 from smartpubsub.predicates import Predicate
 from tests.pipeline.given import numbered, pairs_in, table_in
 
@@ -38,6 +43,27 @@ def test_a_process_has_one_session(spark: SparkSession) -> None:
     assert session() is not None
     assert session().sparkContext is spark.sparkContext
     assert session(settings={"spark.app.name": "x"}).sparkContext is spark.sparkContext
+
+
+def _where_spark_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+
+
+def test_workers_import_spark_from_its_package_and_not_from_the_zip_file(
+    spark: SparkSession,
+) -> None:
+    found = spark.range(1).mapInArrow(_where_spark_is, "file string").collect()
+
+    assert {row["file"] for row in found} == {pyspark.__file__}
+
+
+def test_a_zip_file_of_another_spark_stays_on_the_path() -> None:
+    package = Path(pyspark.__file__).parent
+    own, other = str(package / "python/lib/pyspark.zip"), "/opt/spark/python/lib/pyspark.zip"
+
+    assert path_without_zip([own, *sys.path]) == sys.path
+    assert path_without_zip([other, *sys.path]) == [other, *sys.path]
 
 
 def test_stages_are_functions_of_paths_that_return_a_summary(

@@ -71,26 +71,30 @@ class Bench(NamedTuple):
     progress: Progress
 
 
+def new_report() -> Report:
+    """A report without figures."""
+    return Report({**machine.describe(), "cores used": core_count()})
+
+
 def run(
+    report: Report,
     seed: int,
     *,
     progress: Progress,
     sizes: Sizes | None = None,
     parts: Sequence[str] = (),
-) -> Report:
-    """Measure everything, or some parts."""
+) -> None:
+    """Measure everything, or some parts, and add it to the report."""
     if not is_available():
         raise SmartPubSubError(
             "bench pipeline compares the native engine, which is not installed;"
             " install a C++20 compiler and set up again"
         )
-    report = Report({**machine.describe(), "cores used": core_count()})
     progress("starting Spark")
     with spark_session() as spark, tempfile.TemporaryDirectory() as folder:
         bench = Bench(spark, report, Path(folder), seed, sizes or Sizes(), progress)
         for part in parts or MEASUREMENTS:
             MEASUREMENTS[part](bench)
-    return report
 
 
 def measure_matching(bench: Bench) -> None:

@@ -2,7 +2,8 @@
 
 import click
 
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.bench.showing import print_report, print_step
+from smartpubsub.cli.output import json_option
 from smartpubsub.testbed.hostile.attacks import ATTACKS
 
 
@@ -29,8 +30,5 @@ def hostile(names: tuple[str, ...], as_json: bool) -> None:
     """
     from smartpubsub.bench.hostile import run
 
-    report = run(lambda step: click.echo(step, err=True), names)
-    if as_json:
-        print_json(report.document())
-    else:
-        click.echo(report.text())
+    report = run(print_step, names)
+    print_report(report, as_json)

@@ -4,18 +4,13 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.output import ChartPath, json_option, print_json
+from smartpubsub.cli.bench.showing import print_report, print_step, seed_option
+from smartpubsub.cli.output import ChartPath, json_option
 from smartpubsub.errors import SmartPubSubError
 
 
 @click.command()
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the generated workloads.",
-)
+@seed_option("generated workloads")
 @click.option("--huge", is_flag=True, help="Add ten million subscriptions (some minutes, 4 GB).")
 @click.option("--plot", type=ChartPath(), help="Write a chart (PNG or SVG).")
 @json_option
@@ -38,10 +33,7 @@ def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
         raise SmartPubSubError(
             f"the benchmark needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
         ) from None
-    report = run(seed, huge=huge, progress=lambda step: click.echo(step, err=True))
+    report = run(seed, huge=huge, progress=print_step)
     if plot:
         plot_matching(report, plot)
-    if as_json:
-        print_json(report.document())
-    else:
-        click.echo(report.text())
+    print_report(report, as_json)

@@ -2,7 +2,8 @@
 
 import click
 
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.bench.showing import print_report, print_step, seed_option
+from smartpubsub.cli.output import json_option
 from smartpubsub.cli.pipeline.options import needing_spark
 
 PARTS = ("match", "ingest", "campaign", "nodes", "skew", "little")
@@ -10,13 +11,7 @@ PARTS = ("match", "ingest", "campaign", "nodes", "skew", "little")
 
 
 @click.command()
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the generated data.",
-)
+@seed_option("generated data")
 @click.option(
     "--part",
     "parts",
@@ -47,8 +42,8 @@ def pipeline(
     match: events and subscriptions, by the stage and by a join in Spark SQL. ingest: generated
     comments, beside spark.read.json. campaign: 400 short simulations. nodes: a node as source and
     sink. skew: match where a third of all subscriptions name one attribute, and its memory.
-    little: commands on a few rows, beside an empty session. Takes about five minutes. The exit code
-    is 0 whatever the ratios are.
+    little: commands on a few rows, beside an empty session. Takes about five minutes; Ctrl-C prints
+    what was measured before it. The exit code is 0 whatever the ratios are.
 
     \b
     Examples:
@@ -57,17 +52,14 @@ def pipeline(
       smartpubsub bench pipeline --part match --events 100000
     """
     with needing_spark():
-        from smartpubsub.bench.pipeline import Sizes, run
+        from smartpubsub.bench.pipeline import Sizes, new_report, run
         from smartpubsub.pipeline.errors import told_plainly
-    with told_plainly():
-        sizes = Sizes(subscriptions=subscriptions, events=events)
-        report = run(
-            seed,
-            progress=lambda step: click.echo(step, err=True),
-            sizes=sizes._replace(skew=sizes.skew._replace(subscriptions=subscriptions)),
-            parts=parts,
-        )
-    if as_json:
-        print_json(report.document())
-    else:
-        click.echo(report.text())
+    sizes = Sizes(subscriptions=subscriptions, events=events)
+    sizes = sizes._replace(skew=sizes.skew._replace(subscriptions=subscriptions))
+    report = new_report()
+    try:
+        with told_plainly():
+            run(report, seed, progress=print_step, sizes=sizes, parts=parts)
+    finally:  # What was measured before an interruption or an error counts.
+        if report.figures:
+            print_report(report, as_json)

@@ -1,6 +1,7 @@
-"""How benchmarks show what they do and have found."""
+"""What benchmarks have in common: the option --seed, and how they show what they do and find."""
 
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -8,9 +9,29 @@ from smartpubsub.bench.report import Report
 from smartpubsub.cli.output import print_json
 
 
+def seed_option(of: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option --seed, of what is generated."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=1,
+        show_default=True,
+        help=f"Seed of the {of}.",
+    )
+
+
 def show(run: Callable[[Callable[[str], None]], Report], as_json: bool) -> None:
     """Run a benchmark, and print its report."""
-    report = run(lambda step: click.echo(step, err=True))
+    print_report(run(print_step), as_json)
+
+
+def print_step(step: str) -> None:
+    """Say what is measured now."""
+    click.echo(step, err=True)
+
+
+def print_report(report: Report, as_json: bool) -> None:
+    """Print a report."""
     if as_json:
         print_json(report.document())
     else:

@@ -2,18 +2,13 @@
 
 import click
 
-from smartpubsub.cli.output import json_option, print_json
+from smartpubsub.cli.bench.showing import print_report, print_step, seed_option
+from smartpubsub.cli.output import json_option
 from smartpubsub.errors import SmartPubSubError
 
 
 @click.command()
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the simulated worlds.",
-)
+@seed_option("simulated worlds")
 @click.option("--full", is_flag=True, help="Add ten thousand nodes (some minutes, 2 GB).")
 @json_option
 def sim(seed: int, full: bool, as_json: bool) -> None:
@@ -34,8 +29,5 @@ def sim(seed: int, full: bool, as_json: bool) -> None:
         raise SmartPubSubError(
             f"the benchmark needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
         ) from None
-    report = run(seed, full=full, progress=lambda step: click.echo(step, err=True))
-    if as_json:
-        print_json(report.document())
-    else:
-        click.echo(report.text())
+    report = run(seed, full=full, progress=print_step)
+    print_report(report, as_json)
