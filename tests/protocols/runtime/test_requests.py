@@ -14,9 +14,13 @@ class DoublingTimeouts:
 
     def __init__(self) -> None:
         self.samples: list[tuple[int, int]] = []
+        self.given_up: list[tuple[int, int]] = []
 
     def sample(self, round_trip_us: int, *, transmissions: int = 1) -> None:
         self.samples.append((round_trip_us, transmissions))
+
+    def on_timeout(self, asked_us: int, now: int) -> None:
+        self.given_up.append((asked_us, now))
 
     def timeout_us(self, transmissions: int = 1) -> int:
         return 10 << (transmissions - 1)
@@ -86,6 +90,7 @@ def test_a_question_goes_out_again_with_back_off_until_it_is_given_up() -> None:
     assert [text for _, _, text in toy.sent] == ["how?", "how? again", "how? again"]
     assert toy.timers() == [10, 30, 70]
     assert toy.failures == 1
+    assert toy.timeouts.given_up == [(0, 70)]
     toy.fire(100)
     toy.requests.on_answer(PEER, number, "late")
     assert (toy.failures, toy.answers) == (1, [])

@@ -23,10 +23,14 @@ _UNLIMITED = 1 << 62
 
 
 class Timeouts(Protocol):
-    """How long to wait for answers; `rtt.RoundTripEstimator` is one implementation."""
+    """How long to wait for answers."""
 
     def sample(self, round_trip_us: int, *, transmissions: int = 1) -> None:
         """Take the time from the first transmission to the answer."""
+        ...
+
+    def on_timeout(self, asked_us: int, now: int) -> None:
+        """Learn that a question was given up."""
         ...
 
     def timeout_us(self, transmissions: int = 1) -> int:
@@ -179,6 +183,7 @@ class Requests(Generic[Question, Answer]):
         is_late = self._outbox.now - request.sent_us >= request.us_max
         if request.transmissions >= request.tries_max or is_late:
             self._forget(number)
+            self._timeouts.on_timeout(request.sent_us, self._outbox.now)
             request.on_failure()
             return
         request.transmissions += 1
