@@ -79,7 +79,8 @@ class Account:
 
     def has_room_for(self, user: User, size: int) -> bool:
         """Whether a user may have so much more, if others make room where there is none."""
-        return size <= self.size_max and self.size_of(user) + size <= self.user_size_max
+        room = self.user_size_max - self._sizes.get(user, 0)
+        return size <= self.size_max and size <= room
 
     @property
     def excess(self) -> int:
@@ -92,12 +93,13 @@ class Account:
 
     def change(self, user: User, difference: int) -> None:
         """A user has more, or less."""
-        size = self._sizes.get(user, 0) + difference
+        sizes = self._sizes
+        size = sizes.get(user, 0) + difference
         self.size += difference
         if size:
-            self._sizes[user] = size
+            sizes[user] = size
         else:
-            self._sizes.pop(user, None)
+            sizes.pop(user, None)
         if self._largest is not None:
             heappush(self._largest, (-size, user))
             if len(self._largest) > _STALE_MIN + 2 * len(self._sizes):

@@ -148,10 +148,13 @@ def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
             _expect(content[at] == 0x18)
             created_us, at = _varint(content, at + 1)
             _expect(0 < created_us < TIME_END_US and at == len(content))
-        _expect(len(publisher) <= limits.peer_bytes_max)
-        _expect(len(payload) <= limits.payload_bytes_max)
-        _expect(len(tail) == _TAIL_BYTES and tail.startswith(SEQUENCE_TAG))
-        _expect(tail[_SEQUENCE_END:_SIGNATURE_START] == _AFTER_SEQUENCE)
+        _expect(
+            len(publisher) <= limits.peer_bytes_max
+            and len(payload) <= limits.payload_bytes_max
+            and len(tail) == _TAIL_BYTES
+            and tail.startswith(SEQUENCE_TAG)
+            and tail[_SEQUENCE_END:_SIGNATURE_START] == _AFTER_SEQUENCE
+        )
         predicate = read_predicate(text.decode(), limits)
         _expect(str(predicate).encode() == text)
     except (_OtherwiseEncodedError, IndexError, UnicodeDecodeError, WireError):
@@ -171,9 +174,12 @@ def _expect(is_so: bool) -> None:
 
 def _field(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
     """The content of a field that is not empty, and the place after it."""
-    length, start = _varint(data, at + 1)
+    length, start = data[at + 1], at + 2
+    if length > 127:
+        length, start = _varint(data, at + 1)
     end = start + length
-    _expect(data[at] == tag and length > 0 and end <= len(data))
+    if data[at] != tag or not length or end > len(data):
+        raise _OtherwiseEncodedError
     return data[start:end], end
 
 

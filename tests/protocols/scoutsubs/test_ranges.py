@@ -151,7 +151,7 @@ def test_one_piece_of_evidence_holds_for_all_events_of_a_range_and_no_others() -
 def test_evidence_that_was_valid_for_a_range_is_not_so_for_other_events() -> None:
     receiver = Attestation(Ed25519Signing(BOB))
     [said] = signed(ALICE, *[Recorded(event(n), "surf", False) for n in (4, 5, 6)])
-    first: Any = next(singly(said))
+    first: Any = singly(said)[0]
     assert receiver.verified(first, ALICE.peer) is not None
 
     for other in (first._replace(id=event(7)), first._replace(attribute="rain")):

@@ -43,17 +43,18 @@ class Deadlines(Generic[Name]):
         heappush(self._heap, (at, self._number, name))
         if self._fires_at is None or at < self._fires_at:
             self._set_timer(at)
-        self._forget_stale()
+        if len(self._heap) > _STALE_MIN + 2 * len(self._due_at):
+            self._forget_stale()
 
     def cancel(self, name: Name) -> None:
         """Forget a deadline, if it is set."""
-        if self._due_at.pop(name, None) is not None:
+        is_set = self._due_at.pop(name, None) is not None
+        if is_set and len(self._heap) > _STALE_MIN + 2 * len(self._due_at):
             self._forget_stale()
 
     def _forget_stale(self) -> None:
-        if len(self._heap) > _STALE_MIN + 2 * len(self._due_at):
-            self._heap = [(*entry, name) for name, entry in self._due_at.items()]
-            heapify(self._heap)
+        self._heap = [(*entry, name) for name, entry in self._due_at.items()]
+        heapify(self._heap)
 
     def due(self) -> Iterator[Name]:
         """The deadlines that have come, each removed when its turn comes; read to the end."""

@@ -23,7 +23,6 @@ from smartpubsub.protocols.scoutsubs.fragments import bundles_of
 from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Audited,
-    Holder,
     KeptAt,
     Part,
     Recorded,
@@ -118,21 +117,23 @@ class Attestation:
         return part if is_valid else None
 
     def _verified_held(self, part: Admitted | Recorded, sender: Peer) -> Part | None:
-        if not self._holds(part, Holder(sender, part.evidence)):
+        if not self._holds(part, sender, part.evidence):
             return None
         if isinstance(part, Admitted) and part.holders:
-            return part._replace(holders=tuple(h for h in part.holders if self._holds(part, h)))
+            valid = [holder for holder in part.holders if self._holds(part, *holder)]
+            if len(valid) < len(part.holders):
+                return part._replace(holders=tuple(valid))
         return part
 
-    def _holds(self, part: Admitted | Recorded, holder: Holder) -> bool:
-        peer, evidence = holder
-        proved = (peer, part.attribute, evidence)
-        if part.id in self._proved.get(proved, ()):
+    def _holds(self, part: Admitted | Recorded, peer: Peer, evidence: bytes) -> bool:
+        id, attribute = part.id, part.attribute
+        proved = self._proved.get((peer, attribute, evidence))
+        if proved is not None and id in proved:
             return True
-        claim = held_claim(part.id, part.attribute, evidence)
+        claim = held_claim(id, attribute, evidence)
         if claim is None or not self._signing.is_evidence(peer, lambda: claim[0], claim[1]):
             return False
-        self._proved[proved] = range_in(evidence, part.id)[0]
+        self._proved[peer, attribute, evidence] = range_in(evidence, id)[0]
         return True
 
 

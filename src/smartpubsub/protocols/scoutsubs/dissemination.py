@@ -238,7 +238,11 @@ class Dissemination:
 
     def keep_at_root(self, flight: Flight) -> None:
         """Keep an event in flight, even if no child has to confirm it, until it is recorded."""
-        self._flights.setdefault(flight.key, {})[NOBODY] = flight
+        flights = self._flights.get(flight.key)
+        if flights is None:
+            self._flights[flight.key] = {NOBODY: flight}
+        else:
+            flights[NOBODY] = flight
 
     # --- down the tree ---
 
@@ -535,10 +539,11 @@ class Dissemination:
 
     def end(self, flight: Flight) -> None:
         """Remove an event that is not in flight any more."""
-        flights = self._flights.get(flight.key, {})
-        flights.pop(flight.on_behalf, None)
-        if not flights:
-            self._flights.pop(flight.key, None)
+        flights = self._flights.get(flight.key)
+        if flights is not None:
+            flights.pop(flight.on_behalf, None)
+            if not flights:
+                del self._flights[flight.key]
 
     def abandon(self, flight: Flight) -> None:
         """Give up the children that have not confirmed an event in time: they have lapsed."""

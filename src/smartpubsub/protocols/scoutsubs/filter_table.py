@@ -103,6 +103,9 @@ class Interested(NamedTuple):
     children: tuple[Peer, ...]
 
 
+NONE_INTERESTED = Interested((), ())
+
+
 class PeerQuotas:
     """The number of filters that each peer has at this node, in all tables together."""
 
@@ -221,9 +224,12 @@ class FilterTable:
 
     def interested(self, event: Predicate) -> Interested:
         """The own subscriptions and the children that want an event."""
+        matching = self._members.match(event)
+        if not matching:
+            return NONE_INTERESTED
         own: list[int] = []
         children: dict[Peer, None] = {}
-        for key in sorted(self._members.match(event)):
+        for key in sorted(matching):
             owner = self._owners[key]
             if isinstance(owner, int):
                 own.append(owner)

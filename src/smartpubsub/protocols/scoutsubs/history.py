@@ -58,7 +58,7 @@ class HistoryPlace(NamedTuple):
 
 def place_of(event: Publication) -> HistoryPlace:
     """The place of an event."""
-    return HistoryPlace(event.created_us, event.id)
+    return tuple.__new__(HistoryPlace, (event.created_us, event.id))
 
 
 def place_before(since_us: int, after: EventId | None = None) -> HistoryPlace:
@@ -176,7 +176,9 @@ class History:
                 self.doubt(attribute)
 
     def _count(self, event: Publication, attribute: str, by: int) -> None:
-        spans = self._spans.setdefault(attribute, {})
+        spans = self._spans.get(attribute)
+        if spans is None:
+            spans = self._spans[attribute] = {}
         since_us = event.created_us - event.created_us % SPAN_US
         count, digest = spans.get(since_us, (0, 0))
         if count + by:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact, field_bytes
-from smartpubsub.kademlia.protobuf import WireError
+from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.runtime.messages import (
@@ -619,6 +619,11 @@ def encode(bundle: Bundle) -> bytes:
     '0b 0a 09 82 01 06 0a 04 73 75 72 66'
     """
     return _wire.encode(bundle.parts)
+
+
+def encode_lone(part: Part) -> bytes:
+    """A bundle of one message with its length before it."""
+    return framed(b"\x0a" + framed(_wire.encode_part(part)))
 
 
 def decode(data: bytes, limits: BundleLimits) -> Bundle:

@@ -30,6 +30,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Record,
     decode,
     encode,
+    encode_lone,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, NO_EPOCH
@@ -76,9 +77,9 @@ class Persistence:
         self._sizes: dict[bytes, int] = {}
         self.bytes_held = 0
         self._marked_in: dict[bytes, bytes] = {}
-        """The names of completed events, and the keys that their marks are stored under."""
+        """The keys of completed events, and those that their marks are stored under."""
         self._marks: dict[bytes, dict[bytes, None]] = {}
-        """By key: the names that are marked under it."""
+        """By key: the keys of the events that are marked under it."""
         self._set_last_marks(0)
         self._records: list[tuple[Peer, Record]] = []
         """Loaded after a start: events, and the nodes that had custody of them."""
@@ -102,7 +103,7 @@ class Persistence:
         if self._by_publisher.has_room_for(event.id.publisher, size) and (
             owner == self._own or self._by_owner.has_room_for(owner, size)
         ):
-            return not self.is_full
+            return self.bytes_held < self._settings.stored_bytes_max
         self._by_publisher.refuse()
         return False
 
@@ -113,15 +114,11 @@ class Persistence:
         event, attribute, hops, wants_all, age_ms = record
         began_us = self._outbox.now - age_ms * MS
         aged = Record(event, attribute, hops, wants_all, 0) if age_ms else record
-        content = encode(Bundle((aged,)))
-        name = _record_name((event.id, attribute))
-        self._put(
-            _RECORD + name,
-            _counted(owner) + _INT64.pack(began_us) + content,
-            self._record_users(record, owner),
-        )
-        if name in self._marked_in:
-            self._unmark(name)
+        key = _record_key((event.id, attribute))
+        value = _counted(owner) + _INT64.pack(began_us) + encode_lone(aged)
+        self._put(key, value, self._record_users(record, owner))
+        if key in self._marked_in:
+            self._unmark(key)
 
     def keep_done(self, event: Publication, attribute: str) -> None:
         """Store a completed event that stays as history."""
@@ -132,19 +129,19 @@ class Persistence:
 
     def drop_record(self, key: EventKey) -> None:
         """An event is completed and does not stay."""
-        name = _record_name(key)
-        self._drop(_RECORD + name, may_be_late=True)
-        if name in self._marked_in:
-            self._forget_mark(name)
+        stored_key = _record_key(key)
+        self._drop(stored_key, may_be_late=True)
+        if stored_key in self._marked_in:
+            self._forget_mark(stored_key)
 
     def mark_done(self, key: EventKey) -> None:
         """An event is completed and stays as history."""
-        name = _record_name(key)
-        if _RECORD + name in self._sizes and name not in self._marked_in:
-            self._discharge(_RECORD + name)  # From now on, the history counts it.
+        stored_key = _record_key(key)
+        if stored_key in self._sizes and stored_key not in self._marked_in:
+            self._discharge(stored_key)  # From now on, the history counts it.
             if self._next_marks not in self._marks:
                 self._outbox.set_timer((MARKS_TIMER,), _MARKS_US)
-            self._mark(name, self._next_marks)
+            self._mark(stored_key, self._next_marks)
 
     def store_marks(self) -> None:
         """Store the marks of the events that have been completed recently."""
@@ -156,26 +153,31 @@ class Persistence:
     def _set_last_marks(self, number: int) -> None:
         self._last_marks, self._next_marks = number, _marks_key(number + 1)
 
-    def _mark(self, name: bytes, marks: bytes) -> None:
-        self._marked_in[name] = marks
-        self._marks.setdefault(marks, {})[name] = None
+    def _mark(self, key: bytes, marks: bytes) -> None:
+        self._marked_in[key] = marks
+        marked = self._marks.get(marks)
+        if marked is None:
+            self._marks[marks] = {key: None}
+        else:
+            marked[key] = None
 
     def _put_marks(self, marks: bytes) -> None:
-        self._put(marks, b"".join([_LENGTH.pack(len(name)) + name for name in self._marks[marks]]))
+        names = [key[len(_RECORD) :] for key in self._marks[marks]]
+        self._put(marks, b"".join([_LENGTH.pack(len(name)) + name for name in names]))
 
-    def _unmark(self, name: bytes) -> None:
+    def _unmark(self, key: bytes) -> None:
         """A node has taken custody of an event again."""
-        marks = self._forget_mark(name)
+        marks = self._forget_mark(key)
         if marks in self._sizes:
             self._put_marks(marks)
 
-    def _forget_mark(self, name: bytes) -> bytes:
+    def _forget_mark(self, key: bytes) -> bytes:
         """Forget the mark of an event that is not stored; the key that it was under.
 
         It is removed from storage with the last of those that are stored with it.
         """
-        marks = self._marked_in.pop(name)
-        del self._marks[marks][name]
+        marks = self._marked_in.pop(key)
+        del self._marks[marks][key]
         if not self._marks[marks]:
             del self._marks[marks]
             self._drop(marks)
@@ -183,7 +185,7 @@ class Persistence:
 
     def drop_done(self, key: EventKey) -> None:
         """An event leaves the history; it stays stored if it is not completed."""
-        if _record_name(key) in self._marked_in:
+        if _record_key(key) in self._marked_in:
             self.drop_record(key)
 
     # --- filters and epochs ---
@@ -235,10 +237,12 @@ class Persistence:
         value: bytes,
         charged: tuple[tuple[Account, Peer], ...] = (),
     ) -> None:
-        if key in self._charged:
-            self._discharge(key)
         size = len(STORED) + len(key) + len(value)
-        self.bytes_held += size - self._sizes.get(key, 0)
+        before = self._sizes.get(key)
+        if before is not None:
+            self._discharge(key)
+            self.bytes_held -= before
+        self.bytes_held += size
         self._sizes[key] = size
         if charged:
             self._charge(key, charged)
@@ -251,8 +255,11 @@ class Persistence:
             account.change(user, size)
 
     def _discharge(self, key: bytes) -> None:
-        for account, user in self._charged.pop(key, ()):
-            account.change(user, -self._sizes[key])
+        charged = self._charged.pop(key, None)
+        if charged is not None:
+            size = -self._sizes[key]
+            for account, user in charged:
+                account.change(user, size)
 
     def _drop(self, key: bytes, *, may_be_late: bool = False) -> None:
         self._discharge(key)
@@ -282,14 +289,14 @@ class Persistence:
                 self._drop(key)
         records, self._records = self._records, []
         for owner, record in records:
-            name = _record_name((record.event.id, record.attribute))
-            if name in self._marked_in:
+            key = _record_key((record.event.id, record.attribute))
+            if key in self._marked_in:
                 past.append((record.event, record.attribute))
             else:
                 self._records.append((owner, record))
-                self._charge(_RECORD + name, self._record_users(record, owner))
-        for name in [name for name in self._marked_in if _RECORD + name not in self._sizes]:
-            self._forget_mark(name)
+                self._charge(key, self._record_users(record, owner))
+        for key in [key for key in self._marked_in if key not in self._sizes]:
+            self._forget_mark(key)
         return past
 
     def _read(self, key: bytes, value: bytes) -> None:
@@ -314,7 +321,7 @@ class Persistence:
 
     def _read_marks(self, key: bytes, value: bytes) -> None:
         if not value:  # As earlier versions have stored the mark of one event.
-            self._mark(key.removeprefix(_DONE), key)
+            self._mark(_RECORD + key.removeprefix(_DONE), key)
             return
         (number,) = _INT64.unpack(key.removeprefix(_DONE))
         self._set_last_marks(max(self._last_marks, number))
@@ -322,7 +329,7 @@ class Persistence:
         while place < len(value):
             (length,) = _LENGTH.unpack_from(value, place)
             place += _LENGTH.size + length
-            self._mark(value[place - length : place], key)
+            self._mark(_RECORD + value[place - length : place], key)
 
     @property
     def attributes_with_children(self) -> list[str]:
@@ -355,9 +362,10 @@ class Persistence:
             account.check()
         assert self._charged.keys() <= self._sizes.keys()
         assert sum(map(len, self._marks.values())) == len(self._marked_in)
-        assert all(_RECORD + name in self._sizes for name in self._marked_in)
+        assert all(key in self._sizes for key in self._marked_in)
 
 
+@lru_cache(maxsize=1 << 10)
 def _counted(peer: Peer) -> bytes:
     return bytes([len(peer)]) + peer
 
@@ -371,9 +379,9 @@ def _child_key(attribute: str, peer: Peer) -> bytes:
 
 
 @lru_cache(maxsize=1 << 12)
-def _record_name(key: EventKey) -> bytes:
+def _record_key(key: EventKey) -> bytes:
     (publisher, incarnation, number), attribute = key
-    return _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
+    return _RECORD + _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
 
 
 def _decoded(kind: type[StoredPart], content: bytes) -> StoredPart:

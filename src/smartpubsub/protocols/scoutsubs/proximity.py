@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.seam import Effect, Peer
+
+FARTHER_COUNT_MAX = 1_000
 
 
 class Proximity:
@@ -16,6 +19,10 @@ class Proximity:
         self._kademlia = kademlia
         self._detector = detector
         self._replica_count = replica_count
+        self._farther: BoundedDict[
+            tuple[bytes, int], tuple[tuple[Contact, ...], tuple[Contact, ...]]
+        ] = BoundedDict(FARTHER_COUNT_MAX)
+        """By name and number: the peers that `farther` was computed from, and its result."""
 
     def is_closer(self, contact: Contact, attribute: str) -> bool:
         """Whether a peer is closer to an attribute's key than this node."""
@@ -45,10 +52,15 @@ class Proximity:
 
     def farther(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The closest peers that are not suspected and are farther from a name than this node."""
+        known = self.closest(name, count + self._replica_count)
+        before = self._farther.get((name, count))
+        if before is not None and before[0] == known:
+            return before[1]
         key = key_of(name)
         distance = self.own.key ^ key
-        known = self.closest(name, count + self._replica_count)
-        return tuple([c for c in known if c.key ^ key > distance][:count])
+        found = tuple([c for c in known if c.key ^ key > distance][:count])
+        self._farther[name, count] = known, found
+        return found
 
     def around(self, attribute: str, count: int) -> dict[Peer, None]:
         """The peers closest to an attribute's key, and the suspected peers among them.

@@ -20,7 +20,6 @@ from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Completed,
-    Holder,
     Raise,
 )
 from smartpubsub.protocols.scoutsubs.placement import Placement
@@ -37,6 +36,8 @@ ASKED_TRIES = 2
 KEPT_TRIES = 3
 """After so many tries a quorum of keepers replaces the acknowledgement of the rendezvous. A
 rendezvous that is down is replaced before that."""
+_new = tuple.__new__
+"""Without the function that a `NamedTuple` is made by, which takes as long as the rest."""
 LAST_KNOWN_MAX = 10_000
 """The last event is remembered for so many attributes; for others the order is not kept."""
 
@@ -194,7 +195,7 @@ class Publisher:
         if root is None or is_retry:
             return root
         publisher, incarnation, _ = copy.event.id
-        id = EventId(publisher, incarnation, copy.previous)
+        id = _new(EventId, (publisher, incarnation, copy.previous))
         before = self._copies.get((id, copy.attribute))
         is_overtaking = before is not None and before.sent_to != root.peer
         return None if is_overtaking else root
@@ -238,9 +239,10 @@ class Publisher:
         attribute = base_name(part.attribute)
         if not self._is_proved(peer, part):
             return
-        incomplete = self._incomplete.get(part.id, {}).get(attribute)
-        if incomplete is not None:
-            incomplete.admitted_by = peer  # Even if another rendezvous has acknowledged before.
+        if part.id in self._incomplete:
+            incomplete = self._incomplete[part.id].get(attribute)
+            if incomplete is not None:
+                incomplete.admitted_by = peer  # Even if another has acknowledged before.
         copy = self._copies.pop((part.id, attribute), None)
         if copy is None:
             return
@@ -258,21 +260,23 @@ class Publisher:
             self._incomplete.pop(part.id, None)
             self._outbox.deliver(Refused(part.id, part.refusal))
             return
-        holders = dict.fromkeys((Holder(peer, part.evidence), *part.holders))
-        self._settle(copy, [Held(part.attribute, *holder) for holder in holders])
+        tree, holders = part.attribute, ((peer, part.evidence), *part.holders)
+        self._settle(copy, [_new(Held, (tree, *holder)) for holder in holders])
 
     def _settle(self, copy: _PublishedCopy, held: list[Held]) -> None:
         """An attribute's rendezvous, or keepers in its place, have an event."""
         id, attribute = copy.event.id, copy.attribute
         signed = self._placement.take((id, attribute))
-        every = self._held.setdefault(id, [])
+        every = self._held.get(id, [])
         every += held + [Held(attribute, *holder) for holder in signed]
         left = self._attributes[id]
         left.pop(attribute, None)
-        if not left:
+        if left:
+            self._held[id] = every
+        else:
             del self._attributes[id]
-            every = list(dict.fromkeys(self._held.pop(id)))
-            self._outbox.deliver(Published(id, tuple(every)))
+            self._held.pop(id, None)
+            self._outbox.deliver(Published(id, tuple(dict.fromkeys(every))))
 
     # --- keepers ---
 

@@ -6,7 +6,7 @@ become one; the receiver takes it apart before any component sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -24,8 +24,11 @@ from smartpubsub.protocols.scoutsubs.messages import (
 _RANGED = frozenset({Admitted, Confirm, Done, Recorded})
 _NUMBER_MAX = (1 << 32) - 1
 """Of an event."""
+_MORE_MAX = RANGE_COUNT_MAX - 1
 _RANGE = Struct(">II")
 """The number of the first event, and how many follow it."""
+_new = tuple.__new__
+"""Without the function that a `NamedTuple` is made by, which takes as long as the rest."""
 
 
 class EventRange(NamedTuple):
@@ -35,11 +38,11 @@ class EventRange(NamedTuple):
     more: int
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, EventId):
+        if type(id) is not EventId:
             return False
-        publisher, incarnation, number = self.first
-        is_same = id.publisher == publisher and id.incarnation == incarnation
-        return is_same and number <= id.number <= number + self.more
+        (publisher, incarnation, first), more = self
+        whose, of, number = id
+        return first <= number <= first + more and whose == publisher and of == incarnation
 
 
 def in_ranges(queue: list[Any]) -> list[Part]:
@@ -51,30 +54,40 @@ def in_ranges(queue: list[Any]) -> list[Part]:
     if _RANGED.isdisjoint(map(type, queue)):
         return queue
     found: list[Any] = []
-    places: dict[tuple[Any, ...], int] = {}
-    places_of_done: dict[tuple[Any, ...], int] = {}
+    runs: dict[tuple[Any, ...], _Run] = {}
+    runs_of_done: dict[tuple[Any, ...], _Run] = {}
     for part in queue:
         kind = type(part)
-        if kind not in _RANGED:
-            places_of_done.clear()
+        if kind not in _RANGED or part[-1]:
+            runs_of_done.clear()
             found.append(part)
             continue
-        (publisher, incarnation, number), *said = part
-        known, about = places, (kind, publisher, incarnation, *said)
-        if kind is Done:
-            known = places_of_done
-        place = known.get(about, -1)
-        before = None if place < 0 else found[place]
-        if (
-            before is not None
-            and before.id.number + before.more + 1 == number
-            and before.more + 1 < RANGE_COUNT_MAX
-        ):
-            found[place] = None
-            part = kind(*before[:-1], before.more + 1)
-        known[about] = len(found)
-        found.append(part)
-    return [part for part in found if part is not None]
+        publisher, incarnation, number = part[0]
+        known = runs_of_done if kind is Done else runs
+        about = (kind, publisher, incarnation, part[1:])
+        run = known.get(about)
+        if run is None or run.first[0][2] + run.more + 1 != number or run.more == _MORE_MAX:
+            known[about] = run = _Run(part)
+        else:
+            run.more += 1
+            found[run.place] = None
+        run.place = len(found)
+        found.append(run)
+    return [
+        part if type(part) is not _Run else part.message() for part in found if part is not None
+    ]
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """Messages about consecutive events that say the same."""
+
+    first: Any
+    more: int = 0
+    place: int = 0
+
+    def message(self) -> Any:
+        return _new(type(self.first), (*self.first[:-1], self.more)) if self.more else self.first
 
 
 def is_range(part: Any) -> bool:
@@ -82,15 +95,17 @@ def is_range(part: Any) -> bool:
     return type(part) in _RANGED and part.more > 0
 
 
-def singly(part: Any) -> Iterator[Any]:
+def singly(part: Any) -> list[Any]:
     """The message for each of the events that a message acknowledges."""
     (publisher, incarnation, number), more = part.id, min(part.more, RANGE_COUNT_MAX - 1)
     single = part._replace(more=0)
     if type(part) in (Admitted, Recorded) and part.evidence:
         single = single._replace(evidence=part.evidence + _RANGE.pack(number, more))
     kind, said = type(part), single[1:]
-    for each in range(number, min(number + more, _NUMBER_MAX) + 1):
-        yield kind(EventId(publisher, incarnation, each), *said)
+    return [
+        _new(kind, (_new(EventId, (publisher, incarnation, each)), *said))
+        for each in range(number, min(number + more, _NUMBER_MAX) + 1)
+    ]
 
 
 def range_in(evidence: bytes, id: EventId) -> tuple[EventRange, bytes]:

@@ -99,12 +99,11 @@ class ScoutSenders:
 
     def may_acknowledge(self, contact: Contact, part: messages.Admitted) -> bool | None:
         """Whether a peer may be the rendezvous of an own event; None until a lookup tells."""
-        tree, base = part.attribute, base_name(part.attribute)
-        own_shard = shard_for(base, self.proximity.own.peer)
+        tree, base, own = part.attribute, base_name(part.attribute), self.proximity.own.peer
         is_awaited = self.publisher.awaits_admission(part.id, tree)
-        if not is_awaited or tree not in (base, own_shard):
+        if not is_awaited or (tree != base and tree != shard_for(base, own)):
             return False
-        is_own = contact.peer == self.proximity.own.peer
+        is_own = contact.peer == own
         if is_own or self._roots.has_found(tree, contact.peer):
             return True
         if self._roots.look_up(tree) and len(self._held) < HELD_COUNT_MAX:
