@@ -1,7 +1,8 @@
-"""Random worlds with long faults in which a promise was once broken."""
+"""Random worlds with long faults, and with nodes that lie, in which a promise was once broken."""
 
 import pytest
 
+from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.fuzz import violations_of
 from smartpubsub.sim.experiments.random_worlds import random_world
 
@@ -25,3 +26,17 @@ from smartpubsub.sim.experiments.random_worlds import random_world
 )
 def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
     assert violations_of(random_world(seed, protocol, has_long_faults=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "seed", "resilience"),
+    [
+        # A clock was twenty minutes ahead, and audits took all events for old ones.
+        ("scoutsubs", 730_017, "audited"),
+        # An event of the first half second of a subscription was dropped.
+        ("scoutsubs", 710_035, "audited"),
+    ],
+)
+def test_nothing_is_lost_to_nodes_that_lie(protocol: str, seed: int, resilience: str) -> None:
+    world = random_world(seed, protocol, has_long_faults=True)
+    assert violations_of(world.among((Adversary("mixed", 0.1),), resilience)) == []

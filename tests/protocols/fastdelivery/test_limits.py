@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import Request
 from smartpubsub.protocols.fastdelivery.news import (
     GroupRefused,
@@ -178,6 +181,20 @@ def test_a_search_that_no_keeper_can_answer_reports_the_problem() -> None:
     assert nodes.search(1, "surf") == []
     (result,) = nodes.items(SearchResult, 1)
     assert "directory of 'surf'" in result.problem
+
+
+def test_a_search_and_a_group_whose_directory_no_node_keeps_report_the_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = FastNodes(4, HERE)
+    monkeypatch.setattr(KeeperLookup, "trusted", lambda *_: [])
+    assert nodes.search(0, "surf") == []
+    (result,) = nodes.items(SearchResult, 0)
+    assert "no node that keeps it answers; try again later" in result.problem
+
+    nodes.create("surf")
+    (told,) = nodes.items(NotAdvertised, OWNER)
+    assert "no node that keeps it answers" in told.reason
 
 
 def test_an_event_is_not_published_before_a_keeper_has_room_for_its_replica() -> None:

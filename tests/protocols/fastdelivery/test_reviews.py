@@ -39,12 +39,19 @@ def kept(*texts: str) -> tuple[RecentGroupEvents, _Clock, list[Publication]]:
 
 def test_an_owner_names_what_a_member_wants_and_lacks() -> None:
     recent, _, (first, second, third) = kept("surf/price=1", "surf/price=2", "surf/price=3")
-    cheap = [Predicate.parse("surf/price[0,2]")]
+    cheap = {Predicate.parse("surf/price[0,2]"): 0}
 
     assert recent.missed(Review(SURF, 60_000, ()), cheap) == (first, second)
-    assert recent.missed(Review(SURF, 60_000, (mark_of(first.id),)), [SURF]) == (second, third)
-    assert recent.missed(Review(SURF, 10_500, ()), [SURF]) == (third,)
-    assert recent.missed(Review(Predicate.parse("ski"), 60_000, ()), [SURF]) == ()
+    assert recent.missed(Review(SURF, 60_000, (mark_of(first.id),)), {SURF: 0}) == (second, third)
+    assert recent.missed(Review(SURF, 10_500, ()), {SURF: 0}) == (third,)
+    assert recent.missed(Review(Predicate.parse("ski"), 60_000, ()), {SURF: 0}) == ()
+
+
+def test_an_owner_names_nothing_that_is_older_than_the_wish_for_it() -> None:
+    recent, _, (_, second, third) = kept("surf/price=1", "surf/price=2", "surf/price=3")
+    wanted_us = {SURF: 3 * SECOND, Predicate.parse("surf/price[0,2]"): 2 * SECOND}
+
+    assert recent.missed(Review(SURF, 60_000, ()), wanted_us) == (second, third)
 
 
 def test_an_owner_forgets_its_events_after_some_minutes() -> None:
@@ -52,17 +59,25 @@ def test_an_owner_forgets_its_events_after_some_minutes() -> None:
     clock.now += RECENT_US
     recent.forget_old()
 
-    assert recent.missed(Review(SURF, 60 * MINUTE // 1000, ()), [SURF]) == ()
+    assert recent.missed(Review(SURF, 60 * MINUTE // 1000, ()), {SURF: 0}) == ()
     assert recent.bytes_held == 0
     recent.check()
 
 
-@pytest.mark.parametrize(("seed", "adversary"), [(1, "drop:0.5"), (2, "drop:0.5"), (2, "hide:0.3")])
+@pytest.mark.parametrize(
+    ("seed", "adversary", "nodes"),
+    [
+        (1, "drop:0.5", 40),
+        (2, "drop:0.5", 40),
+        (2, "hide:0.3", 40),
+        (41, "drop-half:0.2", 30),  # Of the first events of a member, it drops the earlier ones.
+    ],
+)
 def test_everything_comes_though_helpers_drop_and_directories_hide(
-    seed: int, adversary: str
+    seed: int, adversary: str, nodes: int
 ) -> None:
     options = SimOptions(
-        nodes=40,
+        nodes=nodes,
         events=30,
         seed=seed,
         resilience="audited",

@@ -3,6 +3,7 @@
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast.membership import TopicLeft
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Linking, Rules, Topic
 from tests.protocols.pulsarcast.village import Village
@@ -49,6 +50,18 @@ def test_an_event_that_no_node_has_cannot_be_linked_to() -> None:
     id = publish(village, 4, topic, b"x", cid_of(encode({"no": "event"})))
     assert id not in village.refusals()
     village.run(30)
+
+    assert village.refusals()[id] == "no node has the event to link to"
+
+
+def test_an_event_that_waits_for_its_links_is_refused_when_its_topic_is_left() -> None:
+    village = Village(6)
+    topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
+    id = publish(village, 4, topic, b"x", cid_of(encode({"no": "event"})))
+    core = village.core(4)
+    (replica,) = core.directory.replicas.values()
+    core._on_membership_news(TopicLeft(replica))
+    village.world.carry_out(village.host(4), core._outbox.take())
 
     assert village.refusals()[id] == "no node has the event to link to"
 

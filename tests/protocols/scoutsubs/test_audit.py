@@ -19,6 +19,7 @@ from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run
+from smartpubsub.sim.kernel.faults import Skew
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import Forest
 
@@ -155,6 +156,37 @@ def test_events_before_the_subscription_are_not_delivered() -> None:
     assert forest.received(6) == []
 
 
+@pytest.mark.parametrize("publisher", [5, 7])
+def test_a_subscriber_whose_clock_is_wrong_learns_that_from_what_the_tree_brings(
+    publisher: int,
+) -> None:
+    forest = Forest(8, SETTINGS)
+    Skew(node=6, skew_us=20 * MINUTE).plan(forest.world)
+    forest.subscribed(6, "surf")
+    forest.run(SECOND)
+    first = forest.published(5, "surf")
+    forest.run(SECOND)
+    dropped = forest.event(publisher, 9, "surf")._replace(created_us=forest.world.now)
+    for keeper in range(5):
+        forest.receive(publisher, keeper, KeepForAudits(dropped, "surf"))
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [first, dropped.id]
+
+
+def test_an_old_event_of_a_keeper_that_lies_is_not_delivered() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.run(20 * MINUTE)
+    forest.subscribed(6, "surf")
+    first = forest.published(5, "surf")
+    old = forest.event(7, 1, "surf")._replace(created_us=MINUTE)
+    forest.receive(7, 0, KeepForAudits(old, "surf"))
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [first]
+    assert forest.rejected(6)["audited events"] > 0
+
+
 def test_an_event_that_comes_by_an_audit_and_by_the_tree_is_delivered_once() -> None:
     forest = Forest(8, SETTINGS)
     forest.subscribed(6, "surf")
@@ -269,6 +301,7 @@ def ran(seed: int, adversary: str, resilience: str) -> Result:
 @pytest.mark.parametrize(
     ("seed", "adversary", "resilience", "within_s"),
     [
+        (7, "drop-half:0.2", "audited", 60),  # It drops events right after the subscriptions.
         *((seed, kind, "audited", 60) for seed in (1, 2) for kind in ("drop:0.2", "forge-ack:0.2")),
         (7, "drop:0.2", "byzantine", 10),
         (2, "forge-ack:0.2", "byzantine", 10),

@@ -34,9 +34,10 @@ class _AdvertisingRound:
     @property
     def problem(self) -> str:
         """Why a search may not find the group; "" if every directory has it."""
-        for attribute, refused in self.refused.items():
-            if len(refused) == len(self.told[attribute]):
-                reason = next(iter(refused.values()))
+        for attribute, told in self.told.items():
+            refused = self.refused.get(attribute, {})
+            if len(refused) == len(told):
+                reason = next(iter(refused.values()), "no node that keeps it answers")
                 return (
                     f"it is not in the directory of {attribute!r}: {reason}; nodes that know its"
                     " owner can join it, and it is advertised again before long"

@@ -295,7 +295,7 @@ class GroupDirectory:
         directory = self.directories.get(attribute)
         if directory is None and len(self.directories) < self._settings.directory_count_max:
             directory = self.directories[attribute] = Directory()
-            if pulls:
+            if pulls and self._may_copy(attribute):
                 self._pull(attribute, directory)
         return directory
 
@@ -310,9 +310,14 @@ class GroupDirectory:
 
     # --- copies ---
 
+    def _may_copy(self, attribute: str) -> bool:
+        """Whether other nodes take copies of a directory from this node, and give it some."""
+        closest = self._keepers.closest(attribute.encode(), self._settings.copying_count)
+        return any(contact.peer == self._own.peer for contact in closest)
+
     def _pull(self, attribute: str, directory: Directory) -> None:
         """Ask the peers that may have kept a directory so far, before answering questions."""
-        around = self._keepers.closest(attribute.encode(), 2 * self._settings.keeper_count)
+        around = self._keepers.closest(attribute.encode(), self._settings.copying_count)
         directory.pulling = {c.peer: None for c in around if c.peer != self._own.peer}
         for peer in list(directory.pulling):
             end = partial(self._on_pulled, directory, peer)
@@ -344,6 +349,8 @@ class GroupDirectory:
             if directory.is_empty:
                 del self.directories[attribute]
                 continue
+            if not self._may_copy(attribute):
+                continue  # Its keepers have what owners and searches have told this node too.
             keepers = self._keepers.closest(attribute.encode(), self._settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != self._own.peer}
             directory.copied_to = {peer: None for peer in directory.copied_to if peer in peers}

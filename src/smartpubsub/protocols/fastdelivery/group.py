@@ -55,6 +55,8 @@ class OwnedGroup:
     """Whether all subscribers that waited for the group are known; until then events wait."""
     requests: dict[Peer, Request] = field(default_factory=dict)
     """The last request of each member."""
+    wanted_us: dict[Peer, dict[Predicate, int]] = field(default_factory=dict)
+    """Since when each member has wanted what it wants."""
     renewed_us: dict[Peer, int] = field(default_factory=dict)
     unanswered: dict[Peer, int] = field(default_factory=dict)
     """The numbers of join requests that are answered once the member is served."""
@@ -85,7 +87,7 @@ class OwnedGroup:
         self.book.check()
         members, requests = set(self.book.members), set(self.requests)
         assert members <= requests, "the book has a member without a request"
-        assert set(self.renewed_us) == requests
+        assert set(self.renewed_us) == set(self.wanted_us) == requests
         assert self.interest.peers() <= requests
         assert set(self.unanswered) <= requests
         for event in self.in_flight.values():

@@ -64,7 +64,7 @@ class KeeperLookup:
             then(self._chosen(found.closest))
 
     def _chosen(self, closest: tuple[Contact, ...]) -> list[Contact]:
-        return self.trusted(closest)[: self._settings.keeper_count]
+        return self.trusted(closest)[: self._settings.asked_count]
 
     def closest(self, name: bytes, count: int) -> list[Contact]:
         """Return the closest peers in the routing table, and this node, without suspected ones."""

@@ -337,8 +337,12 @@ class GroupOwner:
 
     def _admit(self, group: OwnedGroup, request: Request, renewed_us: int) -> None:
         peer = request.contact.peer
-        known = group.requests.get(peer)
+        known, wanted_us = group.requests.get(peer), group.wanted_us.get(peer, {})
         group.requests[peer] = request
+        group.wanted_us[peer] = {
+            predicate: wanted_us.get(predicate, self._outbox.now)
+            for predicate in request.predicates
+        }
         group.renewed_us[peer] = max(renewed_us, group.renewed_us.get(peer, renewed_us))
         self._store.put_member(StoredMember(group.predicate, request, group.renewed_us[peer]))
         if known is None or _unversioned(known) != _unversioned(request):
@@ -371,6 +375,7 @@ class GroupOwner:
         """Remove a member from a group."""
         if group.requests.pop(peer, None) is None:
             return
+        group.wanted_us.pop(peer, None)
         group.renewed_us.pop(peer, None)
         group.unanswered.pop(peer, None)
         group.interest.put(peer, ())
@@ -571,13 +576,13 @@ class GroupOwner:
         self._deliver(event, self._id_of(group), 0)
         in_flight = EventInFlight(event, group, wants_all)
         self._in_flight[event.id] = group.in_flight[event.id] = in_flight
-        self._recent.keep(group.predicate, event)
         if group.is_open:
             self._disseminate(in_flight)
 
     def _disseminate(self, event: EventInFlight) -> None:
         """Send an event to all members that want it."""
         members, id = event.group.book.members, event.event.id
+        self._recent.keep(event.group.predicate, event.event)
         for peer in event.group.interest.of(event.event.predicate):
             member = members.get(peer)
             if member is None or member.state is MemberState.SILENT:
@@ -655,8 +660,8 @@ class GroupOwner:
     def on_review(self, contact: Contact, number: int, question: Review) -> None:
         """Send a member the events that it has missed, though its helper has confirmed them."""
         peer, group = contact.peer, self.groups.get(question.group)
-        request = None if group is None else group.requests.get(peer)
-        events = () if request is None else self._recent.missed(question, request.predicates)
+        wanted_us = {} if group is None else group.wanted_us.get(peer, {})
+        events = self._recent.missed(question, wanted_us)
         confirmed = (event for event in events if not self._is_under_way(event.id, peer))
         self._requests.answer(peer, number, Reviewed(tuple(confirmed)))
 

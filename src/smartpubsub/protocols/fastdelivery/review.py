@@ -2,12 +2,13 @@
 
 A helper may drop an event and confirm it all the same. So a member that a helper serves asks the
 owner now and then for the recent events that it lacks; less and less often while none is missing.
+The owner knows since when a member wants what, so it names no event that is older than that.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -68,15 +69,20 @@ class RecentGroupEvents:
         while recent and (recent[0].published_us < oldest_us or self.bytes_held > RECENT_BYTES_MAX):
             self.bytes_held -= recent.popleft().event.wire_bytes
 
-    def missed(self, question: Review, wanted: Iterable[Predicate]) -> tuple[Publication, ...]:
-        """The events of a group that a member wants and lacks, the oldest first."""
+    def missed(
+        self, question: Review, wanted_us: Mapping[Predicate, int]
+    ) -> tuple[Publication, ...]:
+        """The events of a group that a member lacks and wanted in time, the oldest first."""
         now, had, size = self._outbox.now, dict.fromkeys(question.had), 0
-        since_us, until_us = now - question.age_ms * MS, now - GRACE_US
+        oldest_us, until_us = now - question.age_ms * MS, now - GRACE_US
         found: list[Publication] = []
         for group, event, published_us in self._recent:
-            if group != question.group or not since_us <= published_us <= until_us:
+            if group != question.group or not oldest_us <= published_us <= until_us:
                 continue
-            if mark_of(event.id) in had or not any(p.matches(event.predicate) for p in wanted):
+            if mark_of(event.id) in had or not any(
+                since_us <= published_us and wanted.matches(event.predicate)
+                for wanted, since_us in wanted_us.items()
+            ):
                 continue
             size += event.wire_bytes
             if found and size > REVIEWED_BYTES_MAX:
@@ -96,8 +102,6 @@ class _GroupReview:
     since_us: int
     """Up to when the owner has answered; before the first answer, since when to ask."""
     interval_us: int = REVIEW_US_MIN
-    is_first: bool = True
-    """Whether the owner has not answered yet."""
 
 
 class GroupReviews:
@@ -136,8 +140,7 @@ class GroupReviews:
             del self._reviews[group]
             return
         now = self._outbox.now
-        wait_us = 0 if review.is_first else GRACE_US + SLACK_US
-        age_us = min(now - review.since_us + wait_us, RECENT_US)
+        age_us = min(now - review.since_us + GRACE_US + SLACK_US, RECENT_US)
         had = self._delivery.recent(group, now - age_us - GRACE_US - SLACK_US)
         question = Review(group.predicate, age_us // MS, tuple(map(mark_of, had)))
         self._requests.ask(group.owner, question, partial(self._on_answer, group, now))
@@ -148,11 +151,7 @@ class GroupReviews:
         review = self._reviews.get(group)
         if review is None or not isinstance(answer, Reviewed):
             return
-        had = self._delivery.recent(group, review.since_us) if review.is_first else []
-        # An event that is older than the membership must not come after later ones.
-        events = [event for event in answer.events if all(id < event.id for id in had)]
-        review.is_first = False
-        missing = [event for event in events if self._deliver(group, event)]
+        missing = [event for event in answer.events if self._deliver(group, event)]
         if missing:
             review.interval_us = REVIEW_US_MIN
             self._set_timer(group)

@@ -60,11 +60,10 @@ class Inquiry:
         A standing search needs all keepers. A search that is done once needs one.
         """
         is_one_enough = self.watch is None and len(self.refused) < len(self.keepers)
-        if not self.refused or is_one_enough:
+        if self.keepers and (not self.refused or is_one_enough):
             return ""
-        return (
-            f"the directory of {self.attribute!r} cannot be used: {self.refusal}; try again later"
-        )
+        reason = self.refusal if self.keepers else "no node that keeps it answers"
+        return f"the directory of {self.attribute!r} cannot be used: {reason}; try again later"
 
 
 class GroupSearch:

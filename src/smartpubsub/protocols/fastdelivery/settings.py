@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 
+ASKED_COUNT = 8
+"""Of so many nodes, each of which hides groups with a probability of a half, at least one does not
+in all but four of a thousand directories."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FastSettings:
@@ -108,6 +112,22 @@ class FastSettings:
         A lookup in a network that loses messages may miss the closest node.
         """
         return max(2, self.backups + 1)
+
+    @property
+    def copying_count(self) -> int:
+        """How many nodes closest to a name may copy its directory: 2f + 1, and at least two.
+
+        More than keep it, as nodes may know different ones.
+        """
+        return max(2, 2 * self.backups + 1)
+
+    @property
+    def asked_count(self) -> int:
+        """How many nodes owners tell of a group, and searches ask for groups.
+
+        Nodes may hide groups. With reviews, half of all nodes may do so.
+        """
+        return max(self.keeper_count, ASKED_COUNT if self.has_reviews else 0)
 
     @property
     def seen_us(self) -> int:

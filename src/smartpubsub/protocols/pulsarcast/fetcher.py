@@ -601,6 +601,12 @@ class ParentFetcher(Component):
             self._searches.pop(replica.id, None)
         return bool(search.requests)
 
+    def on_left(self, replica: TopicReplica) -> None:
+        """Give up the events to link to in a topic that this node has left."""
+        search = self._searches.pop(replica.id, None)
+        for request in () if search is None else search.requests:
+            request.otherwise()
+
     def check(self) -> None:
         """Assert the limit on waiting continuations."""
         for search in self._searches.values():

@@ -488,6 +488,7 @@ class Pulsarcast:
                 self.keepers.on_left(replica)
                 self.fetcher.on_left(replica)
                 self._backfill.on_left(replica)
+                self._parent_fetcher.on_left(replica)
                 self._audits.on_left(replica)
 
     # --- inspection ---

@@ -65,6 +65,25 @@ class _Question(NamedTuple):
     had: tuple[int, ...]
 
 
+class _Got(NamedTuple):
+    """An event that the tree or an audit has brought, and when."""
+
+    id: EventId
+    at_us: int
+    is_owed: bool = True
+    """Whether it is newer than the subscriptions that it matches."""
+
+
+class _Took(NamedTuple):
+    """By how much the events of a publisher came later than they were created.
+
+    The times are by two clocks, which may differ.
+    """
+
+    least_us: int
+    last_us: int
+
+
 @dataclass(slots=True)
 class _AuditedTree:
     """An attribute's tree that this node has subscriptions in, with its shards."""
@@ -72,8 +91,8 @@ class _AuditedTree:
     interval_us: int
     since_us: dict[int, int] = field(default_factory=dict)
     """By subscription: since when it is in force."""
-    got: deque[tuple[EventId, int]] = field(default_factory=deque)
-    """The recent events, and when they came."""
+    got: deque[_Got] = field(default_factory=deque)
+    """The recent events."""
     asked: dict[Peer, _Question] = field(default_factory=dict)
     """The questions that keepers have not answered."""
     answered_us: dict[Peer, int] = field(default_factory=dict)
@@ -90,8 +109,8 @@ class _AuditedTree:
     """Whether a keeper has answered since the last audit; if none has, links may be full."""
     grace_us: int = 0
     """How long the tree has to bring an event, if more than usual."""
-    took_us: BoundedDict[Peer, int] = field(default_factory=lambda: BoundedDict(PUBLISHERS_MAX))
-    """By publisher: the least time by which an event came later than it was created."""
+    took: BoundedDict[Peer, _Took] = field(default_factory=lambda: BoundedDict(PUBLISHERS_MAX))
+    """By publisher."""
     late_us: int = 0
     """How much longer some recent events took than others of their publisher."""
     brought: BoundedDict[EventId, None] = field(default_factory=lambda: BoundedDict(BROUGHT_MAX))
@@ -165,7 +184,7 @@ class Auditor:
         audited, id = self._trees.get(base_name(tree)), event.id
         if audited is None:
             return
-        audited.got.append((id, self._outbox.now))
+        audited.got.append(_Got(id, self._outbox.now))
         if event.created_us:
             self._measure(audited, event)
         if id in audited.brought:  # It was not lost: links are slow, and audits fill them further.
@@ -180,8 +199,9 @@ class Auditor:
         Clocks may differ, so only the differences of times by the same clocks count.
         """
         took_us, publisher = self._outbox.now - event.created_us, event.id.publisher
-        least_us = min(took_us, audited.took_us.get(publisher, took_us))
-        audited.took_us[publisher] = least_us
+        before = audited.took.get(publisher)
+        least_us = took_us if before is None else min(took_us, before.least_us)
+        audited.took[publisher] = _Took(least_us, took_us)
         audited.late_us = max(took_us - least_us, audited.late_us * 7 // 8)
 
     def _grace_us(self, audited: _AuditedTree) -> int:
@@ -295,9 +315,9 @@ class Auditor:
 
     def _had(self, audited: _AuditedTree, since_us: int) -> tuple[int, ...]:
         got, oldest_us = audited.got, self._outbox.now - 2 * KEPT_US
-        while got and got[0][1] < oldest_us:
+        while got and got[0].at_us < oldest_us:
             got.popleft()
-        late = (id for id, at_us in got if at_us >= since_us)
+        late = (id for id, at_us, _ in got if at_us >= since_us)
         return tuple(dict.fromkeys(map(digest_of_id, late)))
 
     # --- answers ---
@@ -337,17 +357,20 @@ class Auditor:
         table = self._filters.tables.get(tree)
         if table is None or self._dissemination.has_spread(key):
             return False
-        is_old = 0 < event.created_us < now - KEPT_US - SKEW_US_MAX
-        if is_old or self._dissemination.is_replay(key) or not self._signing.is_signed(event):
+        if (
+            self._is_old(audited, event)
+            or self._dissemination.is_replay(key)
+            or not self._signing.is_signed(event)
+        ):
             self._outbox.reject("audited events")
             return False
         came_us = asked_us - age_ms * MS
         numbers = tuple(
             number
             for number in table.interested(event.predicate).own
-            if self._is_after(audited, number, event.id, came_us)
+            if self._is_after(audited, number, event, came_us)
         )
-        audited.got.append((event.id, now))
+        audited.got.append(_Got(event.id, now, bool(numbers)))
         if not numbers or not self._replay.deliver_late(Delivery(event, numbers, 0)):
             return False
         audited.brought[event.id] = None
@@ -392,13 +415,30 @@ class Auditor:
             audited.accused_us[keeper] = now
             self._convictions.accuse(event.id, answer)
 
-    def _is_after(self, audited: _AuditedTree, number: int, id: EventId, came_us: int) -> bool:
-        """Whether an event came to a keeper after a subscription was in force.
+    def _is_old(self, audited: _AuditedTree, event: Publication) -> bool:
+        """Whether an event is older than what keepers keep, so that it may have been forgotten.
 
-        Keepers get an event a little after it is published. So one that came about that time may be
-        older, and must not come after later events of its publisher, unless an earlier one has come
-        too.
+        The clocks of this node and of the publisher may differ by any time. What the tree has
+        brought shows by how much: events of this publisher, or else those of others.
         """
+        if not event.created_us:
+            return False
+        took = audited.took.get(event.id.publisher)
+        others_us = sorted(other.last_us for other in audited.took.values())
+        usual_us = others_us[len(others_us) // 2] if others_us else 0
+        differ_us = usual_us if took is None else took.last_us
+        return self._outbox.now - event.created_us - differ_us > KEPT_US + SKEW_US_MAX
+
+    def _is_after(
+        self, audited: _AuditedTree, number: int, event: Publication, came_us: int
+    ) -> bool:
+        """Whether an event was published after a subscription was in force.
+
+        Keepers get an event a little after it is published. So one that came to them about that
+        time may be older, and must not come after later events of its publisher, unless an earlier
+        one has come too, or its time of creation shows that it is not older.
+        """
+        id = event.id
         since_us = audited.since_us.get(number)
         if since_us is None or came_us < since_us:
             return False
@@ -408,9 +448,17 @@ class Auditor:
         if came_us >= since_us + slack_us:
             return True
         others = [
-            got for got, at_us in audited.got if got.publisher == id.publisher and at_us >= since_us
+            got.id
+            for got in audited.got
+            if got.id.publisher == id.publisher and got.at_us >= since_us and got.is_owed
         ]
-        return not others or any(got < id for got in others)
+        if not others or any(got < id for got in others):
+            return True
+        took = audited.took.get(id.publisher)
+        if took is None or not event.created_us:
+            return False
+        # The tree would have brought it at this time, or a little later.
+        return event.created_us + took.least_us >= since_us + min(audited.late_us, slack_us)
 
     def check(self) -> None:
         """Assert the invariants: each tree has a subscription and a timer interval."""
