@@ -105,6 +105,8 @@ class Conversation:
         answer_s = max(ANSWER_S_MAX, float(str(fields.get("deadline_s", 0))) + NOTICE_S)
         try:
             line = await self._answer_with_notice(id, waits_for, answer_s)
+            if "bytes" in line:
+                line["ok"]["page"] = await self._bytes(line["bytes"])
         except TimeoutError:
             raise LostNodeError(
                 f"{self._name} does not answer; look at its log, or start it again"
@@ -151,19 +153,36 @@ class Conversation:
             searched = len(self._received)
             if searched > LINE_BYTES_MAX:
                 raise ControlError(f"{self._name} sends a line that is too long")
-            try:
-                piece = await self.stream.receive(timeout_s)
-            except TimeoutError:
-                raise
-            except OSError:
-                piece = b""
-            if not piece:
-                raise self._lost()
-            self._received += piece
+            self._received += await self._piece(timeout_s)
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    async def _bytes(self, count: int) -> bytes:
+        """Read so many bytes after a line."""
+        parts = [bytes(self._received[:count])]
+        del self._received[:count]
+        left = count - len(parts[0])
+        while left:
+            parts.append(await self._piece(ANSWER_S_MAX))
+            left -= len(parts[-1])
+            if left < 0:
+                self._received += parts[-1][left:]
+                parts[-1] = parts[-1][:left]
+                left = 0
+        return b"".join(parts)
+
+    async def _piece(self, timeout_s: float | None) -> bytes:
+        try:
+            piece = await self.stream.receive(timeout_s)
+        except TimeoutError:
+            raise
+        except OSError:
+            piece = b""
+        if not piece:
+            raise self._lost()
+        return piece
 
     def _lost(self) -> LostNodeError:
         return LostNodeError(f"{self._name} has ended; start it again")

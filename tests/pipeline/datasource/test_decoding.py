@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from smartpubsub.node.control.pages import joined
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.storage.kept import event_content
 from smartpubsub.pipeline.datasource.decoding import StoredEvents, TopicEvents
@@ -23,34 +26,54 @@ def test_the_events_of_a_topic(length: int, parents: int) -> None:
     linked = [ann.event(topic, payload=bytes([n])) for n in range(parents)]
     event = ann.event(topic, *linked, payload=payload)
 
-    read = TopicEvents([event.block])
+    read = TopicEvents(joined([event.block]))
 
-    assert read.event_ids == [str(event.id)]
+    assert read.event_ids.to_pylist() == [str(event.id)]
     assert read.cids.to_pylist() == [cid_text(event.cid)]
-    assert read.publishers == [peer_text(ann.peer)]
-    assert read.payloads == (payload,)
-    assert read.topics == [[cid_text(topic.cid)]]
+    assert read.publishers.to_pylist() == [peer_text(ann.peer)]
+    assert read.payloads.to_pylist() == [payload]
+    assert read.topics.to_pylist() == [[cid_text(topic.cid)]]
     assert read.times.cast("int64").to_pylist() == [NOW]
 
 
-def test_an_event_of_a_peer_with_another_kind_of_key() -> None:
-    peer = b"\x12\x20" + bytes(32)
+def _block_of(peer: bytes, start: int, payload: bytes) -> bytes:
     metadata: dict[str, object] = {"created": time_text(NOW), "protocolVersion": "1.0.0"}
-    metadata |= {"start": 1 << 40, "number": 300, "height": 70_000}
-    block = encode(
+    metadata |= {"start": start, "number": 300, "height": 70_000}
+    return encode(
         {
             "topic": link(cid_of(b"")),
             "author": peer,
             "publisher": peer,
-            "parents": [],
-            "payload": b"hi",
+            "parents": [link(cid_of(payload))],
+            "payload": payload,
             "metadata": metadata,
             "signatures": [bytes(64)],
         }
     )
-    read = TopicEvents([block])
-    assert read.event_ids == [str(EventId(peer, 1 << 40, 300))]
-    assert read.payloads == (b"hi",)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([Person(1).peer, Person(2).peer, b"\x12\x20" + bytes(32)]),
+            st.sampled_from([0, 23, 24, 255, 256, 1 << 16, 1 << 32, (1 << 63) - 1]),
+            st.binary(max_size=300),
+        )
+    )
+)
+def test_events_of_peers_with_different_kinds_of_keys_keep_their_order(
+    events: list[tuple[bytes, int, bytes]],
+) -> None:
+    blocks = [_block_of(*event) for event in events]
+
+    read = TopicEvents(joined(blocks))
+
+    assert read.event_ids.to_pylist() == [str(EventId(*event[:2], 300)) for event in events]
+    assert read.publishers.to_pylist() == [peer_text(peer) for peer, _, _ in events]
+    assert read.payloads.to_pylist() == [payload for *_, payload in events]
+    assert read.cids.to_pylist() == [cid_text(cid_of(block)) for block in blocks]
+    assert read.blocks.to_pylist() == blocks
+    assert read.predicates.to_pylist() == [cid_text(cid_of(b""))] * len(events)
 
 
 def test_events_that_match_a_predicate() -> None:
@@ -59,7 +82,7 @@ def test_events_that_match_a_predicate() -> None:
     event = Publication.of(id, predicate, b'{"city": "lisbon"}', bytes(64), NOW)
     old = Publication.of(id, predicate, b"no JSON", bytes(64), 0)
 
-    read = StoredEvents([event_content(event), event_content(old)])
+    read = StoredEvents(joined([event_content(event), event_content(old)]))
 
     assert read.event_ids == [str(id)] * 2
     assert read.cids.to_pylist() == [cid_text(cid_of(event_block(event))), None]

@@ -25,6 +25,8 @@ Subscribe: TypeAlias = Callable[[Predicate, str | datetime], EventStream]
 
 PAGE_BYTES = 2 << 20
 READ_COUNT_MAX = 2
+PART_COUNT_MAX = 64
+"""How many parts are remembered, since readers read them page by page."""
 REMEMBERED_S = 120.0
 
 
@@ -51,6 +53,7 @@ class _Read:
     events: list[Event]
     is_whole: bool
     until: float
+    parts: BoundedDict[PastPart, list[Event]]
 
 
 class PastEvents:
@@ -72,7 +75,9 @@ class PastEvents:
         """Read a part from a number on, up to a page."""
         async with self._one_at_a_time:
             read = await self._read(predicate, since)
-        events = [event for event in read.events if _is_in(event, part)]
+        events = read.parts.get(part)
+        if events is None:
+            events = read.parts[part] = [event for event in read.events if _is_in(event, part)]
         found, size = list[bytes](), 0
         last = None if count_max is None else first + count_max
         for event in events[first:last]:
@@ -90,7 +95,8 @@ class PastEvents:
             async with self._subscribe(predicate, since) as stream:
                 events = [event for _ in range(stream.recalled) if (event := await stream.next())]
                 until = trio.current_time() + REMEMBERED_S
-                read = self._reads[key] = _Read(events, stream.is_whole, until)
+                parts = BoundedDict[PastPart, list[Event]](PART_COUNT_MAX)
+                read = self._reads[key] = _Read(events, stream.is_whole, until, parts)
         return read
 
 

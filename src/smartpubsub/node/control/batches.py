@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from smartpubsub.node.api.journals import JournalPage, JournalState
+from smartpubsub.node.api.journals import JournalState
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.api.past import event_or_time
-from smartpubsub.node.api.past_events import PastPage, PastPart
-from smartpubsub.node.control.documents import Say
-from smartpubsub.node.control.pages import joined
+from smartpubsub.node.api.past_events import PastPart
+from smartpubsub.node.control.documents import Say, SayPage
 from smartpubsub.node.control.requests import Request
 from smartpubsub.node.control.topics import topic_named
 
@@ -19,9 +17,10 @@ from smartpubsub.node.control.topics import topic_named
 class BatchRequests:
     """A client's requests for events by their numbers."""
 
-    def __init__(self, node: Node, say: Say) -> None:
+    def __init__(self, node: Node, say: Say, say_page: SayPage) -> None:
         self._node = node
         self._say = say
+        self._say_page = say_page
 
     @property
     def actions(self) -> dict[str, Callable[[Request], Awaitable[None]]]:
@@ -52,7 +51,8 @@ class BatchRequests:
             wanted["first"],
             wanted["limit"],
         )
-        await self._say(request.id, ok=past_document(page))
+        about = {"count": page.event_count, "is_whole": page.is_whole}
+        await self._say_page(request, about, page.events)
 
     async def _open(self, request: Request) -> None:
         since = request.fields["since"]
@@ -68,7 +68,7 @@ class BatchRequests:
     async def _read(self, request: Request) -> None:
         first, end = request.fields["first"], request.fields["end"]
         page = self._node.batches.journals.page(*_journal(request), first, end)
-        await self._say(request.id, ok=journal_document(page))
+        await self._say_page(request, {"first": page.first, "end": page.end}, page.events)
 
     async def _take(self, request: Request) -> None:
         await self._node.batches.journals.take(*_journal(request), request.fields["end"])
@@ -88,21 +88,3 @@ def state_document(state: JournalState) -> dict[str, Any]:
         "end": state.end,
         "is_whole": state.is_whole,
     }
-
-
-def journal_document(page: JournalPage) -> dict[str, Any]:
-    """Convert a page of a journal."""
-    return {"first": page.first, "end": page.end, "events": _events(page.events)}
-
-
-def past_document(page: PastPage) -> dict[str, Any]:
-    """Convert a page of history."""
-    return {
-        "count": page.event_count,
-        "is_whole": page.is_whole,
-        "events": _events(page.events),
-    }
-
-
-def _events(events: list[bytes]) -> str:
-    return base64.b64encode(joined(events)).decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -15,6 +15,8 @@ from smartpubsub.protocols.blocks import time_text
 
 Say: TypeAlias = Callable[..., Awaitable[None]]
 """Sends a line to the client; the first argument is the request's id."""
+SayPage: TypeAlias = Callable[[Request, dict[str, Any], Sequence[bytes]], Awaitable[None]]
+"""Answers a request with a document and a page of blocks."""
 WriteEvent: TypeAlias = Callable[[Any, bool], dict[str, Any]]
 """Converts an event to JSON; the flag says whether with its signature or its whole block."""
 SendEvents: TypeAlias = Callable[[Request, EventStream, WriteEvent], Awaitable[None]]

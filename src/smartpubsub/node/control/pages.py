@@ -1,24 +1,29 @@
-"""Many blocks in one text: each after its length, in four bytes, and all of it in base 64."""
+"""Many blocks in one: their number and their lengths, each in four bytes, and then the blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
-_LENGTH_BYTES = 4
+NUMBER = ">u4"
+"""Numbers are big-endian; how numpy calls that."""
+NUMBER_BYTES = 4
 
 
-def joined(blocks: Iterable[bytes]) -> bytes:
+def joined(blocks: Sequence[bytes]) -> bytes:
     """Write blocks after each other."""
-    parts: list[bytes] = []
-    for block in blocks:
-        parts += len(block).to_bytes(_LENGTH_BYTES, "big"), block
-    return b"".join(parts)
+    numbers = struct.pack(f">{len(blocks) + 1}I", len(blocks), *map(len, blocks))
+    return b"".join((numbers, *blocks))
 
 
-def split(content: bytes) -> Iterator[bytes]:
-    """Read the blocks."""
-    start = 0
-    while start < len(content):
-        block = start + _LENGTH_BYTES
-        start = block + int.from_bytes(content[start:block], "big")
-        yield content[block:start]
+def split(content: bytes) -> list[bytes]:
+    """Read the blocks.
+
+    >>> split(joined([b"a", b"", b"bc"]))
+    [b'a', b'', b'bc']
+    """
+    count = int.from_bytes(content[:NUMBER_BYTES], "big")
+    lengths = struct.unpack_from(f">{count}I", content, NUMBER_BYTES)
+    bounds = accumulate(lengths, initial=NUMBER_BYTES * (count + 1))
+    return [content[start:end] for start, end in pairwise(bounds)]

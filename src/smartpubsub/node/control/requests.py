@@ -252,6 +252,9 @@ events, and one more for each that the client asks for by "more".
 
 _PAST = {"since": _Field(_text, None), "last": _Field(_count, None)}
 
+_PAGE = {"raw": _Field(_switch, False)}
+"""Whether a page may come as bytes after the line."""
+
 _JOURNAL = {"subscription": _Field(_count), "epoch": _Field(_text)}
 
 _TOPIC_RULES = {
@@ -304,10 +307,11 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "parts": _Field(_positive, 1),
         "first": _Field(_count, 0),
         "limit": _Field(_count, None),
+        **_PAGE,
     },
     "journal-open": {"predicate": _Field(_predicate), "since": _Field(_text, None)},
     "journal-state": _JOURNAL,
-    "journal-read": {**_JOURNAL, "first": _Field(_count), "end": _Field(_count)},
+    "journal-read": {**_JOURNAL, "first": _Field(_count), "end": _Field(_count), **_PAGE},
     "journal-take": {**_JOURNAL, "end": _Field(_count)},
     "take": {"subscription": _Field(_count), "event": _Field(_text)},
     "unsubscribe": {"subscription": _Field(_count)},
@@ -378,6 +382,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "until": _Field(_heads),
         "first": _Field(_count, 0),
         "limit": _Field(_count, None),
+        **_PAGE,
     },
     "topic-export": {"topic": _Field(_text)},
     "topic-import": {"blocks": _Field(_blocks)},

@@ -26,6 +26,11 @@ id, or a time) or "last" (a number) begins with history: "history" in the answer
 events that is, since when any are kept, and whether none is known to be missing. "gaps" in the
 answer to a topic request lists the history that could not be had; null if nothing is missing.
 
+The answers to "topic-range", "past-events" and "journal-read" have a page of blocks, as
+node/control/pages.py writes it, in base 64 as "page". With "raw" in the request, the line has
+"bytes" beside "ok", and so many bytes follow the line: the page itself. The HTTP gateway carries
+lines only, and always has "page".
+
 A subscription ends with its connection, unless it has "keep". The events of a kept subscription
 wait on disk for the next subscribe with the same predicate or topic. The client acknowledges them
 with "take", which also acknowledges all events before; events that it has not acknowledged come
@@ -50,10 +55,11 @@ most `REQUEST_COUNT_MAX` open requests, subscriptions included.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from math import inf
@@ -71,6 +77,7 @@ from smartpubsub.node.control.batches import BatchRequests
 from smartpubsub.node.control.documents import WriteEvent, event_document, time_document
 from smartpubsub.node.control.groups import GroupRequests
 from smartpubsub.node.control.limits import LINE_BYTES_MAX
+from smartpubsub.node.control.pages import joined
 from smartpubsub.node.control.requests import Request, RequestError, RequestId, request_of
 from smartpubsub.node.control.topics import TopicRequests
 from smartpubsub.node.errors import OverflowedError, PublishError, error_document
@@ -104,8 +111,8 @@ class Control:
             control_socket.remove(folder)
 
     async def serve_one(self, stream: trio.abc.Stream) -> None:
-        """Serve a client that no limit of clients applies to."""
-        await _Client(self._node, stream).serve()
+        """Serve a client that no limit of clients applies to, over a stream of lines alone."""
+        await _Client(self._node, stream, has_lines_only=True).serve()
 
     async def _welcome(self, stream: trio.SocketStream) -> None:
         client = _Client(self._node, stream)
@@ -125,6 +132,8 @@ class _Client:
 
     node: Node
     stream: trio.abc.Stream
+    has_lines_only: bool = False
+    """Whether the stream cannot carry other bytes between lines."""
     _one_at_a_time: trio.Lock = field(default_factory=trio.Lock)
     _request_count: int = 0
     _windows: dict[RequestId, _Window] = field(default_factory=dict)
@@ -146,9 +155,9 @@ class _Client:
             "event": self._event_state,
             "event-facts": self._event_facts,
             "why": self._why,
-            **BatchRequests(self.node, self._say).actions,
+            **BatchRequests(self.node, self._say, self._say_page).actions,
             **GroupRequests(self.node, self._say, self._send_events).actions,
-            **TopicRequests(self.node, self._say, self._send_events).actions,
+            **TopicRequests(self.node, self._say, self._say_page, self._send_events).actions,
         }
 
     async def serve(self) -> None:
@@ -192,10 +201,23 @@ class _Client:
             return b""
 
     async def _say(self, id: RequestId, **content: object) -> None:
-        line = json.dumps({"id": id, **content}, separators=(",", ":")).encode() + b"\n"
+        await self._send(_line({"id": id, **content}))
+
+    async def _say_page(
+        self, request: Request, about: dict[str, Any], blocks: Sequence[bytes]
+    ) -> None:
+        content = joined(blocks)
+        if request.fields["raw"] and not self.has_lines_only:
+            line = _line({"id": request.id, "ok": about, "bytes": len(content)})
+            await self._send(line, content)
+        else:
+            await self._say(request.id, ok={**about, "page": base64.b64encode(content).decode()})
+
+    async def _send(self, *parts: bytes) -> None:
         try:
             async with self._one_at_a_time:
-                await self.stream.send_all(line)
+                for part in parts:
+                    await self.stream.send_all(part)
         except _GONE:
             self._scope.cancel()
 
@@ -332,6 +354,10 @@ class _Client:
                 sent += 1
         finally:
             self._windows.pop(request.id, None)
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
 class _Window:

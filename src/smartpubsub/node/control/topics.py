@@ -12,8 +12,8 @@ from smartpubsub.node.api.listing import Gaps, Stock
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.api.past import time_us
 from smartpubsub.node.api.topic import Topic
-from smartpubsub.node.api.topic_ranges import RangeEnd, TopicPage
-from smartpubsub.node.control.documents import Say, SendEvents
+from smartpubsub.node.api.topic_ranges import RangeEnd
+from smartpubsub.node.control.documents import Say, SayPage, SendEvents
 from smartpubsub.node.control.pages import joined
 from smartpubsub.node.control.requests import Request
 from smartpubsub.node.errors import NodeError, NoTopicError
@@ -26,9 +26,10 @@ from smartpubsub.protocols.pulsarcast import topics as descriptors
 class TopicRequests:
     """A client's requests about topics."""
 
-    def __init__(self, node: Node, say: Say, send_events: SendEvents) -> None:
+    def __init__(self, node: Node, say: Say, say_page: SayPage, send_events: SendEvents) -> None:
         self._node = node
         self._say = say
+        self._say_page = say_page
         self._send_events = send_events
 
     @property
@@ -175,7 +176,8 @@ class TopicRequests:
         page = await self._node.batches.topic_ranges.page(
             topic.cid, wanted["after"], wanted["until"], wanted["first"], wanted["limit"]
         )
-        await self._say(request.id, ok=page_document(page))
+        about = {"events": page.event_count, "lost": [*map(cid_text, page.lost)]}
+        await self._say_page(request, about, page.blocks)
 
     async def _export(self, request: Request) -> None:
         topic = await self._topic(request)
@@ -220,15 +222,6 @@ def heads_document(topic: Topic, end: RangeEnd) -> dict[str, Any]:
         "room": cid_text(end.topic_id),
         "heads": heads,
         "events": end.event_count,
-    }
-
-
-def page_document(page: TopicPage) -> dict[str, Any]:
-    """Convert a page of a range."""
-    return {
-        "events": page.event_count,
-        "lost": [*map(cid_text, page.lost)],
-        "blocks": _base64(joined(page.blocks)),
     }
 
 

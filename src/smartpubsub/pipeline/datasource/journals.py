@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from smartpubsub.node.control.pages import split
 from smartpubsub.node.errors import NoSubscriptionError
 from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
@@ -184,18 +182,18 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         name = {"subscription": partition.subscription, "epoch": partition.epoch}
         first = partition.first
         while first < partition.end:
-            page = link.ask("journal-read", **name, first=first, end=partition.end)
-            begin = min(page["first"], partition.end)
+            told, page = link.page("journal-read", **name, first=first, end=partition.end)
+            begin = min(told["first"], partition.end)
             if begin > first:
                 Losses(self._options.fails_on_data_loss).judge(_gap(name, first, begin))
-            events = [*split(base64.b64decode(page["events"]))]
-            if not events and begin < partition.end:
+            events = StoredEvents(page)
+            if not len(events) and begin < partition.end:
                 raise NoSubscriptionError(
                     f"the journal {partition.subscription} ends before {partition.end}; the node"
                     " runs with an older copy of its data folder"
                 )
             first = begin + len(events)
-            yield from self._rows.batches(StoredEvents(events))
+            yield from self._rows.batches(events)
         link.close()
 
     def commit(self, end: Offset) -> None:

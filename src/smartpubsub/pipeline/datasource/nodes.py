@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 from collections.abc import Callable
@@ -33,6 +34,12 @@ class NodeLink:
     def ask(self, do: str, **fields: object) -> Any:
         """Send a request, again if the node was restarted meanwhile."""
         return self.patiently(lambda: run(self._transport.ask(do, fields)))
+
+    def page(self, do: str, **fields: object) -> tuple[dict[str, Any], bytes]:
+        """Ask for a page of blocks; the answer and the page."""
+        told = self.ask(do, raw=True, **fields)
+        page = told.pop("page")
+        return told, page if isinstance(page, bytes) else base64.b64decode(page)
 
     def patiently(self, request: Callable[[], T]) -> T:
         """Make a request until the node answers, for a limited time."""

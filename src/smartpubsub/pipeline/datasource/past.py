@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from smartpubsub.node.api.past import time_us
-from smartpubsub.node.control.pages import split
 from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
     EARLIEST,
@@ -78,7 +76,7 @@ class PastReader(DataSourceReader):
         if self._since is None:
             return []
         link = NodeLink(self._options)
-        told = self._page(link, PastPart(0, 1), limit=0)
+        told, _ = self._page(link, PastPart(0, 1), limit=0)
         link.close()
         if not told["is_whole"]:
             Losses(self._options.fails_on_data_loss).judge(
@@ -96,11 +94,9 @@ class PastReader(DataSourceReader):
         assert isinstance(partition, PastPart)
         link = NodeLink(self._options, was_there=True)
         first = 0
-        while events := [
-            *split(base64.b64decode(self._page(link, partition, first=first)["events"]))
-        ]:
+        while len(events := StoredEvents(self._page(link, partition, first=first)[1])):
             first += len(events)
-            for batch in self._rows.batches(StoredEvents(events)):
+            for batch in self._rows.batches(events):
                 yield self.filtered(batch)
         link.close()
 
@@ -108,8 +104,8 @@ class PastReader(DataSourceReader):
         """The rows that meet the filters which Spark does not apply."""
         return filtered(rows, self._comparisons)
 
-    def _page(self, link: NodeLink, part: PastPart, **fields: int) -> dict[str, Any]:
-        page: dict[str, Any] = link.ask(
+    def _page(self, link: NodeLink, part: PastPart, **fields: int) -> tuple[dict[str, Any], bytes]:
+        return link.page(
             "past-events",
             predicate=str(self.predicate),
             since=self._since,
@@ -118,4 +114,3 @@ class PastReader(DataSourceReader):
             parts=part.of,
             **fields,
         )
-        return page

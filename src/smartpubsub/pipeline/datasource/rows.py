@@ -43,7 +43,7 @@ _USUAL: dict[str, Callable[[Events], Any]] = {
     "topics": lambda events: events.topics,
     "ranges": lambda events: events.ranges,
     "payload": lambda events: events.payloads,
-    "predicate": lambda events: [*map(str, events.predicates)],
+    "predicate": lambda events: events.predicates,
     BLOCK.name: lambda events: events.blocks,
 }
 _TYPES = {column.name: column.type for column in (*EVENT_ROWS.columns, BLOCK)}
@@ -63,7 +63,7 @@ class RowSchema:
 
     def batches(self, events: Events) -> Iterator[pa.RecordBatch]:
         """The rows of events, in Arrow batches of a limited length."""
-        if not events.stored:
+        if not len(events):
             return
         arrays = [
             _array(column(events), field.type)
@@ -83,7 +83,7 @@ def _column(field: StructField) -> Callable[[Events], Any]:
     if name == _PAYLOAD and not isinstance(kind, BinaryType):
         convert = _converter(kind, name)
         if isinstance(kind, StringType):
-            return lambda events: [*map(_text, events.payloads)]
+            return lambda events: events.text_payloads
         return lambda events: [*map(convert, events.json_payloads)]
     if name in _USUAL:
         wanted = _TYPES[name]
@@ -110,13 +110,6 @@ def _found(events: Events, name: str) -> list[Any]:
 
 def _member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
-
-
-def _text(payload: bytes) -> str | None:
-    try:
-        return payload.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 # --- values of attributes and of JSON as values of a type; None where they are of another ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,7 +17,6 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from smartpubsub.node.api.past import time_us
-from smartpubsub.node.control.pages import split
 from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
     EARLIEST,
@@ -158,7 +156,7 @@ class _Reading:
         link = NodeLink(self._options, was_there=True)
         first, end = part.first, part.first + part.count
         while first < end:
-            page = link.ask(
+            _, page = link.page(
                 "topic-range",
                 topic=part.topic,
                 after=part.after,
@@ -166,13 +164,13 @@ class _Reading:
                 first=first,
                 limit=end - first,
             )
-            blocks = [*split(base64.b64decode(page["blocks"]))]
-            if not blocks:
+            events = TopicEvents(page)
+            if not len(events):
                 raise DataLossError(
                     f"the topic {part.topic} has lost events while they were read; try again"
                 )
-            first += len(blocks)
-            yield from self._rows.batches(TopicEvents(blocks))
+            first += len(events)
+            yield from self._rows.batches(events)
         link.close()
 
 
