@@ -102,8 +102,8 @@ class Reading:
 
     def begin(self, wanted: str, past: Past) -> None:
         self.reader.subscribe(Subscription(1, Predicate.parse(wanted)), 0)
-        kademlia = self.reader._replay._kademlia
-        kademlia.find_closest = lambda *_: (99, [])  # type: ignore[method-assign]
+        kademlia = self.reader._lookups._kademlia
+        kademlia.find_closest = lambda *_, **_options: (99, [])  # type: ignore[method-assign]
         self.reader.recall(1, past, 0)
         found = Found(99, b"surf", (*KEEPERS, OWN), 1)
         self.now = 10_000

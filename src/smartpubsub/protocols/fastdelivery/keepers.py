@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
@@ -10,7 +11,8 @@ from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.fastdelivery.ports import FastOutbox
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.runtime.bounded import BoundedDict
-from smartpubsub.seam import Deliver, Peer
+from smartpubsub.protocols.runtime.lookups import Lookups
+from smartpubsub.seam import Peer
 
 OnKeepers = Callable[[list[Contact]], None]
 
@@ -21,14 +23,16 @@ KNOWN_COUNT_MAX = 10_000
 class KeeperLookup:
     """Finds keepers by Kademlia lookups, caches them, and leaves out suspected peers."""
 
-    def __init__(self, outbox: FastOutbox, kademlia: Kademlia, settings: FastSettings) -> None:
+    def __init__(
+        self, outbox: FastOutbox, kademlia: Kademlia, lookups: Lookups, settings: FastSettings
+    ) -> None:
         self._outbox = outbox
         self._kademlia = kademlia
+        self._lookups = lookups
         self._settings = settings
         self._known: dict[bytes, tuple[int, tuple[Contact, ...]]] = BoundedDict(KNOWN_COUNT_MAX)
         """The result of each lookup, and until when it is valid."""
         self._waiting: dict[bytes, list[OnKeepers]] = {}
-        self._lookups: dict[int, bytes] = {}
         self._suspected: dict[Peer, int] = BoundedDict(KNOWN_COUNT_MAX)
         """Peers that did not answer, and until when they are not chosen."""
 
@@ -43,22 +47,9 @@ class KeeperLookup:
         waiting = self._waiting.setdefault(name, [])
         waiting.append(then)
         if len(waiting) == 1:
-            self._look_up(name)
+            self._lookups.find_closest(name, partial(self._on_found, name))
 
-    def _look_up(self, name: bytes) -> None:
-        number, effects = self._kademlia.find_closest(name, self._outbox.now)
-        self._lookups[number] = name
-        for effect in effects:
-            if isinstance(effect, Deliver):  # There is no peer to ask.
-                self.on_found(effect.item)
-            else:
-                self._outbox.emit(effect)
-
-    def on_found(self, found: object) -> None:
-        """Take the result of a lookup, unless another component of the node started it."""
-        name = self._lookups.pop(found.number, None) if isinstance(found, Found) else None
-        if name is None or not isinstance(found, Found):
-            return
+    def _on_found(self, name: bytes, found: Found) -> None:
         self._known[name] = (self._outbox.now + self._settings.find_us, found.closest)
         for then in self._waiting.pop(name, []):
             then(self._chosen(found.closest))
@@ -102,5 +93,5 @@ class KeeperLookup:
             del self._known[name]
 
     def check(self) -> None:
-        """Assert that every waiting caller has a lookup that is running."""
-        assert set(self._waiting) <= set(self._lookups.values())
+        """Assert that every lookup has a caller that waits for it."""
+        assert all(self._waiting.values())

@@ -48,6 +48,7 @@ from smartpubsub.protocols.pubsub import (
     Tally,
 )
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.randomness import branch_of
 from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
@@ -101,6 +102,7 @@ class FastDelivery:
         """Stored groups and members that wait until the node has joined the overlay."""
 
         self._outbox: FastOutbox = Outbox(NAME, list)
+        self._lookups = Lookups(self._outbox, kademlia)
         timeouts = AnswerTimeouts(settings)
         self._requests: FastRequests = Requests(
             self._outbox,
@@ -120,7 +122,7 @@ class FastDelivery:
             kademlia.ledger,
         )
         self._store = GroupStore(self._outbox, self._reject)
-        self._keepers = keepers = KeeperLookup(self._outbox, kademlia, settings)
+        self._keepers = keepers = KeeperLookup(self._outbox, kademlia, self._lookups, settings)
         self._delivery = GroupDelivery(ports)
         self.directory = GroupDirectory(ports, keepers)
         self._search = GroupSearch(ports, keepers, rng)
@@ -278,7 +280,7 @@ class FastDelivery:
             case Departed(peer):
                 self._requests.on_departed(peer)
             case Told(Found() as found):
-                self._keepers.on_found(found)
+                self._lookups.on_result(found)
             case Told(Joined()):
                 self._on_joined()
             case Loaded(prefix, values) if prefix == self._store.prefix:
@@ -381,6 +383,7 @@ class FastDelivery:
         assert not self._to_self, "a message of this node to itself was not handled"
         for component in (
             self._requests,
+            self._lookups,
             self._keepers,
             self._delivery,
             self.directory,

@@ -346,7 +346,7 @@ class HistoryReader(Component):
             self._ask(request)
         elif not request.has_widened:
             request.has_widened = True
-            self._overlay.look_up(request.replica.id, partial(self._widen, request))
+            self._overlay.find_closest(request.replica.id, partial(self._widen, request))
         elif gathering.heads:
             self._deliver(request)
         else:

@@ -111,7 +111,7 @@ class Keepers(Component):
             return
         keepers.is_finding = True
         count = self._settings.keepers + SPARE_KEEPERS
-        self._overlay.look_up(replica.id, partial(self._on_found, replica, keepers), count)
+        self._overlay.find_closest(replica.id, partial(self._on_found, replica, keepers), count)
 
     def when_found(self, replica: TopicReplica, then: Callable[[], None]) -> None:
         """Call `then` when the keepers are known, or the lookup for them has ended."""

@@ -288,7 +288,7 @@ class Membership(Component):
 
     def _seek(self, replica: TopicReplica, place: _Place) -> None:
         place.is_seeking = True
-        self._overlay.look_up(replica.topic.author, partial(self._on_found, replica, place))
+        self._overlay.find_closest(replica.topic.author, partial(self._on_found, replica, place))
 
     def _on_found(self, replica: TopicReplica, place: _Place, found: Found) -> None:
         place.is_seeking = False
@@ -425,7 +425,7 @@ class Membership(Component):
         place.proved_us = self._outbox.now
         self._tell(PlaceTaken(replica, (), None))
         self._tell(RootActive(replica))
-        self._overlay.look_up(replica.topic.author, partial(self._show_root, replica, place))
+        self._overlay.find_closest(replica.topic.author, partial(self._show_root, replica, place))
         self._on_attached(replica, place, None)
 
     def _show_root(self, replica: TopicReplica, place: _Place, found: Found) -> None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.queries import Found, Got, Put
+from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.pulsarcast.messages import Part
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.seam import Deliver, Effect, Peer
+from smartpubsub.seam import Peer
 
 
-class Overlay:
-    """Starts lookups and calls the continuation of each when its result arrives."""
+class Overlay(Lookups):
+    """Lookups, the peers that are known without one, and whether this node has joined."""
 
     def __init__(self, outbox: Outbox[Part], kademlia: Kademlia) -> None:
+        super().__init__(outbox, kademlia)
         self.own = kademlia.own
         self.is_ready = False
         """Whether this node has joined the overlay."""
-        self._outbox = outbox
-        self._kademlia = kademlia
-        self._continuations: dict[int, Callable[..., None]] = {}
         self._last_number = 0
 
     def note_joined(self) -> None:
@@ -48,31 +47,3 @@ class Overlay:
     def closest_known(self, name: bytes, count: int) -> Sequence[Contact]:
         """Return the peers closest to a name that this node knows without a lookup."""
         return self._kademlia.closest_local(name, count)
-
-    def look_up(self, name: bytes, then: Callable[[Found], None], count: int = 0) -> None:
-        """Find the peers closest to a name; a smaller `count` needs fewer answers."""
-        self._start(self._kademlia.find_closest(name, self._outbox.now, count), then)
-
-    def get(self, name: bytes, then: Callable[[Got], None]) -> None:
-        """Find a value in the overlay."""
-        self._start(self._kademlia.get(name, self._outbox.now), then)
-
-    def put(self, name: bytes, value: bytes, then: Callable[[Put], None]) -> None:
-        """Store a value on the nodes closest to its name."""
-        self._start(self._kademlia.put(name, value, self._outbox.now), then)
-
-    def _start(self, started: tuple[int, list[Effect]], then: Callable[..., None]) -> None:
-        number, effects = started
-        self._continuations[number] = then
-        for effect in effects:
-            if isinstance(effect, Deliver):  # The lookup ended without asking a peer.
-                self.on_result(effect.item)
-            else:
-                self._outbox.emit(effect)
-
-    def on_result(self, item: object) -> None:
-        """Continue with the result of a lookup; ignore those that other protocols started."""
-        if isinstance(item, Found | Got | Put):
-            then = self._continuations.pop(item.number, None)
-            if then is not None:
-                then(item)

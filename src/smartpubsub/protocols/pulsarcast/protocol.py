@@ -519,6 +519,7 @@ class Pulsarcast:
         """Assert the invariants of all components."""
         assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
         for component in (
+            self._overlay,
             self.liveness,
             self.directory,
             self.store,

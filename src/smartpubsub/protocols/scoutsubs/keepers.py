@@ -16,8 +16,10 @@ questions go to all bands in turn.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import log
 from random import Random
 
@@ -26,10 +28,11 @@ from smartpubsub.kademlia.keys import KEY_BITS, Contact, Key, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.root_lookup import AGAIN_US, TREE_COUNT_MAX, RootLookup
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Deliver, Peer
+from smartpubsub.seam import Peer
 
 FOUND_PER_BAND = 12
 FOUND_CLOSEST = 8
@@ -70,6 +73,7 @@ class TreeKeepers:
         outbox: ScoutOutbox,
         settings: ScoutSettings,
         kademlia: Kademlia,
+        lookups: Lookups,
         detector: FailureDetector,
         roots: RootLookup,
         rng: Random,
@@ -78,12 +82,14 @@ class TreeKeepers:
         self._outbox = outbox
         self._settings = settings
         self._kademlia = kademlia
+        self._lookups = lookups
         self._detector = detector
         self._roots = roots
         self._rng = rng
         self._on_found = on_found
         self._regions: BoundedDict[str, _Region] = BoundedDict(TREE_COUNT_MAX)
-        self._lookups: dict[int, str] = {}
+        self._under_way: Counter[str] = Counter()
+        """How many lookups of each tree have not ended."""
         self._spacing: Key = 0
         """How far apart nodes are, by lookups around random places."""
         self._spaced_us = -1 << 62
@@ -125,7 +131,7 @@ class TreeKeepers:
         """Whether the keepers of a tree are being looked up."""
         if not self._settings.region_size:
             return self._roots.is_under_way(tree)
-        return tree in self._waiting or tree in self._lookups.values()
+        return tree in self._waiting or self._under_way[tree] > 0
 
     # --- lookups ---
 
@@ -166,7 +172,7 @@ class TreeKeepers:
         region.is_wide |= is_wide
         self._waiting[tree] = None
         if self._spaced_us < self._outbox.now - self._settings.renew_us:
-            if _SPACING not in self._lookups.values():
+            if not self._under_way[_SPACING]:
                 self._spacing = 0
                 for _ in range(RANDOM_PLACES):
                     name = b"spacing/" + self._rng.getrandbits(64).to_bytes(8, "big")
@@ -184,24 +190,17 @@ class TreeKeepers:
                 self._find(tree, name, FOUND_PER_BAND)
 
     def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
-        number, effects = self._kademlia.find_closest(
-            name, self._outbox.now, count, paths=paths, waits_for_slow=False
-        )
-        self._lookups[number] = tree
-        for effect in effects:
-            if isinstance(effect, Deliver):  # The lookup has ended at once.
-                self.on_found(effect.item)
-            else:
-                self._outbox.emit(effect)
+        self._under_way[tree] += 1
+        then = partial(self._on_lookup_ended, tree)
+        self._lookups.find_closest(name, then, count, paths=paths, waits_for_slow=False)
 
-    def on_found(self, found: object) -> None:
-        """A lookup has ended."""
-        tree = self._lookups.pop(found.number, None) if isinstance(found, Found) else None
-        if tree is None or not isinstance(found, Found):
-            return
+    def _on_lookup_ended(self, tree: str, found: Found) -> None:
+        self._under_way[tree] -= 1
+        if not self._under_way[tree]:
+            del self._under_way[tree]
         if tree == _SPACING:
             self._spacing = max(self._spacing, self._spacing_of(found.closest, key_of(found.name)))
-            if _SPACING not in self._lookups.values():
+            if not self._under_way[_SPACING]:
                 self._spaced_us = self._outbox.now
                 self._look_up_waiting()
             return
@@ -273,4 +272,4 @@ class TreeKeepers:
         """Assert the invariants: bands are bounded, and regions wait for a lookup only."""
         for region in self._regions.values():
             assert all(len(band) <= BAND_COUNT_MAX for band in region.bands.values())
-        assert not self._waiting or _SPACING in self._lookups.values()
+        assert not self._waiting or self._under_way[_SPACING]

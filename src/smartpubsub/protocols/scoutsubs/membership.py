@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, Key, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.messages import Adopt, Pull, Pulled
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
-from smartpubsub.seam import Deliver, Peer
+from smartpubsub.seam import Peer
 
 
 class Role(Enum):
@@ -123,6 +125,7 @@ class TreeMembership:
         outbox: ScoutOutbox,
         settings: ScoutSettings,
         kademlia: Kademlia,
+        lookups: Lookups,
         detector: FailureDetector,
         proximity: Proximity,
         times: ResponseTimes,
@@ -132,13 +135,15 @@ class TreeMembership:
         self._outbox = outbox
         self._settings = settings
         self._kademlia = kademlia
+        self._lookups = lookups
         self._detector = detector
         self._proximity = proximity
         self._times = times
         self._replicas = replicas
         self._report = report
         self.trees: dict[str, TreePlace] = {}
-        self._lookups: dict[int, str] = {}
+        self._looked_up: list[str] = []
+        """The attributes of the lookups that are under way."""
         self._unverified: dict[str, None] = {}
         """Trees of which this node is to find out whether it still is the root."""
         self._syncs: dict[str, _Sync] = {}
@@ -270,29 +275,21 @@ class TreeMembership:
             self._verify_next()
 
     def _verify_next(self) -> None:
-        while self._unverified and len(self._lookups) < VERIFIED_AT_ONCE_MAX:
+        while self._unverified and len(self._looked_up) < VERIFIED_AT_ONCE_MAX:
             attribute = next(iter(self._unverified))
             del self._unverified[attribute]
-            if self.is_root(attribute) and attribute not in self._lookups.values():
+            if self.is_root(attribute) and attribute not in self._looked_up:
                 self._look_up(self.trees[attribute])
 
     def _look_up(self, tree: TreePlace) -> None:
-        name = tree.attribute.encode()
-        number, effects = self._kademlia.find_closest(name, self._outbox.now)
-        self._lookups[number] = tree.attribute
-        for effect in effects:
-            if isinstance(effect, Deliver):  # The lookup has ended at once.
-                self.on_found(effect.item)
-            else:
-                self._outbox.emit(effect)
+        attribute = tree.attribute
+        self._looked_up.append(attribute)
+        self._lookups.find_closest(attribute.encode(), partial(self._on_found, attribute))
 
-    def on_found(self, found: object) -> None:
-        """A lookup has ended."""
-        if not isinstance(found, Found):
-            return
-        attribute = self._lookups.pop(found.number, None)
+    def _on_found(self, attribute: str, found: Found) -> None:
+        self._looked_up.remove(attribute)
         self._verify_next()
-        tree = self.trees.get(attribute) if attribute is not None else None
+        tree = self.trees.get(attribute)
         if tree is None or tree.role not in (Role.SEEKING, Role.ROOT):
             return
         closest = [c for c in found.closest if not self._detector.is_suspected(c.peer)]

@@ -1,6 +1,6 @@
 """ScoutSubs: routes inputs to the components, and news from one component to the others.
 
-Each component owns its state and knows only those before it in this order: outbox, failure
+Each component owns its state and knows only those before it in this order: outbox, lookups, failure
 detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
 subscriptions, replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, root
 lookup, tree keepers, convictions, placement, publisher, auditor, senders. What a component finds
@@ -38,6 +38,7 @@ from smartpubsub.protocols.runtime.failure_detector import (
     PeerTrusted,
     PeerUp,
 )
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, LATE_TIMER
 from smartpubsub.protocols.runtime.randomness import branch_of
 from smartpubsub.protocols.scoutsubs import announcement_turns, messages
@@ -125,6 +126,7 @@ class ScoutSubs:
         self._signing = signing
         self._attestation = Attestation(signing)
         self._outbox = outbox = ScoutOutbox(settings, own.peer, self._attestation, self._on_own)
+        self._lookups = lookups = Lookups(outbox, kademlia)
         self._times = times = ResponseTimes(settings)
         self._detector = detector = FailureDetector(
             outbox,
@@ -160,7 +162,7 @@ class ScoutSubs:
             outbox, settings, own, signing, detector, persistence, history, audits_kept
         )
         self._membership = membership = TreeMembership(
-            *(outbox, settings, kademlia, detector, proximity, times, tables_kept),
+            *(outbox, settings, kademlia, lookups, detector, proximity, times, tables_kept),
             self._on_news,
         )
         self._filters = filters = Filters(
@@ -178,7 +180,7 @@ class ScoutSubs:
             outbox, settings, signing, detector, proximity, times, history
         )
         self._replay = replay = Replay(
-            *(outbox, settings, kademlia, signing, detector, times),
+            *(outbox, settings, own.peer, lookups, signing, detector, times),
             *(filters, subscriptions, history),
         )
         self._shards = shards = Shards(outbox, settings, membership, filters)
@@ -191,9 +193,9 @@ class ScoutSubs:
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
             *(filters, history, audits_kept, events_kept, shards, dissemination),
         )
-        self._roots = roots = RootLookup(outbox, settings, kademlia, self._on_roots_found)
+        self._roots = roots = RootLookup(outbox, settings, lookups, self._on_roots_found)
         self._keepers = keepers = TreeKeepers(
-            *(outbox, settings, kademlia, detector, roots, branch_of(rng, "keepers")),
+            *(outbox, settings, kademlia, lookups, detector, roots, branch_of(rng, "keepers")),
             on_found=lambda tree: self._placement.on_keepers_found(tree),
         )
         self._convictions = convictions = Convictions(outbox, own.peer, signing, detector, keepers)
@@ -374,10 +376,7 @@ class ScoutSubs:
             case TimerFired(("scout", str(kind), *about)):
                 self._on_timer[kind](*about)
             case Told(Found() as found):
-                self._membership.on_found(found)
-                self._replay.on_found(found)
-                self._roots.on_found(found)
-                self._keepers.on_found(found)
+                self._lookups.on_result(found)
             case Departed(peer):
                 self._detector.on_departed(peer)
                 self._filters.forget_turns(peer)
@@ -835,7 +834,8 @@ class ScoutSubs:
             # The event that fills the storage, and those of a take-over, may go beyond the limit.
             assert bound.held <= bound.held_max or bound.what == "stored bytes", bound.what
         for component in (
-            *(self._detector, self._persistence, self._recovery, self._history, self._reassembly),
+            *(self._lookups, self._detector, self._persistence, self._recovery, self._history),
+            self._reassembly,
             *(
                 self._audits_kept,
                 self._tables_kept,

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
-from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Delivery, SubscriptionState
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.history import (
@@ -32,7 +33,7 @@ from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH, shard_names
 from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.protocols.seen import Seen
-from smartpubsub.seam import Deliver, Peer
+from smartpubsub.seam import Peer
 
 TRIES_MAX = 5
 """How often a keeper that is up is asked; the timeout doubles each time."""
@@ -126,7 +127,8 @@ class Replay:
         self,
         outbox: ScoutOutbox,
         settings: ScoutSettings,
-        kademlia: Kademlia,
+        own: Peer,
+        lookups: Lookups,
         signing: Signing,
         detector: FailureDetector,
         times: ResponseTimes,
@@ -136,7 +138,8 @@ class Replay:
     ) -> None:
         self._outbox = outbox
         self._settings = settings
-        self._kademlia = kademlia
+        self._own = own
+        self._lookups = lookups
         self._signing = signing
         self._detector = detector
         self._times = times
@@ -144,7 +147,6 @@ class Replay:
         self._subscriptions = subscriptions
         self._history = history
         self._readers: dict[int, _ReplayReader] = {}
-        self._lookups: dict[int, tuple[int, str]] = {}
         """By query: the subscription and the tree whose keepers are looked up."""
         self._given: Seen[tuple[int, EventId]] = Seen(settings.seen_us, settings.seen_count_max)
         """Replayed events, which may still arrive by the tree."""
@@ -225,19 +227,9 @@ class Replay:
         trees = shard_names(reader.attribute) if was_split else (reader.attribute,)
         reader.looking += len(trees)
         for tree in trees:
-            query, effects = self._kademlia.find_closest(tree.encode(), self._outbox.now)
-            self._lookups[query] = reader.number, tree
-            for effect in effects:
-                if isinstance(effect, Deliver):  # The lookup has ended at once.
-                    self.on_found(effect.item)
-                else:
-                    self._outbox.emit(effect)
+            self._lookups.find_closest(tree.encode(), partial(self._on_found, reader.number, tree))
 
-    def on_found(self, found: object) -> None:
-        """A lookup of the nodes closest to an attribute has ended."""
-        if not isinstance(found, Found) or found.number not in self._lookups:
-            return
-        number, tree = self._lookups.pop(found.number)
+    def _on_found(self, number: int, tree: str, found: Found) -> None:
         reader = self._readers.get(number)
         if reader is None:
             return
@@ -280,7 +272,7 @@ class Replay:
             reader.past.last if is_first else 0,
             reader.past.since if reader.after is None else None,
         )
-        if keeper.peer == self._kademlia.own.peer:
+        if keeper.peer == self._own:
             self._take(reader, keeper, self._history.answer(part))
         else:
             self._outbox.queue(keeper.peer, part)

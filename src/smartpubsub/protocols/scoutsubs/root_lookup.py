@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Deliver, Peer
+from smartpubsub.seam import Peer
 
 PATHS = 2
 AGAIN_US = 2 * SECOND
@@ -41,16 +42,16 @@ class RootLookup:
         self,
         outbox: ScoutOutbox,
         settings: ScoutSettings,
-        kademlia: Kademlia,
+        lookups: Lookups,
         on_found: Callable[[str], None],
     ) -> None:
         self._outbox = outbox
         self._settings = settings
-        self._kademlia = kademlia
+        self._lookups = lookups
         self._on_found = on_found
         self._found: BoundedDict[str, _FoundRoots] = BoundedDict(TREE_COUNT_MAX)
-        self._lookups: dict[int, tuple[str, int]] = {}
-        """By query: the tree, and the number of paths."""
+        self._under_way: dict[str, None] = {}
+        """The trees that are being looked up."""
 
     def has_found(self, tree: str, peer: Peer) -> bool:
         """Whether a lookup on disjoint paths has found a peer among the closest to a tree's key."""
@@ -75,7 +76,7 @@ class RootLookup:
 
     def is_under_way(self, tree: str) -> bool:
         """Whether a tree is being looked up."""
-        return any(name == tree for name, _ in self._lookups.values())
+        return tree in self._under_way
 
     def look_up(self, tree: str, paths: int = PATHS) -> bool:
         """Look a tree up, unless that was done just now; return whether a lookup is under way."""
@@ -85,33 +86,24 @@ class RootLookup:
         is_recent = found is not None and self._outbox.now - found.found_us < AGAIN_US
         if found is not None and is_recent and found.paths >= paths:
             return False
-        number, effects = self._kademlia.find_closest(
+        self._under_way[tree] = None
+        self._lookups.find_closest(
             tree.encode(),
-            self._outbox.now,
+            partial(self._on_lookup_ended, tree, paths),
             2 * self._settings.backups + 1,
             paths=paths,
             waits_for_slow=False,
         )
-        self._lookups[number] = tree, paths
-        for effect in effects:
-            if isinstance(effect, Deliver):  # The lookup has ended at once.
-                self.on_found(effect.item)
-            else:
-                self._outbox.emit(effect)
-        return number in self._lookups
+        return self.is_under_way(tree)
 
-    def on_found(self, found: object) -> None:
-        """A lookup has ended."""
-        if not isinstance(found, Found) or found.number not in self._lookups:
-            return
-        tree, paths = self._lookups.pop(found.number)
+    def _on_lookup_ended(self, tree: str, paths: int, found: Found) -> None:
+        del self._under_way[tree]
         peers = dict.fromkeys(contact.peer for contact in found.closest)
         self._found[tree] = _FoundRoots(peers, self._outbox.now, paths)
         self._on_found(tree)
 
     def check(self) -> None:
-        """Assert the invariants: one lookup of a tree at a time, and results of the right size."""
-        assert len({name for name, _ in self._lookups.values()}) == len(self._lookups)
+        """Assert the invariants: results are of the right size."""
         assert len(self._found) <= TREE_COUNT_MAX
         for found in self._found.values():
             assert len(found.peers) <= 2 * self._settings.backups + 2
