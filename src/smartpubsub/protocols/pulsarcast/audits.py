@@ -7,6 +7,7 @@ topic, and its author, in turn for their heads; less and less often while nothin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from smartpubsub.kademlia.settings import SECOND
@@ -16,6 +17,7 @@ from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicRepl
 from smartpubsub.protocols.pulsarcast.fetcher import Fetcher
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Page
+from smartpubsub.protocols.pulsarcast.pages import PageRequests
 from smartpubsub.seam import Peer
 
 AUDIT_US_MIN = 3 * SECOND
@@ -31,9 +33,8 @@ class _TopicAudit:
     """The questions of this node in one topic."""
 
     interval_us: int = AUDIT_US_MIN
-    asked: Peer = b""
-    """The peer that has not answered; empty if none."""
-    number: int = 0
+    question: int = 0
+    """The number of the question that has no answer; 0 if there is none."""
     turn: int = 0
     silent: int = 0
 
@@ -43,6 +44,7 @@ class TopicAudits(Component):
     """Compares what this node has of its topics with what keepers have."""
 
     _directory: TopicDirectory
+    _pages: PageRequests
     _keepers: Keepers
     _fetcher: Fetcher
     _rng: Random
@@ -65,7 +67,7 @@ class TopicAudits(Component):
         audit = self._audits.get(replica.id)
         if audit is None:
             return
-        audit.silent = audit.silent + 1 if audit.asked else 0
+        audit.silent = audit.silent + 1 if audit.question else 0
         keepers = self._keepers.peers(replica)
         # The author is known without a lookup, so the first questions cost little.
         is_unknown = not keepers and audit.turn >= TURNS_WITHOUT_KEEPERS
@@ -73,35 +75,30 @@ class TopicAudits(Component):
             audit.silent = 0
             self._keepers.find(replica)
         sources = [p for p in dict.fromkeys([*keepers, replica.topic.author]) if p != self._own]
-        audit.asked = b""
+        self._pages.cancel(audit.question)
+        audit.question = 0
         if sources and replica.log.is_settled:
-            audit.asked = sources[audit.turn % len(sources)]
+            source = sources[audit.turn % len(sources)]
             audit.turn += 1
-            audit.number = self._overlay.new_number()
-            floor_us = max(0, replica.log.floor_us)
-            self._outbox.queue(audit.asked, Fetch(replica.id, audit.number, (), (), floor_us))
+            question = Fetch(replica.id, 0, (), (), max(0, replica.log.floor_us))
+            then = partial(self._on_page, replica, audit, source)
+            audit.question = self._pages.ask(source, question, then)
             audit.interval_us = min(2 * audit.interval_us, AUDIT_US_MAX)
         self._set_timer(replica, audit)
 
-    def has_asked(self, peer: Peer, message: Page) -> bool:
-        """Whether a peer was asked for its heads."""
-        audit = self._audits.get(message.topic_id)
-        return audit is not None and (audit.asked, audit.number) == (peer, message.number)
-
-    def on_page(self, peer: Peer, message: Page) -> None:
+    def _on_page(self, replica: TopicReplica, audit: _TopicAudit, peer: Peer, page: Page) -> None:
         """Compare the heads of a source with what is here, and fetch what is missing."""
-        replica, audit = self._directory.get(message.topic_id), self._audits.get(message.topic_id)
-        if replica is None or audit is None or not self.has_asked(peer, message):
-            return
-        audit.asked = b""
-        if any(not replica.log.knows(head.cid) for head in message.heads):
+        audit.question = 0
+        if any(not replica.log.knows(head.cid) for head in page.heads):
             audit.interval_us = AUDIT_US_MIN
             self._set_timer(replica, audit)
-            self._fetcher.compare(replica, message.heads, peer)
+            self._fetcher.compare(replica, page.heads, peer)
 
     def on_left(self, replica: TopicReplica) -> None:
         """Forget a topic."""
-        self._audits.pop(replica.id, None)
+        audit = self._audits.pop(replica.id, None)
+        if audit is not None:
+            self._pages.cancel(audit.question)
 
     def check(self) -> None:
         """Assert that audits are of topics that this node is in."""

@@ -1,8 +1,6 @@
 """Fetching of events: those this node has missed, older history, and parents of new events.
 
-Links and the heads that neighbours report show what is missing. The peer that is asked follows the
-links from what is wanted down to what the asker has, and sends what lies between, the lowest first,
-hundreds of events per page.
+Links and the heads that neighbours report show what is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
-from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page, Range
+from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page
+from smartpubsub.protocols.pulsarcast.pages import PageRequests
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.seam import Peer
 
@@ -41,30 +40,24 @@ PARENTS_TIMEOUT_US = 20 * SECOND
 
 
 @dataclass(slots=True, eq=False)
-class _FetchRequest:
-    """A page that a peer was asked for."""
-
-    number: int
-    peer: Peer
-
-
-@dataclass(slots=True, eq=False)
 class _FetchState:
     """What this node has missed in one topic."""
 
     unknown: dict[Cid, tuple[Peer, int]] = field(default_factory=dict)
     """Events that are missing, each with a peer that knows of it, and since when."""
-    request: _FetchRequest | None = None
+    request: int = 0
+    """The number of the question that has no answer; 0 if there is none."""
     tries: int = 0
     check_is_set: bool = False
 
 
 @dataclass(eq=False)
 class Fetcher(Component):
-    """Finds out which events this node has missed, fetches them, and serves other nodes."""
+    """Finds out which events this node has missed, and fetches them."""
 
     _directory: TopicDirectory
     _membership: Membership
+    _pages: PageRequests
     _dissemination: TopicDissemination
     _keepers: Keepers
     _states: dict[Cid, _FetchState] = field(init=False, default_factory=dict)
@@ -130,7 +123,7 @@ class Fetcher(Component):
             state.unknown.setdefault(cid, (peer, self._outbox.now))
 
     def _check_soon(self, replica: TopicReplica, state: _FetchState) -> None:
-        if state.unknown and not state.check_is_set and state.request is None:
+        if state.unknown and not state.check_is_set and not state.request:
             state.check_is_set = True
             self._outbox.set_timer(("check", replica.id), self._liveness.grace_us)
 
@@ -144,7 +137,7 @@ class Fetcher(Component):
         """Ask for what has not arrived meanwhile."""
         state = self._state(replica)
         state.check_is_set = False
-        if state.request is None:
+        if not state.request:
             self._ask(replica, state)
 
     def _ask(self, replica: TopicReplica, state: _FetchState) -> None:
@@ -158,11 +151,10 @@ class Fetcher(Component):
         if peer is None:
             self._ask_later(replica, state)
             return
-        number = self._overlay.new_number()
-        state.request = _FetchRequest(number, peer)
         wanted = tuple(state.unknown)[:names_max]
         had = tuple(log.whole)[-names_max:]
-        self._outbox.queue(peer, Fetch(replica.id, number, wanted, had, max(0, log.floor_us)))
+        question = Fetch(replica.id, 0, wanted, had, max(0, log.floor_us))
+        state.request = self._pages.ask(peer, question, partial(self._on_page, replica, peer))
         self._outbox.set_timer(("fetch", replica.id), self.timeout_us)
 
     @property
@@ -188,7 +180,8 @@ class Fetcher(Component):
 
     def _ask_later(self, replica: TopicReplica, state: _FetchState) -> None:
         """Try the next source, with a delay that doubles with each try."""
-        state.request = None
+        self._pages.cancel(state.request)
+        state.request = 0
         state.tries += 1
         if not state.check_is_set:
             state.check_is_set = True
@@ -206,31 +199,22 @@ class Fetcher(Component):
     def on_fetch_timer(self, replica: TopicReplica) -> None:
         """Ask another peer, since the page has not arrived."""
         state = self._state(replica)
-        if state.request is not None:
+        if state.request:
             self._ask_later(replica, state)
 
-    def has_asked(self, peer: Peer, message: Page) -> bool:
-        """Whether a peer was asked for a page."""
-        state = self._states.get(message.topic_id)
-        request = None if state is None else state.request
-        return request is not None and (request.number, request.peer) == (message.number, peer)
-
-    def on_page(self, peer: Peer, message: Page) -> None:
-        """Take a page that this node has asked for, and go on."""
-        replica = self._directory.get(message.topic_id)
-        if replica is None or not self.has_asked(peer, message):
-            return
+    def _on_page(self, replica: TopicReplica, peer: Peer, page: Page) -> None:
+        """Take a page, and go on."""
         state = self._state(replica)
         self._outbox.cancel_timer(("fetch", replica.id))
-        state.request = None
-        for cid in message.covered:
+        state.request = 0
+        for cid in page.covered:
             if state.unknown.pop(cid, None) is not None:
                 self._dissemination.go_on_without(replica, cid)
-        accepted = self.accept(replica, peer, message.blocks)
+        accepted = self.accept(replica, peer, page.blocks)
         if accepted:
             state.tries = 0
             self._outbox.set_timer(("news", replica.id), NEWS_US)
-        if message.has_more and accepted:
+        if page.has_more and accepted:
             self._ask(replica, state)
         elif state.unknown and accepted:
             self._check_soon(replica, state)
@@ -269,57 +253,11 @@ class Fetcher(Component):
         """Tell neighbours of events that came otherwise than through the tree."""
         self._membership.send_beats(replica)
 
-    # --- serving other nodes ---
-
-    def on_fetch(self, peer: Peer, message: Fetch) -> None:
-        """Send a peer the events that it has missed."""
-        replica = self._directory.get(message.topic_id)
-        if replica is None:
-            self._send_page(peer, Page(message.topic_id, message.number, (), False), [])
-            return
-        log = replica.log
-        found = log.beyond(message.wanted, message.had, message.since_us)
-        sent = {event.cid for event in found}
-        covered = tuple(cid for cid in message.wanted if cid in log and cid not in sent)
-        pruned = tuple(cid for cid in message.wanted if cid in log.pruned)
-        heads = log.newest_heads(self._settings.names_max)
-        page = Page(message.topic_id, message.number, (), False, covered, heads, pruned)
-        self._send_page(peer, page, found)
-
-    def on_range(self, peer: Peer, message: Range) -> None:
-        """Send a peer a part of the history."""
-        replica = self._directory.get(message.topic_id)
-        page = Page(message.topic_id, message.number, (), False)
-        if replica is None:
-            self._send_page(peer, page, [])
-            return
-        page = page._replace(heads=replica.log.newest_heads(self._settings.names_max))
-        if message.newest:
-            found = replica.log.newest(message.newest)
-        else:
-            after = message.after
-            place = None if after is None else (after.height, after.cid)
-            since_us = message.since_us
-            found = [e for e in replica.log.after(place) if e.draft.created_us >= since_us]
-        self._send_page(peer, page, found)
-
-    def _send_page(self, peer: Peer, page: Page, found: list[TopicEvent]) -> None:
-        """Send as many of the events as fit into one message."""
-        blocks: list[bytes] = []
-        size = 0
-        for event in found[: self._settings.page_count_max]:
-            size += len(event.block)
-            if blocks and size > self._settings.page_bytes_max:
-                break
-            blocks.append(event.block)
-        has_more = len(blocks) < len(found)
-        heads = () if has_more else page.heads
-        page = page._replace(blocks=tuple(blocks), has_more=has_more, heads=heads)
-        self._outbox.queue(peer, page)
-
     def on_left(self, replica: TopicReplica) -> None:
         """Forget a topic."""
-        self._states.pop(replica.id, None)
+        state = self._states.pop(replica.id, None)
+        if state is not None:
+            self._pages.cancel(state.request)
 
     def check(self) -> None:
         """Assert the limits on what is remembered."""
@@ -361,6 +299,7 @@ class Backfill(Component):
 
     _directory: TopicDirectory
     _membership: Membership
+    _pages: PageRequests
     _keepers: Keepers
     _fetcher: Fetcher
     _states: dict[Cid, _BackfillState] = field(init=False, default_factory=dict)
@@ -413,9 +352,9 @@ class Backfill(Component):
             self._directory.store_state(replica)
 
     def _ask(self, replica: TopicReplica, run: _BackfillRun) -> None:
-        run.number = self._overlay.new_number()
-        had = tuple(run.got)[-self._settings.names_max :]
-        self._outbox.queue(run.sources[0], Fetch(replica.id, run.number, run.wanted, had, 0))
+        peer, had = run.sources[0], tuple(run.got)[-self._settings.names_max :]
+        question = Fetch(replica.id, 0, run.wanted, had, 0)
+        run.number = self._pages.ask(peer, question, partial(self._on_page, replica, run, peer))
         self._outbox.set_timer(("backfill", replica.id), self._fetcher.timeout_us)
 
     def on_timer(self, replica: TopicReplica) -> None:
@@ -426,34 +365,25 @@ class Backfill(Component):
 
     def _next(self, replica: TopicReplica, state: _BackfillState, run: _BackfillRun) -> None:
         """Ask the next source; if there is none, wait for the next run."""
+        self._pages.cancel(run.number)
         del run.sources[0]
         if run.sources:
             self._ask(replica, run)
         else:
             state.run = None
 
-    def has_asked(self, peer: Peer, message: Page) -> bool:
-        """Whether a peer was asked for a page."""
-        state = self._states.get(message.topic_id)
-        run = None if state is None else state.run
-        return run is not None and (run.number, run.sources[0]) == (message.number, peer)
-
-    def on_page(self, peer: Peer, message: Page) -> None:
-        """Take a page that this node has asked for, and learn the versions that it needs first."""
-        replica, state = self._directory.get(message.topic_id), self._states.get(message.topic_id)
-        run = None if state is None else state.run
-        if replica is None or run is None or not self.has_asked(peer, message):
-            return
+    def _on_page(self, replica: TopicReplica, run: _BackfillRun, peer: Peer, page: Page) -> None:
+        """Take a page, and learn the versions that it needs first."""
         self._outbox.cancel_timer(("backfill", replica.id))
         events = []
-        for block in message.blocks:
+        for block in page.blocks:
             try:
                 events.append(read_event(block))
             except RefusalError:
                 continue  # The fetcher counts it.
         versions = dict.fromkeys(event.topic for event in events)
         unknown = [cid for cid in versions if cid not in replica.versions]
-        then = partial(self._take, replica, run, peer, message, events)
+        then = partial(self._take, replica, run, peer, page, events)
         self._directory.have_versions(replica, unknown, peer, then)
 
     def _take(
@@ -461,31 +391,33 @@ class Backfill(Component):
         replica: TopicReplica,
         run: _BackfillRun,
         peer: Peer,
-        message: Page,
+        page: Page,
         events: list[TopicEvent],
     ) -> None:
         state = self._states.get(replica.id)
-        if state is None or state.run is not run or run.number != message.number:
+        if state is None or state.run is not run or run.number != page.number:
             return
-        new = self._fetcher.accept(replica, peer, message.blocks, is_delivered=False)
+        new = self._fetcher.accept(replica, peer, page.blocks, is_delivered=False)
         run.has_answer = True
         if new:
             state.tries = 0
-        self._fetcher.compare(replica, message.heads, peer)
-        replica.log.note_pruned(message.gone)
+        self._fetcher.compare(replica, page.heads, peer)
+        replica.log.note_pruned(page.gone)
         for event in events:
             if event.cid in replica.log:
                 run.got[event.cid] = None
                 for parent in event.parents:
                     run.got.pop(parent, None)
-        if message.has_more and new:
+        if page.has_more and new:
             self._ask(replica, run)
         else:
             self._go_on(replica, state, run)
 
     def on_left(self, replica: TopicReplica) -> None:
         """Forget a topic."""
-        self._states.pop(replica.id, None)
+        state = self._states.pop(replica.id, None)
+        if state is not None and state.run is not None:
+            self._pages.cancel(state.run.number)
 
     def check(self) -> None:
         """Assert that each run has a source that it waits for."""
@@ -508,7 +440,7 @@ class _ParentSearch:
     requests: list[_LinkRequest] = field(default_factory=list)
     asked: int = 0
     number: int = 0
-    source: Peer = b""
+    """Of the last question."""
 
 
 @dataclass(eq=False)
@@ -517,6 +449,7 @@ class ParentFetcher(Component):
 
     _directory: TopicDirectory
     _membership: Membership
+    _pages: PageRequests
     _keepers: Keepers
     _fetcher: Fetcher
     _searches: dict[Cid, _ParentSearch] = field(init=False, default_factory=dict)
@@ -556,29 +489,20 @@ class ParentFetcher(Component):
         lacking = dict.fromkeys(
             cid for request in search.requests for cid in request.parents if cid not in replica.log
         )
-        search.source = [*sources][search.asked % len(sources)]
+        source = [*sources][search.asked % len(sources)]
         search.asked += 1
-        search.number = self._overlay.new_number()
         wanted = tuple(lacking)[: self._settings.names_max]
         # With the current time as limit only the wanted events come, and nothing below them.
-        since_us = max(0, self._outbox.now)
-        self._outbox.queue(search.source, Fetch(replica.id, search.number, wanted, (), since_us))
+        question = Fetch(replica.id, 0, wanted, (), max(0, self._outbox.now))
+        self._pages.cancel(search.number)
+        then = partial(self._on_page, replica, search, source)
+        search.number = self._pages.ask(source, question, then)
 
-    def has_asked(self, peer: Peer, message: Page) -> bool:
-        """Whether a peer was asked for a page."""
-        search = self._searches.get(message.topic_id)
-        return search is not None and (message.number, peer) == (search.number, search.source)
-
-    def on_page(self, peer: Peer, message: Page) -> None:
-        """Take a page that this node has asked for."""
-        replica, search = (
-            self._directory.get(message.topic_id),
-            self._searches.get(message.topic_id),
-        )
-        if replica is None or search is None or not self.has_asked(peer, message):
-            return
-        search.number = 0
-        if self._fetcher.accept(replica, peer, message.blocks, is_delivered=False):
+    def _on_page(
+        self, replica: TopicReplica, search: _ParentSearch, peer: Peer, page: Page
+    ) -> None:
+        is_current = self._directory.is_current(replica)
+        if is_current and self._fetcher.accept(replica, peer, page.blocks, is_delivered=False):
             self._settle(replica, search)
 
     def on_timer(self, replica: TopicReplica) -> None:
@@ -598,6 +522,7 @@ class ParentFetcher(Component):
             else:
                 search.requests.append(request)
         if not search.requests:
+            self._pages.cancel(search.number)
             self._searches.pop(replica.id, None)
         return bool(search.requests)
 

@@ -26,6 +26,7 @@ from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.log import Gaps, gaps_in
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page, Range
+from smartpubsub.protocols.pulsarcast.pages import PageRequests
 from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
@@ -166,8 +167,8 @@ class _HistoryRequest:
     has_widened: bool = False
     question: int = 0
     """The number of the question that the first source has not answered; 0 if there is none."""
-    polls: dict[int, Peer] = field(default_factory=dict)
-    """Keepers that were asked for their heads, by the numbers of the questions."""
+    polls: dict[int, None] = field(default_factory=dict)
+    """The numbers of the questions to keepers for their heads that have no answer."""
     after: Place | None = None
     """The place up to which the first source was read."""
     is_filling: bool = False
@@ -185,8 +186,8 @@ class HistoryReader(Component):
     _membership: Membership
     _versions: Versions
     _keepers: Keepers
+    _pages: PageRequests
     _requests: dict[int, _HistoryRequest] = field(init=False, default_factory=dict)
-    _questions: dict[int, _HistoryRequest] = field(init=False, default_factory=dict)
 
     def read(self, topic: Cid, wanted: Wanted, number: int) -> None:
         """Read history and deliver `HistoryRead` with the number."""
@@ -244,9 +245,9 @@ class HistoryReader(Component):
     def _poll(self, request: _HistoryRequest) -> None:
         """Ask all keepers for their heads."""
         for peer in request.keepers:
-            number = self._new_question(request)
-            request.polls[number] = peer
-            self._outbox.queue(peer, Fetch(request.replica.id, number, (), (), 0))
+            question = Fetch(request.replica.id, 0, (), (), 0)
+            then = partial(self._on_heads, request, peer)
+            request.polls[self._pages.ask(peer, question, then)] = None
 
     def _widen(self, request: _HistoryRequest, found: Found) -> None:
         """Go on with more of the nodes closest to the topic, which may have been keepers."""
@@ -260,30 +261,25 @@ class HistoryReader(Component):
 
     # --- asking ---
 
-    def _new_question(self, request: _HistoryRequest) -> int:
-        number = self._overlay.new_number()
-        self._questions[number] = request
-        return number
-
     def _ask(self, request: _HistoryRequest) -> None:
         """Ask the first source for what comes next."""
         gathering, names_max = request.gathering, self._settings.names_max
-        id, number = request.replica.id, self._new_question(request)
-        message: Fetch | Range
+        id, source = request.replica.id, request.sources[0]
+        question: Fetch | Range
         if not request.is_placed and request.wanted.since is not None:
             # With the current time as limit only the wanted event comes, and nothing below it.
             wanted: tuple[Cid, ...] = (request.wanted.since,)
-            message = Fetch(id, number, wanted, (), max(0, self._outbox.now))
+            question = Fetch(id, 0, wanted, (), max(0, self._outbox.now))
         elif request.is_filling:
             gaps = gathering.gaps()
             wanted, had = gaps.missing[:names_max], gaps.whole[-names_max:]
-            message = Fetch(id, number, wanted, had, gathering.since_us())
+            question = Fetch(id, 0, wanted, had, gathering.since_us())
         else:
             newest = 0 if gathering.events else request.wanted.last
             after = None if request.after is None else Head(request.after[1], request.after[0])
-            message = Range(id, number, after, gathering.floor_us, newest)
-        request.question = number
-        self._outbox.queue(request.sources[0], message)
+            question = Range(id, 0, after, gathering.floor_us, newest)
+        then = partial(self._on_page, request, source)
+        request.question = self._pages.ask(source, question, then)
         self._wait(request)
 
     def _wait(self, request: _HistoryRequest) -> None:
@@ -295,7 +291,7 @@ class HistoryReader(Component):
         request = self._requests.get(number)
         if request is None:
             return
-        request.polls.clear()
+        self._cancel_polls(request)
         if not request.sources and not request.is_filling:
             self._try_again(request)
         elif request.question:
@@ -303,6 +299,11 @@ class HistoryReader(Component):
             self._next(request)
         else:
             self._go_on(request)
+
+    def _cancel_polls(self, request: _HistoryRequest) -> None:
+        for number in request.polls:
+            self._pages.cancel(number)
+        request.polls.clear()
 
     def _try_again(self, request: _HistoryRequest) -> None:
         request.tries += 1
@@ -313,6 +314,7 @@ class HistoryReader(Component):
 
     def _next(self, request: _HistoryRequest) -> None:
         """Go on without the first source."""
+        self._pages.cancel(request.question)
         request.question = 0
         del request.sources[0]
         if request.is_filling:
@@ -354,38 +356,30 @@ class HistoryReader(Component):
 
     # --- answers ---
 
-    def has_asked(self, peer: Peer, message: Page) -> bool:
-        """Whether a peer was asked for a page, as the first source or as a polled keeper."""
-        request = self._questions.get(message.number)
-        if request is None or message.topic_id != request.replica.id:
-            return False
-        is_first = message.number == request.question and peer == request.sources[0]
-        return is_first or request.polls.get(message.number) == peer
+    def _on_heads(self, request: _HistoryRequest, peer: Peer, page: Page) -> None:
+        """Take the answer of a polled keeper."""
+        self._note_answer(request, peer, page)
+        del request.polls[page.number]
+        if request.is_filling and not request.polls and not request.question:
+            self._outbox.cancel_timer(("read", request.number))
+            self._go_on(request)
 
-    def on_page(self, peer: Peer, message: Page) -> None:
-        """Take the answer of the first source or of a polled keeper."""
-        request = self._questions.get(message.number)
-        if request is None or not self.has_asked(peer, message):
-            return
-        is_first = message.number == request.question and peer == request.sources[0]
-        del self._questions[message.number]
+    def _note_answer(self, request: _HistoryRequest, peer: Peer, page: Page) -> None:
         request.answered[peer] = None
-        request.gathering.heads |= dict(message.heads)
-        request.gathering.pruned |= dict.fromkeys(message.gone)
-        if not is_first:
-            del request.polls[message.number]
-            if request.is_filling and not request.polls and not request.question:
-                self._outbox.cancel_timer(("read", request.number))
-                self._go_on(request)
-            return
+        request.gathering.heads |= dict(page.heads)
+        request.gathering.pruned |= dict.fromkeys(page.gone)
+
+    def _on_page(self, request: _HistoryRequest, peer: Peer, page: Page) -> None:
+        """Take the answer of the first source."""
+        self._note_answer(request, peer, page)
         self._outbox.cancel_timer(("read", request.number))
-        events = self._permissions.read_events(message.blocks)
+        events = self._permissions.read_events(page.blocks)
         versions = dict.fromkeys(event.topic for event in events)
         unknown = [cid for cid in versions if cid not in request.replica.versions]
-        then = partial(self._take, request, message, events)
+        then = partial(self._take, request, page, events)
         self._directory.have_versions(request.replica, unknown, peer, then)
 
-    def _take(self, request: _HistoryRequest, message: Page, events: list[TopicEvent]) -> None:
+    def _take(self, request: _HistoryRequest, page: Page, events: list[TopicEvent]) -> None:
         if request.number not in self._requests:
             return
         request.question = 0
@@ -399,9 +393,9 @@ class HistoryReader(Component):
                 self._go_on(request)
             else:
                 self._next(request)
-        elif not message.blocks and not message.heads and len(request.sources) > 1:
+        elif not page.blocks and not page.heads and len(request.sources) > 1:
             self._next(request)  # This source does not know the topic.
-        elif message.has_more and new and len(request.gathering.events) < HISTORY_COUNT_MAX:
+        elif page.has_more and new and len(request.gathering.events) < HISTORY_COUNT_MAX:
             request.after = valid[-1].place
             self._ask(request)
         else:
@@ -449,13 +443,12 @@ class HistoryReader(Component):
 
     def _end(self, request: _HistoryRequest, result: HistoryRead) -> None:
         self._requests.pop(request.number, None)
-        self._questions = {n: other for n, other in self._questions.items() if other is not request}
+        self._pages.cancel(request.question)
+        self._cancel_polls(request)
         self._outbox.cancel_timer(("read", request.number))
         self._outbox.deliver(result)
 
     def check(self) -> None:
-        """Assert that every open question belongs to a request in progress."""
-        for request in self._questions.values():
-            assert self._requests[request.number] is request
+        """Assert that every open question has a source."""
         for request in self._requests.values():
             assert not request.question or request.sources

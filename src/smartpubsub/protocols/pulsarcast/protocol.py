@@ -47,6 +47,7 @@ from smartpubsub.protocols.pulsarcast.membership import (
 )
 from smartpubsub.protocols.pulsarcast.messages import Parcel, Part, parcels_of
 from smartpubsub.protocols.pulsarcast.overlay import Overlay
+from smartpubsub.protocols.pulsarcast.pages import PageRequests, PageServer
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence, read_stored
 from smartpubsub.protocols.pulsarcast.publisher import (
@@ -136,9 +137,11 @@ class Pulsarcast:
             *base, *in_tree, self.store, self.subscriptions, self._forks, self._on_accepted
         )
         self.keepers = Keepers(*base, *in_tree, self._dissemination, self._on_keeper)
-        self.fetcher = Fetcher(*base, *in_tree, self._dissemination, self.keepers)
-        self._backfill = Backfill(*base, *in_tree, self.keepers, self.fetcher)
-        self._parent_fetcher = ParentFetcher(*base, *in_tree, self.keepers, self.fetcher)
+        self._pages = pages = PageRequests(*base)
+        self._page_server = PageServer(*base, directory)
+        self.fetcher = Fetcher(*base, *in_tree, pages, self._dissemination, self.keepers)
+        self._backfill = Backfill(*base, *in_tree, pages, self.keepers, self.fetcher)
+        self._parent_fetcher = ParentFetcher(*base, *in_tree, pages, self.keepers, self.fetcher)
         self._requests = RequestSender(*base, *in_tree)
         self._publisher = TopicPublisher(
             *base,
@@ -154,14 +157,11 @@ class Pulsarcast:
             *(*base, *in_tree, self.keepers, self._parent_fetcher, self._publisher),
             kademlia.ledger.open("drafts before their turn", EARLY_BYTES_MAX),
         )
-        self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers)
+        self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers, pages)
         self._audits = TopicAudits(
-            *base, directory, self.keepers, self.fetcher, branch_of(rng, "audits")
+            *base, directory, pages, self.keepers, self.fetcher, branch_of(rng, "audits")
         )
-        self._senders = PulsarSenders(
-            *(*base, *in_tree, self.keepers, self.fetcher, self._backfill),
-            *(self._parent_fetcher, self._history, self._audits),
-        )
+        self._senders = PulsarSenders(*base, *in_tree, self.keepers, pages)
         self._importer = Importer(*base, *in_tree, self._dissemination)
         self._on_message: dict[type, Callable[[Contact, Any], None]] = {
             pulsar.Spread: lambda c, m: self._dissemination.on_spread(c.peer, m),
@@ -171,9 +171,9 @@ class Pulsarcast:
             pulsar.Wait: lambda c, m: membership.on_wait(c.peer, m),
             pulsar.Leave: lambda c, m: membership.on_leave(c.peer, m),
             pulsar.Beat: membership.on_beat,
-            pulsar.Fetch: lambda c, m: self.fetcher.on_fetch(c.peer, m),
-            pulsar.Range: lambda c, m: self.fetcher.on_range(c.peer, m),
-            pulsar.Page: self._on_page,
+            pulsar.Fetch: lambda c, m: self._page_server.on_fetch(c.peer, m),
+            pulsar.Range: lambda c, m: self._page_server.on_range(c.peer, m),
+            pulsar.Page: lambda _, m: pages.on_page(m),
             pulsar.WantBlocks: lambda c, m: directory.on_want(c.peer, m),
             pulsar.Described: lambda _, m: directory.on_described(m.blocks),
             pulsar.InviteKeeper: self.keepers.on_invite,
@@ -368,13 +368,6 @@ class Pulsarcast:
             if self._senders.may_send(contact, message):
                 self._on_message[type(message)](contact, message)
 
-    def _on_page(self, contact: Contact, message: pulsar.Page) -> None:
-        self.fetcher.on_page(contact.peer, message)
-        self._backfill.on_page(contact.peer, message)
-        self._history.on_page(contact.peer, message)
-        self._parent_fetcher.on_page(contact.peer, message)
-        self._audits.on_page(contact.peer, message)
-
     def _on_timer_fired(self, name: Sequence[Any]) -> None:
         kind, *about = name
         if kind == "beat":
@@ -528,6 +521,7 @@ class Pulsarcast:
             self.subscriptions,
             self._dissemination,
             self.keepers,
+            self._pages,
             self.fetcher,
             self._backfill,
             self._parent_fetcher,

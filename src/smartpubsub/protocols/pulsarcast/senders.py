@@ -13,13 +13,11 @@ from typing import Any
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast import messages as pulsar
-from smartpubsub.protocols.pulsarcast.audits import TopicAudits
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
-from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
-from smartpubsub.protocols.pulsarcast.history import HistoryReader
 from smartpubsub.protocols.pulsarcast.keepers import SPARE_KEEPERS, Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.pages import PageRequests
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.seam import Peer
 
@@ -31,11 +29,7 @@ class PulsarSenders(Component):
     _directory: TopicDirectory
     _membership: Membership
     _keepers: Keepers
-    _fetcher: Fetcher
-    _backfill: Backfill
-    _parent_fetcher: ParentFetcher
-    _history: HistoryReader
-    _audits: TopicAudits
+    _pages: PageRequests
 
     def may_send(self, contact: Contact, message: pulsar.Part) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""
@@ -52,12 +46,7 @@ class PulsarSenders(Component):
 
     def has_asked(self, contact: Contact, message: pulsar.Page) -> bool:
         """Whether a peer was asked for a page."""
-        peer = contact.peer
-        askers = (
-            *(self._fetcher, self._backfill, self._parent_fetcher, self._history),
-            self._audits,
-        )
-        return any(asker.has_asked(peer, message) for asker in askers)
+        return self._pages.has_asked(contact.peer, message)
 
     def is_keeper(self, id: Cid) -> bool:
         """Whether this node keeps a topic, or lies close enough to it to be asked to."""
