@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from smartpubsub.kademlia.settings import MINUTE
@@ -20,6 +20,7 @@ from smartpubsub.protocols.fastdelivery.messages import Expect, GroupId
 from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
+from smartpubsub.protocols.runtime.reorder import Reorder
 from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
@@ -43,11 +44,10 @@ class _HeldEvent:
 
 
 @dataclass(slots=True)
-class _Predecessor:
-    """An event that has not come, and the events that wait for it."""
+class _AwaitedEvent:
+    """An event that has not come, and that others wait for."""
 
     since_us: int
-    held: dict[EventId, _HeldEvent] = field(default_factory=dict)
     request: int | None = None
     """The question to the owner whether the event is on its way."""
 
@@ -65,9 +65,8 @@ class GroupDelivery:
         self._groups: dict[int, GroupId] = {}
         """The one group that a subscription is for; others are for all groups."""
         self._seen: Seen[EventId] = Seen(ports.settings.seen_us, ports.settings.seen_count_max)
-        self._predecessors: dict[EventId, _Predecessor] = {}
-        self._waits_for: dict[EventId, EventId] = {}
-        """The predecessor that each held event waits for."""
+        self._held: Reorder[EventId, _HeldEvent] = Reorder(self._release, self._on_unawaited)
+        self._awaited: dict[EventId, _AwaitedEvent] = {}
         self._has_timer = False
         self._recent: deque[tuple[EventId, GroupId, int]] = deque()
         """The recent events, and when they came."""
@@ -75,7 +74,7 @@ class GroupDelivery:
     @property
     def held_count(self) -> int:
         """How many events wait for a predecessor."""
-        return len(self._waits_for)
+        return len(self._held)
 
     # --- subscriptions ---
 
@@ -121,7 +120,7 @@ class GroupDelivery:
 
     def bring(self, event: Publication, group: GroupId) -> bool:
         """Deliver an event that its helper has not brought; return whether it was missing."""
-        is_missing = event.id not in self._seen and event.id not in self._waits_for
+        is_missing = event.id not in self._seen and event.id not in self._held
         if is_missing:
             self._deliver_in_order(_HeldEvent(event, group, 1, {}))
         return is_missing
@@ -144,7 +143,7 @@ class GroupDelivery:
         id = event.id
         predecessor = id._replace(number=prior)
         is_next = not prior or predecessor in self._seen or id in self._seen
-        waiting = self._held(id)
+        waiting = self._held.get(id)
         if waiting is not None and transmission in waiting.then and not is_next:
             return False
         if is_next:
@@ -155,44 +154,29 @@ class GroupDelivery:
             self._reject("held events")
             self._deliver_in_order(_HeldEvent(event, group, hops, {transmission: then}))
         else:
-            missing = self._predecessors.setdefault(predecessor, _Predecessor(self._outbox.now))
-            missing.held[id] = _HeldEvent(event, group, hops, {transmission: then})
-            self._waits_for[id] = predecessor
+            self._awaited.setdefault(predecessor, _AwaitedEvent(self._outbox.now))
+            held = _HeldEvent(event, group, hops, {transmission: then})
+            self._held.hold(id, held, predecessor)
             self._set_timer()
         return True
 
-    def _held(self, id: EventId) -> _HeldEvent | None:
-        predecessor = self._waits_for.get(id)
-        return None if predecessor is None else self._predecessors[predecessor].held[id]
-
-    def _deliver_in_order(self, first: _HeldEvent) -> None:
+    def _deliver_in_order(self, event: _HeldEvent) -> None:
         """Deliver an event and all events that wait for it, directly or not."""
-        ready = [first]
-        while ready:
-            held = ready.pop(0)
-            id = held.event.id
-            then = list(held.then.values())
-            predecessor = self._waits_for.pop(id, None)
-            if predecessor is not None:  # Another copy came that need not wait.
-                missing = self._predecessors[predecessor]
-                then += missing.held.pop(id).then.values()
-                if not missing.held:
-                    self._release(predecessor)
-            self.deliver(held.event, held.group, held.hops)
-            for action in then:
-                action()
-            ready += self._release(id)
+        waiting = self._held.take(event.event.id)
+        self._release(event)
+        if waiting is not None:  # It is a copy, and its transmissions are confirmed too.
+            self._release(waiting)
+        self._held.pass_on(event.event.id)
 
-    def _release(self, predecessor: EventId) -> list[_HeldEvent]:
-        """Stop waiting for an event; return those that waited, in the order of publishing."""
-        missing = self._predecessors.pop(predecessor, None)
-        if missing is None:
-            return []
-        if missing.request is not None:
-            self._requests.cancel(missing.request)
-        for id in missing.held:
-            del self._waits_for[id]
-        return [missing.held[id] for id in sorted(missing.held)]
+    def _release(self, held: _HeldEvent) -> None:
+        self.deliver(held.event, held.group, held.hops)
+        for action in held.then.values():
+            action()
+
+    def _on_unawaited(self, predecessor: EventId) -> None:
+        request = self._awaited.pop(predecessor).request
+        if request is not None:
+            self._requests.cancel(request)
 
     def _set_timer(self) -> None:
         if not self._has_timer:
@@ -203,27 +187,25 @@ class GroupDelivery:
         """Ask owners for predecessors that have been missing for `hold_us`."""
         self._has_timer = False
         due_us = self._outbox.now - self._settings.hold_us
-        for predecessor, missing in list(self._predecessors.items()):
-            if missing.since_us <= due_us and missing.request is None:
+        for predecessor, awaited in list(self._awaited.items()):
+            if awaited.since_us <= due_us and awaited.request is None:
                 give_up = partial(self._give_up, predecessor)
-                missing.request = self._requests.ask(
+                awaited.request = self._requests.ask(
                     predecessor.publisher,
                     Expect(predecessor.incarnation, predecessor.number),
                     give_up,
                     give_up,
                     tries_max=self._settings.expect_tries_max,
                 )
-        if any(missing.request is None for missing in self._predecessors.values()):
+        if any(awaited.request is None for awaited in self._awaited.values()):
             self._set_timer()
 
     def _give_up(self, predecessor: EventId, _: object = None) -> None:
-        for held in self._release(predecessor):
-            self._deliver_in_order(held)
+        self._held.pass_on(predecessor)
 
     def check(self) -> None:
         """Assert that every held event waits for one predecessor that has not been delivered."""
         assert self.held_count <= self._settings.held_count_max
-        assert sum(len(m.held) for m in self._predecessors.values()) == self.held_count
-        for id, predecessor in self._waits_for.items():
-            assert id in self._predecessors[predecessor].held
-            assert id not in self._seen, "a delivered event is held"
+        self._held.check()
+        assert all(map(self._held.is_awaited, self._awaited))
+        assert not any(id in self._seen for id in self._held), "a delivered event is held"

@@ -16,6 +16,7 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.runtime.reorder import Reorder
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination, Flight
@@ -147,14 +148,9 @@ class Rendezvous:
         """Events that wait until the rendezvous is known."""
         self._doubtful: dict[Peer, list[tuple[Raise, Peer | None]]] = {}
         """Events that wait until it is known whether the next hop is up."""
-        self._early: dict[_EventPlace, Raise] = {}
-        """Early events, each under the place of the predecessor that it waits for."""
-        self._waiting: dict[_EventPlace, None] = {}
-        """The places of early events."""
+        self._early: Reorder[_EventPlace, Raise] = Reorder(self._go_on_with)
         self._overdue: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
         """Predecessors that were awaited in vain, and are not awaited again."""
-        self._passed: deque[_EventPlace] = deque()
-        """Events whose successors may go on."""
 
     # --- on the way up ---
 
@@ -197,7 +193,7 @@ class Rendezvous:
         if not self._shards.may_forward(part.attribute):
             return None
         id, attribute = part.event.id, part.attribute
-        is_early = _place_of(part) in self._waiting or _predecessor(part) in self._waiting
+        is_early = _place_of(part) in self._early or _predecessor(part) in self._early
         is_here = (id, attribute) in self._admitted or is_early
         forwarded = self._shards.forwarded(part, is_here=is_here)
         if forwarded is None:
@@ -281,8 +277,8 @@ class Rendezvous:
             self._wait_for_predecessor(part)
         else:
             self._take(part, came_from)
-            if self._early or self._passed:
-                self._pass(_place_of(part))
+            if self._early:
+                self._early.pass_on(_place_of(part))
 
     def _has_room_for(self, event: Publication) -> bool:
         return self._persistence.has_room_for(event, self._proximity.own.peer)
@@ -325,15 +321,14 @@ class Rendezvous:
 
     def _wait_for_predecessor(self, part: Raise) -> None:
         before = _predecessor(part)
-        if before in self._early or not self._has_room_to_wait():
+        if self._early.is_awaited(before) or not self._has_room_to_wait():
             return
         timeout_us = self._times.timeout_us
         wait_us = min(self._settings.hold_us_max, 2 * timeout_us)
         if (part.event.id.publisher, part.attribute) not in self._publishers:
             # A new rendezvous has not seen the predecessor, which was most probably admitted.
             wait_us = min(wait_us, timeout_us // 2)
-        self._early[before] = part
-        self._waiting[_place_of(part)] = None
+        self._early.hold(_place_of(part), part, before)
         self._outbox.set_timer(("reorder", *before), wait_us)
 
     def on_reorder_timer(
@@ -344,26 +339,15 @@ class Rendezvous:
         Its own timer may be longer, if responses took longer when it was set.
         """
         before = _EventPlace(attribute, publisher, incarnation, number)
-        if before in self._early and before in self._waiting:
+        if self._early.is_awaited(before) and before in self._early:
             self._outbox.set_timer(("reorder", *before), self._times.timeout_us)
         else:
-            self._pass(before)
+            self._early.pass_on(before)
 
-    def _pass(self, place: _EventPlace) -> None:
-        """Go on with the successors of an event, in a loop, as a chain of them may be long."""
-        self._passed.append(place)
-        if len(self._passed) > 1:
-            return  # The loop is running.
-        while self._passed:
-            part = self._early.pop(self._passed[0], None)
-            if part is not None:
-                own = _place_of(part)
-                self._waiting.pop(own, None)
-                self._overdue.add(_key_before(part), self._outbox.now)
-                self.pass_up(part, None)
-                # If it was forwarded or not admitted, its successors follow it all the same.
-                self._passed.append(own)
-            self._passed.popleft()
+    def _go_on_with(self, part: Raise) -> None:
+        """Admit an event that has waited; if it is not admitted, its successors follow anyway."""
+        self._overdue.add(_key_before(part), self._outbox.now)
+        self.pass_up(part, None)
 
     # --- custody ---
 
@@ -667,11 +651,10 @@ class Rendezvous:
             assert custody.flight is flights[key]
             assert not any(peer in custody.recorded for peer in custody.recording)
             assert custody.flight.targets or custody.recording
-        assert not self._passed
-        places = {_place_of(part) for part in self._early.values()}
-        assert all(place in places for place in self._waiting)
-        for before, part in self._early.items():
-            assert before == _predecessor(part)
-            assert before.number < part.event.id.number
+        self._early.check()
+        for place in self._early:
+            part = self._early.get(place)
+            assert part is not None
+            assert part.previous < part.event.id.number
         assert all(len(recent) <= RECENT_COUNT_MAX for recent in self._recent.values())
         self._deadlines.check()
