@@ -288,7 +288,7 @@ class GroupDirectory:
         """Return peers that are closer to an attribute; the asking node may have missed them."""
         name = attribute.encode()
         own_distance = self._own.key ^ key_of(name)
-        keepers = self._keepers.closest(name, self._settings.keeper_count)
+        keepers = self._keepers.closest_nodes(name, self._settings.keeper_count)
         return tuple(c for c in keepers if c.key ^ key_of(name) < own_distance)
 
     def _directory(self, attribute: str, *, pulls: bool = True) -> Directory | None:
@@ -312,12 +312,12 @@ class GroupDirectory:
 
     def _may_copy(self, attribute: str) -> bool:
         """Whether other nodes take copies of a directory from this node, and give it some."""
-        closest = self._keepers.closest(attribute.encode(), self._settings.copying_count)
+        closest = self._keepers.closest_nodes(attribute.encode(), self._settings.copying_count)
         return any(contact.peer == self._own.peer for contact in closest)
 
     def _pull(self, attribute: str, directory: Directory) -> None:
         """Ask the peers that may have kept a directory so far, before answering questions."""
-        around = self._keepers.closest(attribute.encode(), self._settings.copying_count)
+        around = self._keepers.closest_nodes(attribute.encode(), self._settings.copying_count)
         directory.pulling = {c.peer: None for c in around if c.peer != self._own.peer}
         for peer in list(directory.pulling):
             end = partial(self._on_pulled, directory, peer)
@@ -351,7 +351,7 @@ class GroupDirectory:
                 continue
             if not self._may_copy(attribute):
                 continue  # Its keepers have what owners and searches have told this node too.
-            keepers = self._keepers.closest(attribute.encode(), self._settings.keeper_count)
+            keepers = self._keepers.closest_nodes(attribute.encode(), self._settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != self._own.peer}
             directory.copied_to = {peer: None for peer in directory.copied_to if peer in peers}
             for peer in peers:

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from smartpubsub.kademlia.core import Kademlia
-from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.fastdelivery.ports import FastOutbox
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.lookups import Lookups
+from smartpubsub.protocols.runtime.replication import Closest, SilentPeers
 from smartpubsub.seam import Peer
 
 OnKeepers = Callable[[list[Contact]], None]
 
 KNOWN_COUNT_MAX = 10_000
-"""Names whose keepers are cached, and suspected peers."""
+"""Names whose keepers are cached."""
 
 
-class KeeperLookup:
+class KeeperLookup(Closest):
     """Finds keepers by Kademlia lookups, caches them, and leaves out suspected peers."""
 
     def __init__(
         self, outbox: FastOutbox, kademlia: Kademlia, lookups: Lookups, settings: FastSettings
     ) -> None:
+        self._silent = SilentPeers(outbox, settings.suspect_us)
+        super().__init__(kademlia, self._silent)
         self._outbox = outbox
-        self._kademlia = kademlia
         self._lookups = lookups
         self._settings = settings
         self._known: dict[bytes, tuple[int, tuple[Contact, ...]]] = BoundedDict(KNOWN_COUNT_MAX)
         """The result of each lookup, and until when it is valid."""
         self._waiting: dict[bytes, list[OnKeepers]] = {}
-        self._suspected: dict[Peer, int] = BoundedDict(KNOWN_COUNT_MAX)
-        """Peers that did not answer, and until when they are not chosen."""
 
     # --- keepers of a name ---
 
@@ -57,38 +57,22 @@ class KeeperLookup:
     def _chosen(self, closest: tuple[Contact, ...]) -> list[Contact]:
         return self.trusted(closest)[: self._settings.asked_count]
 
-    def closest(self, name: bytes, count: int) -> list[Contact]:
-        """Return the closest peers in the routing table, and this node, without suspected ones."""
-        kademlia = self._kademlia
-        known = [*kademlia.closest_local(name, count + len(self._suspected)), kademlia.own]
-        known.sort(key=lambda contact: contact.key ^ key_of(name))
-        return self.trusted(known)[:count]
-
     # --- suspected peers ---
 
     def suspect(self, peer: Peer) -> None:
         """Choose a peer for nothing for a while: it did not answer."""
-        self._suspected[peer] = self._outbox.now + self._settings.suspect_us
+        self._silent.suspect(peer)
         for effect in self._kademlia.suspect(peer, self._outbox.now):
             self._outbox.emit(effect)
 
     def heard(self, peer: Peer) -> None:
         """Trust a peer again: it has sent a message."""
-        self._suspected.pop(peer, None)
-
-    def trusted(self, contacts: Iterable[Contact]) -> list[Contact]:
-        """Leave out suspected peers."""
-        return [contact for contact in contacts if not self._is_suspected(contact.peer)]
-
-    def _is_suspected(self, peer: Peer) -> bool:
-        until = self._suspected.get(peer)
-        return until is not None and self._outbox.now < until
+        self._silent.heard(peer)
 
     def tick(self) -> None:
         """Drop cached keepers and suspicions that have expired."""
         now = self._outbox.now
-        for peer in [peer for peer, until in self._suspected.items() if until <= now]:
-            del self._suspected[peer]
+        self._silent.forget_old()
         for name in [name for name, (until, _) in self._known.items() if until <= now]:
             del self._known[name]
 

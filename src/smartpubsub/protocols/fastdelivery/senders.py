@@ -44,7 +44,7 @@ class FastSenders:
 
     def is_close(self, contact: Contact, name: bytes) -> bool:
         """Whether a peer is among the 2f + 1 closest nodes to a name that this node knows."""
-        closest = self._keepers.closest(name, self._settings.copying_count)
+        closest = self._keepers.closest_nodes(name, self._settings.copying_count)
         return any(contact.peer == other.peer for other in closest)
 
     def may_notify(self, contact: Contact, part: fast.GroupNotify) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Published
@@ -20,6 +20,7 @@ from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import InviteKeeper, KeepEvents, Kept
+from smartpubsub.protocols.runtime.replication import Closest, SilentPeers
 from smartpubsub.seam import Peer
 
 SPARE_KEEPERS = 5
@@ -64,12 +65,12 @@ class Keepers(Component):
     _directory: TopicDirectory
     _membership: Membership
     _dissemination: TopicDissemination
+    _silent: SilentPeers
+    _closest: Closest
     _on_keeper: Callable[[TopicReplica], None]
     _sets: dict[Cid, _KeeperSet] = field(init=False, default_factory=dict)
     _waiting: dict[Cid, list[Callable[[], None]]] = field(init=False, default_factory=dict)
     """What to do in each topic when the lookup for its keepers has ended."""
-    _unreachable: dict[Peer, int] = field(init=False, default_factory=dict)
-    """Peers that could not be reached, and until when they are not used as keepers."""
 
     def _set(self, replica: TopicReplica) -> _KeeperSet:
         keepers = self._sets.get(replica.id)
@@ -248,9 +249,8 @@ class Keepers(Component):
         ]
         if not affected:
             return
-        now = self._outbox.now
-        self._unreachable = {p: until for p, until in self._unreachable.items() if until > now}
-        self._unreachable[peer] = now + self._settings.avoid_us
+        self._silent.forget_old()
+        self._silent.suspect(peer)
         for replica, keepers in affected:
             self._replace(replica, keepers, peer, is_gone=is_gone)
 
@@ -263,10 +263,7 @@ class Keepers(Component):
         """
         count, own = self._settings.keepers, self._overlay.own
         staying = [contact for contact in keepers.contacts if contact.peer != peer]
-        known = self._overlay.closest_known(replica.id, count + len(self._unreachable) + 1)
-        key = key_of(replica.id)
-        near = sorted([*known, own], key=lambda contact: contact.key ^ key)
-        others = [c for c in near if c.peer not in self._unreachable and c not in staying]
+        others = [c for c in self._closest.closest_nodes(replica.id, count) if c not in staying]
         contacts = tuple([*staying, *others][:count])
         if is_gone or any(contact.peer != own.peer for contact in contacts):
             keepers.contacts = contacts

@@ -65,6 +65,7 @@ from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.randomness import branch_of
+from smartpubsub.protocols.runtime.replication import Closest, SilentPeers
 from smartpubsub.seam import (
     Departed,
     Disconnected,
@@ -136,7 +137,11 @@ class Pulsarcast:
         self._dissemination = TopicDissemination(
             *base, *in_tree, self.store, self.subscriptions, self._forks, self._on_accepted
         )
-        self.keepers = Keepers(*base, *in_tree, self._dissemination, self._on_keeper)
+        silent = SilentPeers(outbox, settings.avoid_us)
+        self.keepers = Keepers(
+            *(*base, *in_tree, self._dissemination, silent, Closest(kademlia, silent)),
+            self._on_keeper,
+        )
         self._pages = pages = PageRequests(*base)
         self._page_server = PageServer(*base, directory)
         self.fetcher = Fetcher(*base, *in_tree, pages, self._dissemination, self.keepers)

@@ -6,18 +6,17 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.runtime.replication import Closest
 from smartpubsub.seam import Effect, Peer
 
 FARTHER_COUNT_MAX = 1_000
 
 
-class Proximity:
+class Proximity(Closest):
     """This node and its peers, by their distance from keys."""
 
     def __init__(self, kademlia: Kademlia, detector: FailureDetector, replica_count: int) -> None:
-        self.own = kademlia.own
-        self._kademlia = kademlia
-        self._detector = detector
+        super().__init__(kademlia, detector)
         self._replica_count = replica_count
         self._farther: BoundedDict[
             tuple[bytes, int], tuple[tuple[Contact, ...], tuple[Contact, ...]]
@@ -36,19 +35,8 @@ class Proximity:
 
     def closer(self, attribute: str) -> Contact | None:
         """The known peer closest to an attribute's key, if it is closer than this node."""
-        for contact in self._closest(attribute.encode(), 1):
-            if not self.is_closer(contact, attribute):
-                break
-            if not self._detector.is_suspected(contact.peer):
-                return contact
-        return None
-
-    def closest(self, name: bytes, count: int) -> tuple[Contact, ...]:
-        """The known peers closest to a name that are not suspected."""
-        known = self._closest(name, count)
-        if self._detector.suspected_count:
-            known = [c for c in known if not self._detector.is_suspected(c.peer)]
-        return tuple(known[:count])
+        closest = self.closest(attribute.encode(), 1)
+        return closest[0] if closest and self.is_closer(closest[0], attribute) else None
 
     def farther(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The closest peers that are not suspected and are farther from a name than this node."""
@@ -69,14 +57,11 @@ class Proximity:
         """
         trusted = 0
         around: dict[Peer, None] = {}
-        for contact in self._closest(attribute.encode(), count):
+        for contact in self._candidates(attribute.encode(), count):
             if trusted < count:
                 around[contact.peer] = None
-                trusted += not self._detector.is_suspected(contact.peer)
+                trusted += not self._suspicion.is_suspected(contact.peer)
         return around
-
-    def _closest(self, name: bytes, count: int) -> list[Contact]:
-        return self._kademlia.closest_local(name, count + self._detector.suspected_count)
 
     # --- eligibility ---
 
