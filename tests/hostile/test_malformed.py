@@ -160,7 +160,7 @@ def test_descriptors_beyond_the_storage_limit_are_refused(tmp_path: Path) -> Non
                 attacker.script = describe
                 invitations = [InviteKeeper(t.meta, c) for c, t in topics.items() if t.meta]
                 await attacker.send(target, *(Parcel((each,)) for each in invitations))
-                refused = target._engine.pulsar.permissions.refused
+                refused = target._engine.pulsar.tally().refused
                 await eventually(lambda: refused.get("too many topics", 0) > 5)
             assert target.failures().restarts == 0
             assert target._engine.stored_bytes < 1 << 20

@@ -43,7 +43,6 @@ class FakePeers:
 
     def __init__(self, settings: FastSettings) -> None:
         self.sent: list[tuple[bytes, int, Question | Answer]] = []
-        self.rejected: list[str] = []
         outbox: Outbox[Packet] = Outbox("fast", list)
         self.requests: Requests[Question, Answer] = Requests(
             outbox,
@@ -52,9 +51,7 @@ class FakePeers:
             tries_max=settings.tries_max,
         )
         signatures = GroupSignatures(StandInSigning(OWN.peer), OWN, settings)
-        self.ports = FastPorts(
-            outbox, self.requests, signatures, settings, OWN, self.rejected.append, Ledger()
-        )
+        self.ports = FastPorts(outbox, self.requests, signatures, settings, OWN, Ledger())
 
     def delivered(self) -> list[int]:
         effects = self.ports.outbox.take()

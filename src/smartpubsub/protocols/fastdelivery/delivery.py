@@ -59,7 +59,6 @@ class GroupDelivery:
         self._outbox = ports.outbox
         self._requests = ports.requests
         self._settings = ports.settings
-        self._reject = ports.reject
         self._index = Index()
         self._subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
@@ -151,7 +150,7 @@ class GroupDelivery:
         elif waiting is not None:
             waiting.then[transmission] = then
         elif self.held_count >= self._settings.held_count_max:
-            self._reject("held events")
+            self._outbox.reject("held events")
             self._deliver_in_order(_HeldEvent(event, group, hops, {transmission: then}))
         else:
             self._awaited.setdefault(predecessor, _AwaitedEvent(self._outbox.now))

@@ -143,7 +143,7 @@ class GroupDirectory:
 
     def __init__(self, ports: FastPorts, keepers: KeeperLookup) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
+        self._signatures, self._own = ports.signatures, ports.own
         self._keepers = keepers
         self.directories: dict[str, Directory] = {}
         """By attribute."""
@@ -160,12 +160,12 @@ class GroupDirectory:
             return
         notice, peer = question.notice, contact.peer
         if not self._signatures.is_advertisement_signed(notice):
-            self._reject("advertisements")
+            self._outbox.reject("advertisements")
             return
         if directory is None or not self._has_room(
             directory.notices, is_known=notice.id in directory.notices
         ):
-            self._reject("advertisements")
+            self._outbox.reject("advertisements")
             self._requests.answer(peer, number, Watchers((), False, (), NO_ROOM))
             return
         directory.post(notice, self._outbox.now + 2 * self._settings.renew_us)
@@ -193,12 +193,12 @@ class GroupDirectory:
             directory.hold(partial(self.on_search, contact, number, question))
             return
         if directory is None:
-            self._reject("searches")
+            self._outbox.reject("searches")
             self._requests.answer(peer, number, Listed((), False, (), NO_ROOM))
             return
         refusal = ""
         if question.watch is not None and not self._watch(directory, peer, question.watch):
-            self._reject("searches")
+            self._outbox.reject("searches")
             if self._has_room(directory.watches):
                 return  # The request is malformed or not signed.
             refusal = NO_ROOM
@@ -223,7 +223,7 @@ class GroupDirectory:
         """Merge the entries of another keeper."""
         directory = self._directory(question.attribute, pulls=False)
         if directory is None:
-            self._reject("directory copies")
+            self._outbox.reject("directory copies")
             return
         directory.copied_to[contact.peer] = None
         until = self._outbox.now + self._settings.find_us
@@ -239,7 +239,7 @@ class GroupDirectory:
             before = len(directory.watches)
             is_taken = self._watch(directory, peer, request, self._until(life_s))
             if not is_taken:
-                self._reject("searches")
+                self._outbox.reject("searches")
             elif len(directory.watches) > before:
                 self._introduce(unknown, [(peer, request.predicates[0])])
         self._requests.answer(contact.peer, number, RequestDone())
@@ -251,7 +251,7 @@ class GroupDirectory:
         if held is not None and held[1] >= until:
             has_too[notice.id] = None
         elif not self._has_room(directory.notices, is_known=held is not None):
-            self._reject("advertisements")
+            self._outbox.reject("advertisements")
         elif self._signatures.is_advertisement_signed(notice):
             has_too[notice.id] = None
             directory.post(notice, until)

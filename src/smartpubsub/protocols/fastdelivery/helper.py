@@ -102,7 +102,7 @@ class GroupHelper:
         self, ports: FastPorts, delivery: GroupDelivery, is_member: Callable[[GroupId], bool]
     ) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
+        self._signatures, self._own = ports.signatures, ports.own
         self._delivery = delivery
         self._is_member = is_member
         self.roles: dict[GroupId, HelperRole] = {}
@@ -135,7 +135,7 @@ class GroupHelper:
         granted = max(held, min(question.wanted, held + free))
         may = role is not None or len(self.roles) < self._settings.helped_group_count_max
         if not may:
-            self._reject("helper roles")
+            self._outbox.reject("helper roles")
         if granted <= held or not may or not self._is_member(id):
             self._requests.answer(contact.peer, number, Agreed(held))
             return
@@ -176,7 +176,7 @@ class GroupHelper:
             return
         event = question.event
         if not self._signatures.is_event_signed(event):
-            self._reject("events")
+            self._outbox.reject("events")
             return
         role = self._role(contact, question)
         if role is None:
@@ -184,7 +184,7 @@ class GroupHelper:
             return
         if self._account.excess or not self._account.has_room_for(contact.peer, 1):
             self._account.refuse()  # The owner sends it again later.
-            self._reject("relayed events")
+            self._outbox.reject("relayed events")
             return
         priors = dict(question.turns)
         wanting = role.interested(question)

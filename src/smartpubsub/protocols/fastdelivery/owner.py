@@ -109,7 +109,7 @@ class GroupOwner:
         deliver: Callable[[Publication, GroupId, int], None],
     ) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
+        self._signatures, self._own = ports.signatures, ports.own
         self._timeouts = timeouts
         self._advertiser = advertiser
         self._regions = regions
@@ -159,7 +159,7 @@ class GroupOwner:
                 self._outbox.deliver(GroupOpened(self._id_of(group)))
             return group
         if len(self.groups) >= self._settings.group_count_max:
-            self._reject("groups")
+            self._outbox.reject("groups")
             id = GroupId(self._own.peer, predicate)
             self._outbox.deliver(GroupRefused(id, self._too_many_groups))
             return None
@@ -296,7 +296,7 @@ class GroupOwner:
             self._requests.answer(peer, number, Joined(NO_SUCH_GROUP))
             return
         if not self._signatures.is_request_signed(request):
-            self._reject("requests")
+            self._outbox.reject("requests")
             unsigned = "the node that sent the request has not signed it"
             self._requests.answer(peer, number, Joined(unsigned))
             return
@@ -315,7 +315,7 @@ class GroupOwner:
             return  # The node sends its request again until it is answered.
         if refusal:
             self._remove(group, peer)
-            self._reject("joins")
+            self._outbox.reject("joins")
             self._requests.answer(peer, number, Joined(refusal))
             return
         group.unanswered[peer] = number
@@ -419,7 +419,7 @@ class GroupOwner:
         match order:
             case TurnAway(peer):
                 self._answer_join(group, peer, "the group has no place left; try again later")
-                self._reject("members")
+                self._outbox.reject("members")
                 self._remove(group, peer)
             case AskToHelp(peer, term, wanted):
                 self._requests.ask(
@@ -569,7 +569,7 @@ class GroupOwner:
             self._outbox.deliver(Refused(event.id, reason))
             return
         if len(self._in_flight) >= self._settings.in_flight_count_max:
-            self._reject("events in flight")
+            self._outbox.reject("events in flight")
             reason = "too many events wait to be confirmed; try again later"
             self._outbox.deliver(Refused(event.id, reason))
             return

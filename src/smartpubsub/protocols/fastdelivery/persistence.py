@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.protobuf import WireError
@@ -48,9 +48,8 @@ Stored: TypeAlias = StoredGroup | StoredMember
 class GroupStore:
     """Groups and members in the node's storage."""
 
-    def __init__(self, outbox: FastOutbox, reject: Callable[[str], None]) -> None:
+    def __init__(self, outbox: FastOutbox) -> None:
         self._outbox = outbox
-        self._reject = reject
         self.prefix = outbox.name.encode() + b"/"
 
     def load(self) -> None:
@@ -89,7 +88,7 @@ class GroupStore:
                 elif kind + b"/" == _MEMBER:
                     yield self._read_member(value)
             except (WireError, ValueError, TypeError):
-                self._reject("stored values")
+                self._outbox.reject("stored values")
                 self._outbox.store(key.removeprefix(self.prefix), None)
 
     def _read_member(self, value: bytes) -> StoredMember:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
@@ -25,8 +24,6 @@ class FastPorts(NamedTuple):
     signatures: GroupSignatures
     settings: FastSettings
     own: Contact
-    reject: Callable[[str], None]
-    """Counts a message or call that is rejected, by reason."""
     ledger: Ledger
 
 

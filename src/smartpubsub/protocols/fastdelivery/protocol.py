@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -94,7 +93,6 @@ class FastDelivery:
         self._settings = settings
         self._own = own = kademlia.own
         self._rng = rng
-        self._rejected: Counter[str] = Counter()
         self._to_self: list[Packet] = []
         """Messages of this node to itself, which use no link."""
         self._deferred = Deferred(DEFERRED_COUNT_MAX)
@@ -118,10 +116,9 @@ class FastDelivery:
             self._signatures,
             settings,
             own,
-            self._reject,
             kademlia.ledger,
         )
-        self._store = GroupStore(self._outbox, self._reject)
+        self._store = GroupStore(self._outbox)
         self._keepers = keepers = KeeperLookup(self._outbox, kademlia, self._lookups, settings)
         self._delivery = GroupDelivery(ports)
         self.directory = GroupDirectory(ports, keepers)
@@ -175,7 +172,7 @@ class FastDelivery:
         """Call a component once the node has joined the overlay; return the effects of now."""
         self._outbox.now = now
         if not self._deferred.run(partial(call, *arguments, **options)):
-            self._reject("calls before joining")
+            self._outbox.reject("calls before joining")
         return self._take()
 
     # --- what every protocol offers ---
@@ -354,9 +351,6 @@ class FastDelivery:
         else:
             self._outbox.send(peer, packet)
 
-    def _reject(self, reason: str) -> None:
-        self._rejected[reason] += 1
-
     def _take(self) -> list[Effect]:
         while self._to_self:
             packets, self._to_self = self._to_self, []
@@ -412,4 +406,4 @@ class FastDelivery:
             Bound("directories", len(self.directory.directories), settings.directory_count_max),
             Bound("event replicas", self._replicas.count, settings.replica_count_max),
         )
-        return Tally(bounds, self._rejected)
+        return Tally(bounds, self._outbox.rejected)

@@ -44,7 +44,7 @@ class GroupReplicas:
 
     def __init__(self, ports: FastPorts, keepers: KeeperLookup) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
+        self._signatures, self._own = ports.signatures, ports.own
         self._keepers = keepers
         self._kept: dict[Peer, dict[EventId, tuple[Predicate, Publication, int]]] = {}
         """By the member they are for: the group, the event, and when the replica expires."""
@@ -105,10 +105,10 @@ class GroupReplicas:
         """Keep a replica for a member that its owner does not reach."""
         event = question.event
         if not self._signatures.is_event_signed(event):
-            self._reject("events")
+            self._outbox.reject("events")
             return
         if self._kept_count >= self._settings.replica_count_max:
-            self._reject("event replicas")
+            self._outbox.reject("event replicas")
             self._requests.answer(contact.peer, number, NotHelping())
             return
         events = self._kept.setdefault(question.peer, {})

@@ -114,7 +114,7 @@ class GroupReviews:
         is_helped: Callable[[GroupId], bool],
         rng: Random,
     ) -> None:
-        self._outbox, self._requests, self._reject = ports.outbox, ports.requests, ports.reject
+        self._outbox, self._requests = ports.outbox, ports.requests
         self._signatures, self._settings = ports.signatures, ports.settings
         self._delivery = delivery
         self._is_helped = is_helped
@@ -162,7 +162,7 @@ class GroupReviews:
         """Deliver an event of the owner unless it has come meanwhile; whether it was missing."""
         is_of_group = group.owner == event.id.publisher and group.predicate.matches(event.predicate)
         if not is_of_group or not self._signatures.is_event_signed(event):
-            self._reject("reviewed events")
+            self._outbox.reject("reviewed events")
             return False
         return self._delivery.bring(event, group)
 

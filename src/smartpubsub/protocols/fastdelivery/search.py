@@ -71,7 +71,7 @@ class GroupSearch:
 
     def __init__(self, ports: FastPorts, keepers: KeeperLookup, rng: Random) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
+        self._signatures, self._own = ports.signatures, ports.own
         self._keepers = keepers
         self._rng = rng
 
@@ -147,7 +147,7 @@ class GroupSearch:
                     inquiry.listed[notice.id] = None
                 inquiry.on_notice(notice)
             else:
-                self._reject("advertisements")
+                self._outbox.reject("advertisements")
         if answer.refusal:
             inquiry.refusal = answer.refusal
             inquiry.refused[keeper] = None

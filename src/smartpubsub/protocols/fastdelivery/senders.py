@@ -26,7 +26,7 @@ class FastSenders:
         self, ports: FastPorts, keepers: KeeperLookup, subscriber: GroupSubscriber
     ) -> None:
         self._requests, self._settings, self._own = ports.requests, ports.settings, ports.own
-        self._reject = ports.reject
+        self._outbox = ports.outbox
         self._keepers = keepers
         self._subscriber = subscriber
 
@@ -35,7 +35,7 @@ class FastSenders:
         kind = type(packet.part)
         is_allowed = bool(FAST_RULES[kind].allows(self, contact, packet))
         if not is_allowed:
-            self._reject(refusal_of(kind))
+            self._outbox.reject(refusal_of(kind))
         return is_allowed
 
     def has_asked(self, contact: Contact, packet: fast.Packet) -> bool:

@@ -148,7 +148,7 @@ class GroupSubscriber:
         on_helped: Callable[[GroupId], None],
     ) -> None:
         self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own, self._reject = ports.signatures, ports.own, ports.reject
+        self._signatures, self._own = ports.signatures, ports.own
         self._searches = search
         self._delivery = delivery
         self._on_helped = on_helped
@@ -209,7 +209,7 @@ class GroupSubscriber:
         """Join a group that a standing search finds."""
         notice = question.notice
         if not self._signatures.is_advertisement_signed(notice):
-            self._reject("advertisements")
+            self._outbox.reject("advertisements")
             return
         for wanted in list(self._subscriptions.values()):
             if wanted.group is None and finds(wanted.subscription.predicate, notice.predicate):
@@ -274,7 +274,7 @@ class GroupSubscriber:
         membership = self._memberships.get(id)
         if membership is None:
             if not self._make_room():
-                self._reject("memberships")
+                self._outbox.reject("memberships")
                 limit = self._settings.group_count_max
                 self._block(
                     wanted,
@@ -443,7 +443,7 @@ class GroupSubscriber:
         id = GroupId(event.id.publisher, question.group)
         is_in_group = question.group.matches(event.predicate)
         if not is_in_group or not self._signatures.is_event_signed(event):
-            self._reject("events")
+            self._outbox.reject("events")
             return
         is_wanted = self.wants(id, event.predicate)
         got = partial(self._requests.answer, contact.peer, number, Got(is_wanted))

@@ -219,7 +219,7 @@ class TopicDirectory(Component):
             self.learn(replica, topic)
             return replica
         if self.is_full or not self._has_room_for(topic, meta):
-            self._permissions.count("too many topics")
+            self._outbox.reject("too many topics")
             return None
         self._found.pop(topic.cid, None)
         self._found.pop(meta.cid, None)
@@ -296,7 +296,7 @@ class TopicDirectory(Component):
         is_full = len(replica.versions) >= self._settings.version_count_max
         is_full = is_full or not self._has_room_for(topic)
         if topic.stable_id != replica.id or is_full:
-            self._permissions.count("unauthorised")
+            self._outbox.reject("unauthorised")
             return False
         self.add_version(replica, topic)
         self._persistence.store_topic(topic)
@@ -321,7 +321,7 @@ class TopicDirectory(Component):
         search, user = self._wanted.get(cid), peer or NOBODY
         is_full = search is None and len(self._wanted) >= WANTED_MAX
         if is_full or not self._may_wait(user, size):
-            self._permissions.count("too many searches")
+            self._outbox.reject("too many searches")
             then(None)
             return
         if search is not None:
@@ -372,7 +372,7 @@ class TopicDirectory(Component):
             return
         if search.peer and not search.tries:
             if self._searches_of[search.peer] >= SEARCHES_OF_PEER_MAX:
-                self._permissions.count("too many searches")
+                self._outbox.reject("too many searches")
                 self._settle(cid, None)
                 return
             self._searches_of[search.peer] += 1

@@ -56,7 +56,7 @@ class TopicDissemination(Component):
                 del unspread[event.cid]
                 self._forward(replica, block, hops, peer)
             else:
-                self._permissions.count("repeated")
+                self._outbox.reject("repeated")
         elif self._accept(replica, event, hops, peer):
             self._forward(replica, block, hops, peer)
 
@@ -66,7 +66,7 @@ class TopicDissemination(Component):
             if self._membership.is_neighbour(replica, peer):
                 self._directory.hear_of_version(replica, event.topic, peer)
                 return
-        self._permissions.count("unwanted")
+        self._outbox.reject("unwanted")
 
     def publish(self, replica: TopicReplica, event: TopicEvent) -> None:
         """Accept and forward an event that this node has published."""
@@ -134,7 +134,7 @@ class TopicDissemination(Component):
             self._directory.hear_of_version(replica, event.draft.payload, source)
         if twin is not None:
             is_fork = self._forks.compare(twin, event)
-            self._permissions.count("forked" if is_fork else Reason.REPLAYED.value)
+            self._outbox.reject("forked" if is_fork else Reason.REPLAYED.value)
         # In a topic with one order an event is delivered after all events that it links to.
         ready = whole if replica.topic.rules.is_chained else (event,)
         for one in ready:

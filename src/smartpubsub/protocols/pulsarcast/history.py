@@ -414,7 +414,7 @@ class HistoryReader(Component):
     def _is_valid(self, replica: TopicReplica, event: TopicEvent) -> bool:
         topic = replica.versions.get(event.topic)
         if topic is None:  # Its rules are not known.
-            self._permissions.count("incomplete")
+            self._outbox.reject("incomplete")
             return False
         try:
             self._permissions.check_event(event, topic, None)

@@ -59,7 +59,7 @@ class Importer(Component):
         if replica is None:
             meta = self._metas.get(topic.meta)
             if meta is None or self._directory.is_full:
-                self._permissions.count("incomplete")
+                self._outbox.reject("incomplete")
                 return
             check_meta_topic(meta, topic)
             replica = self._directory.add(topic, meta)
@@ -77,7 +77,7 @@ class Importer(Component):
             return False
         replica = self._directory.of_version(event.topic)
         if replica is None:
-            self._permissions.count("incomplete")
+            self._outbox.reject("incomplete")
             return False
         if event.cid in replica.log:
             return True

@@ -495,7 +495,7 @@ class Membership(Component):
             self._outbox.queue(contact.peer, Wait(replica.id))
             self.attach(replica)
         else:
-            self._permissions.count("too many wait")
+            self._outbox.reject("too many wait")
 
     def _admit(self, replica: TopicReplica, place: _Place, contact: Contact, below: int) -> None:
         distance = contact.key ^ replica.target

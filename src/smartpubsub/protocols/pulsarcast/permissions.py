@@ -6,7 +6,6 @@ than one hop.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from smartpubsub.protocols.publication import Witness
@@ -19,22 +18,16 @@ from smartpubsub.protocols.runtime.outbox import Outbox
 
 
 class Permissions:
-    """Checks descriptors at the current time, and counts the refused ones by reason."""
+    """Checks descriptors at the current time, and counts the refused ones."""
 
     def __init__(self, outbox: Outbox[Part], settings: PulsarSettings, witness: Witness) -> None:
         self._outbox = outbox
         self._settings = settings
         self._witness = witness
-        self.refused: Counter[str] = Counter()
-        """Rejected messages, counted by reason."""
 
     def refuse(self, error: RefusalError) -> None:
         """Count a descriptor that a check has refused."""
-        self.refused[error.reason.value] += 1
-
-    def count(self, reason: str) -> None:
-        """Count a message that was rejected for another reason."""
-        self.refused[reason] += 1
+        self._outbox.reject(error.reason.value)
 
     def read_event(self, block: bytes) -> TopicEvent | None:
         """Return the event in a block, or count the refusal."""

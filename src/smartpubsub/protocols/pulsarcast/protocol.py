@@ -420,7 +420,7 @@ class Pulsarcast:
     def _load_topic(self, record: dict[str, Any], topics: Mapping[Cid, Topic]) -> None:
         meta, topic = topics.get(record["room"]), topics.get(record["topic"])
         if meta is None or topic is None:
-            self.permissions.count("incomplete")
+            self._outbox.reject("incomplete")
             return
         replica = self.directory.add(topic, meta)
         for cid in record["versions"]:
@@ -549,4 +549,4 @@ class Pulsarcast:
             Bound("stored bytes", self.store.stored_bytes, settings.stored_bytes_max),
             Bound("open events", self.keepers.pending_count_max(), settings.pending_count_max),
         )
-        return Tally(bounds, dict(self.permissions.refused))
+        return Tally(bounds, self._outbox.rejected)

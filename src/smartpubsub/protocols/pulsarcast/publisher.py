@@ -457,7 +457,7 @@ class RequestServer(Component):
             self._answer(peer, message, error.reason.value)
             return
         if draft.id.publisher != peer or not self._may(replica, draft):
-            self._permissions.count("unauthorised")
+            self._outbox.reject("unauthorised")
             self._answer(peer, message, "unauthorised")
             return
         then = partial(self._take, replica, peer, message, draft)

@@ -36,7 +36,7 @@ class PulsarSenders(Component):
         kind = type(message)
         is_allowed = bool(PULSAR_RULES[kind].allows(self, contact, message))
         if not is_allowed:
-            self._permissions.count(refusal_of(kind))
+            self._outbox.reject(refusal_of(kind))
         return is_allowed
 
     def may_answer_join(self, contact: Contact, message: Any) -> bool:

@@ -75,7 +75,7 @@ class TopicSubscriptions(Component):
         try:
             topic = topic_named_by(subscription.predicate)
         except CidError:
-            self._permissions.count("no topic")
+            self._outbox.reject("no topic")
         else:
             self._directory.with_replica(topic, partial(self._on_replica, subscription))
 

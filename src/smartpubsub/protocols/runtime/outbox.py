@@ -6,6 +6,7 @@ stored keys after the protocol, and gathers the messages to each peer into batch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
@@ -38,6 +39,8 @@ class Outbox(Generic[Part]):
         self.name = name
         self.now = 0
         """The time of the input that is being handled, on the node's own clock."""
+        self.rejected: Counter[str] = Counter()
+        """The messages and calls that were rejected, by reason."""
         self._pack = pack
         self._batch_us = batch_us
         self._prefix = name.encode() + b"/"
@@ -126,6 +129,10 @@ class Outbox(Generic[Part]):
     def emit(self, effect: Effect) -> None:
         """Add any other effect, such as one of the overlay."""
         self._effects.append(effect)
+
+    def reject(self, reason: str) -> None:
+        """Count a message or a call that is rejected."""
+        self.rejected[reason] += 1
 
     # --- for the protocol ---
 

@@ -7,7 +7,6 @@ one time have one signature together.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -160,7 +159,7 @@ def _statement(part: Part) -> bytes:
 
 
 class ScoutOutbox(Outbox[Part]):
-    """The outbox of ScoutSubs: signs statements, bundles messages, and counts what is rejected.
+    """The outbox of ScoutSubs: signs statements and bundles messages.
 
     Messages of a node to itself go through it as well, so that their statements are signed together
     with others; `on_own` takes them.
@@ -179,12 +178,6 @@ class ScoutOutbox(Outbox[Part]):
         self._own = own
         self._attestation = attestation
         self._on_own = on_own
-        self.rejected: Counter[str] = Counter()
-        """Rejected messages and requests, counted by reason."""
-
-    def reject(self, reason: str) -> None:
-        """Count a rejected message or request."""
-        self.rejected[reason] += 1
 
     def _send_batches(self, peers: list[Peer]) -> None:
         for peer in peers:
