@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
-from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.baselines.messages import Copy, Rpc
-from smartpubsub.protocols.baselines.peers import Peers, PeerSettings
-from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.baselines.one_topic import OneTopic, OneTopicSettings
+from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
-    Inspection,
     Published,
-    Subscription,
-    SubscriptionState,
     Tally,
 )
-from smartpubsub.protocols.runtime.local import LocalSubscriptions
-from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import (
     Deliver,
     Disconnected,
@@ -37,36 +30,16 @@ from smartpubsub.seam import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloodsubSettings(PeerSettings):
+class FloodsubSettings(OneTopicSettings):
     """The constants of Floodsub; times in microseconds."""
 
-    seen_us: int = 2 * MINUTE
-    seen_count_max: int = 100_000
 
-
-class Floodsub:
+class Floodsub(OneTopic):
     """One node's part in Floodsub."""
 
     def __init__(self, settings: FloodsubSettings, kademlia: Kademlia, signing: Signing) -> None:
+        super().__init__(settings, kademlia, signing)
         self.settings = settings
-        self.refusals: Counter[str] = Counter()
-        """Rejected events and peers, counted by reason."""
-        self.peers = Peers(settings, kademlia)
-        self._signing = signing
-        self._local = LocalSubscriptions()
-        self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
-
-    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
-        """Add a subscription; it is in force at once, because every event reaches this node."""
-        return self._local.add(subscription)
-
-    def unsubscribe(self, number: int, now: int) -> list[Effect]:
-        """Remove a subscription; this takes effect at once, because no peer knows of it."""
-        return self._local.remove(number)
-
-    def state_of(self, number: int, now: int) -> SubscriptionState:
-        """Return that the subscription is in force."""
-        return SubscriptionState.IN_FORCE
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -95,14 +68,6 @@ class Floodsub:
                 self.peers.forget(peer)
         return []
 
-    def inspect(self) -> Inspection:
-        """Return the node's state for an observer."""
-        return Inspection(self.tally().bounds)
-
-    def check(self) -> None:
-        """Assert the invariants of the state."""
-        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
-
     def tally(self) -> Tally:
         """Return how much the node holds of what has limits, and what it has rejected."""
         bounds = (
@@ -110,11 +75,6 @@ class Floodsub:
             Bound("seen events", len(self._seen), self.settings.seen_count_max),
         )
         return Tally(bounds, self.refusals)
-
-    @property
-    def refused(self) -> int:
-        """How many messages of other nodes were rejected."""
-        return self.refusals.total()
 
     def _on_rpc(self, peer: Peer, rpc: Rpc, now: int) -> list[Effect]:
         if rpc.subscribe is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
-from smartpubsub.protocols.baselines.peers import PeerSettings
+from smartpubsub.protocols.baselines.one_topic import OneTopicSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class ScoreSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GossipSettings(PeerSettings):
+class GossipSettings(OneTopicSettings):
     """The constants of GossipSub; times in microseconds."""
 
     heartbeat_us: int = SECOND
@@ -87,8 +87,6 @@ class GossipSettings(PeerSettings):
     history_gossip: int = 3
     """For how many heartbeats the id of an event is gossiped."""
     history_count_max: int = 10_000
-    seen_us: int = 2 * MINUTE
-    seen_count_max: int = 100_000
 
     ihave_length_max: int = 5_000
     """How many ids of a peer are read, and how many events it is asked for, in a heartbeat."""

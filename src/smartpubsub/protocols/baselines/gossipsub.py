@@ -6,7 +6,6 @@ exist here. The peers are those of `baselines.peers`; there is no peer exchange.
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 
 from smartpubsub.kademlia.core import Kademlia
@@ -18,18 +17,13 @@ from smartpubsub.protocols.baselines.gossip_mesh import Mesh
 from smartpubsub.protocols.baselines.gossip_scores import Scores
 from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc
-from smartpubsub.protocols.baselines.peers import Peers
+from smartpubsub.protocols.baselines.one_topic import OneTopic
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
     Bound,
-    Inspection,
     Published,
-    Subscription,
-    SubscriptionState,
     Tally,
 )
-from smartpubsub.protocols.runtime.local import LocalSubscriptions
-from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import (
     Deliver,
     Disconnected,
@@ -47,39 +41,20 @@ from smartpubsub.seam import (
 _NOTHING = Control()
 
 
-class GossipSub:
+class GossipSub(OneTopic):
     """One node's part in GossipSub."""
 
     def __init__(
         self, settings: GossipSettings, kademlia: Kademlia, signing: Signing, rng: Random
     ) -> None:
+        super().__init__(settings, kademlia, signing)
         self.settings = settings
-        self.refusals: Counter[str] = Counter()
-        """Rejected events and peers, counted by reason."""
-        self.peers = Peers(settings, kademlia)
         self.scores = Scores(settings.scores)
         self.mesh = Mesh(settings, self.peers, self.scores, rng)
-        self._signing = signing
         self._rng = rng
-        self._local = LocalSubscriptions()
-        self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
         self._cache = MessageCache(settings)
         self._iwant = IwantRequests(settings, self._seen, rng)
         self._heartbeats = 0
-
-    # --- what every protocol offers ---
-
-    def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
-        """Add a subscription; it is in force at once, because every event reaches this node."""
-        return self._local.add(subscription)
-
-    def unsubscribe(self, number: int, now: int) -> list[Effect]:
-        """Remove a subscription; this takes effect at once, because no peer knows of it."""
-        return self._local.remove(number)
-
-    def state_of(self, number: int, now: int) -> SubscriptionState:
-        """Return that the subscription is in force."""
-        return SubscriptionState.IN_FORCE
 
     def publish(
         self, publication: Publication, now: int, *, wants_all: bool = False
@@ -95,13 +70,9 @@ class GossipSub:
             Deliver(Published(publication.id)),
         ]
 
-    def inspect(self) -> Inspection:
-        """Return the node's state for an observer."""
-        return Inspection(self.tally().bounds)
-
     def check(self) -> None:
         """Assert the invariants of the state."""
-        assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
+        super().check()
         self._cache.check()
         self._iwant.check()
 
@@ -122,11 +93,6 @@ class GossipSub:
             Bound("peer scores", len(self.scores), settings.scores.record_count_max),
         )
         return Tally(bounds, self.refusals)
-
-    @property
-    def refused(self) -> int:
-        """How many messages of other nodes were rejected."""
-        return self.refusals.total()
 
     # --- inputs ---
 
