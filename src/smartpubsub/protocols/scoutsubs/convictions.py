@@ -13,6 +13,7 @@ convicted node any more.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from smartpubsub.protocols.publication import EventId, Publication, Signing
@@ -34,22 +35,17 @@ SIGNED_COUNT_MAX = 20_000
 CONVICTED_COUNT_MAX = 1_000
 
 
+@dataclass(eq=False)
 class Convictions:
     """The nodes that this one has convicted, and what it needs to convict keepers."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        own: Peer,
-        signing: Signing,
-        detector: FailureDetector,
-        keepers: TreeKeepers,
-    ) -> None:
-        self._outbox = outbox
-        self._own = own
-        self._signing = signing
-        self._detector = detector
-        self._keepers = keepers
+    _outbox: ScoutOutbox
+    _own: Peer
+    _signing: Signing
+    _detector: FailureDetector
+    _keepers: TreeKeepers
+
+    def __post_init__(self) -> None:
         self._events: BoundedDict[EventId, Publication] = BoundedDict(OWN_COUNT_MAX)
         """Recent own events."""
         self._signed: BoundedDict[tuple[Peer, EventId, str], KeptAt] = BoundedDict(SIGNED_COUNT_MAX)

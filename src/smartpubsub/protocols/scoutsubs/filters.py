@@ -127,33 +127,24 @@ class _TableReplication(NamedTuple):
     copied: int
 
 
+@dataclass(eq=False)
 class Filters:
     """The filter tables of this node, its announcements, and those of its children."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        detector: FailureDetector,
-        proximity: Proximity,
-        times: ResponseTimes,
-        persistence: Persistence,
-        recovery: Recovery,
-        membership: TreeMembership,
-        report: Callable[[FilterNews], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._detector = detector
-        self._proximity = proximity
-        self._times = times
-        self._persistence = persistence
-        self._recovery = recovery
-        self._membership = membership
-        self._report = report
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _detector: FailureDetector
+    _proximity: Proximity
+    _times: ResponseTimes
+    _persistence: Persistence
+    _recovery: Recovery
+    _membership: TreeMembership
+    _report: Callable[[FilterNews], None]
+
+    def __post_init__(self) -> None:
         self.tables: dict[str, FilterTable] = {}
         self.quotas = PeerQuotas()
-        self.turns = AnnouncementTurns(outbox, self._filter_count)
+        self.turns = AnnouncementTurns(self._outbox, self._filter_count)
         self._long: dict[Peer, LongAnnouncement] = {}
         """Announcements that enter their tables in steps; others of the peer wait meanwhile."""
         self._version_floor = 0

@@ -65,28 +65,20 @@ class _Region:
     looked_us: int = -1 << 62
 
 
+@dataclass(eq=False)
 class TreeKeepers:
     """Looks keepers up; `on_found` is called with a tree when its lookups have ended."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        kademlia: Kademlia,
-        lookups: Lookups,
-        detector: FailureDetector,
-        roots: RootLookup,
-        rng: Random,
-        on_found: Callable[[str], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._kademlia = kademlia
-        self._lookups = lookups
-        self._detector = detector
-        self._roots = roots
-        self._rng = rng
-        self._on_found = on_found
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _kademlia: Kademlia
+    _lookups: Lookups
+    _detector: FailureDetector
+    _roots: RootLookup
+    _rng: Random
+    _on_found: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._regions: BoundedDict[str, _Region] = BoundedDict(TREE_COUNT_MAX)
         self._under_way: Counter[str] = Counter()
         """How many lookups of each tree have not ended."""

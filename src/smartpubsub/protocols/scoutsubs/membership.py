@@ -117,30 +117,21 @@ class _Sync:
         return not self.expected and not any(peer in self.waiting for peer in needed)
 
 
+@dataclass(eq=False)
 class TreeMembership:
     """The trees that this node is in."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        kademlia: Kademlia,
-        lookups: Lookups,
-        detector: FailureDetector,
-        proximity: Proximity,
-        times: ResponseTimes,
-        replicas: TableReplicas,
-        report: Callable[[MembershipNews], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._kademlia = kademlia
-        self._lookups = lookups
-        self._detector = detector
-        self._proximity = proximity
-        self._times = times
-        self._replicas = replicas
-        self._report = report
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _kademlia: Kademlia
+    _lookups: Lookups
+    _detector: FailureDetector
+    _proximity: Proximity
+    _times: ResponseTimes
+    _replicas: TableReplicas
+    _report: Callable[[MembershipNews], None]
+
+    def __post_init__(self) -> None:
         self.trees: dict[str, TreePlace] = {}
         self._looked_up: list[str] = []
         """The attributes of the lookups that are under way."""

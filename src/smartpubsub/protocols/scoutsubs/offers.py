@@ -50,22 +50,17 @@ class _HeldPart:
     is_requested: bool = False
 
 
+@dataclass(eq=False)
 class Offers:
     """The offers that this node has, and the recent events that it may be asked for."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        times: ResponseTimes,
-        recovery: Recovery,
-        filters: Filters,
-        dissemination: Dissemination,
-    ) -> None:
-        self._outbox = outbox
-        self._times = times
-        self._recovery = recovery
-        self._filters = filters
-        self._dissemination = dissemination
+    _outbox: ScoutOutbox
+    _times: ResponseTimes
+    _recovery: Recovery
+    _filters: Filters
+    _dissemination: Dissemination
+
+    def __post_init__(self) -> None:
         self._recent: dict[EventId, _RecentEvent] = {}
         self._recent_bytes = 0
         self._arrived: list[EventId] = []

@@ -31,25 +31,20 @@ class _PlacedEvent:
     signed: dict[Peer, bytes] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Placement:
     """The events that this node has published and that keepers are to keep.
 
     `on_quorum` is called with an event and its tree when enough keepers have signed.
     """
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        keepers: TreeKeepers,
-        convictions: Convictions,
-        on_quorum: Callable[[EventKey], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._keepers = keepers
-        self._convictions = convictions
-        self._on_quorum = on_quorum
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _keepers: TreeKeepers
+    _convictions: Convictions
+    _on_quorum: Callable[[EventKey], None]
+
+    def __post_init__(self) -> None:
         self._placed: dict[EventKey, _PlacedEvent] = {}
 
     def place(self, event: Publication, tree: str, holders: Collection[Peer] = ()) -> None:

@@ -171,7 +171,7 @@ class ScoutSubs:
         )
         self._subscriptions = subscriptions = Subscriptions(
             *(outbox, settings, own.key, membership, filters),
-            on_in_force=lambda number: self._replay.on_in_force(number),
+            lambda number: self._replay.on_in_force(number),
         )
         self._replication = Replication(
             outbox, settings, detector, proximity, times, recovery, membership, filters
@@ -196,12 +196,12 @@ class ScoutSubs:
         self._roots = roots = RootLookup(outbox, settings, lookups, self._on_roots_found)
         self._keepers = keepers = TreeKeepers(
             *(outbox, settings, kademlia, lookups, detector, roots, branch_of(rng, "keepers")),
-            on_found=lambda tree: self._placement.on_keepers_found(tree),
+            lambda tree: self._placement.on_keepers_found(tree),
         )
         self._convictions = convictions = Convictions(outbox, own.peer, signing, detector, keepers)
         self._placement = placement = Placement(
             *(outbox, settings, keepers, convictions),
-            on_quorum=lambda key: self._publisher.on_quorum(key),
+            lambda key: self._publisher.on_quorum(key),
         )
         self._publisher = Publisher(
             outbox, settings, own.peer, detector, times, rendezvous, roots, placement

@@ -7,6 +7,7 @@ copies elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.messages import PullOwn
@@ -16,22 +17,17 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 
+@dataclass(eq=False)
 class Recovery:
     """Whether this node knows again what it knew before a restart."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        proximity: Proximity,
-        times: ResponseTimes,
-        on_recovered: Callable[[], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._proximity = proximity
-        self._times = times
-        self._on_recovered = on_recovered
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _proximity: Proximity
+    _times: ResponseTimes
+    _on_recovered: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self.incarnation = 0
         self.is_ready = False
         """Whether the node has joined the overlay and has recovered."""

@@ -216,28 +216,20 @@ class EventReplica:
         return self.record._replace(age_ms=(now - self.began_us) // MS)
 
 
+@dataclass(eq=False)
 class EventReplicas:
     """The events that this node keeps for rendezvous until they are completed."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        own: Contact,
-        signing: Signing,
-        detector: FailureDetector,
-        persistence: Persistence,
-        history: History,
-        audits: AuditKeeper,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own = own
-        self._signing = signing
-        self._detector = detector
-        self._persistence = persistence
-        self._history = history
-        self._audits = audits
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _own: Contact
+    _signing: Signing
+    _detector: FailureDetector
+    _persistence: Persistence
+    _history: History
+    _audits: AuditKeeper
+
+    def __post_init__(self) -> None:
         self.kept: dict[EventKey, EventReplica] = {}
         self._completed: BoundedDict[tuple[Peer, str], EventId] = BoundedDict(COMPLETED_COUNT_MAX)
         """By publisher and attribute, the newest event that was completed."""

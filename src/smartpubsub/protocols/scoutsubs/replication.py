@@ -44,28 +44,20 @@ class _ReplicaStream:
         return self.sent > self.copied
 
 
+@dataclass(eq=False)
 class Replication:
     """The replicas of this node's tables, and what each of them has."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        detector: FailureDetector,
-        proximity: Proximity,
-        times: ResponseTimes,
-        recovery: Recovery,
-        membership: TreeMembership,
-        filters: Filters,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._detector = detector
-        self._proximity = proximity
-        self._times = times
-        self._recovery = recovery
-        self._membership = membership
-        self._filters = filters
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _detector: FailureDetector
+    _proximity: Proximity
+    _times: ResponseTimes
+    _recovery: Recovery
+    _membership: TreeMembership
+    _filters: Filters
+
+    def __post_init__(self) -> None:
         self._streams: dict[str, dict[Peer, _ReplicaStream]] = {}
 
     def replicas(self) -> list[Peer]:

@@ -35,20 +35,16 @@ class _FoundRoots:
     """How many disjoint paths the lookup followed."""
 
 
+@dataclass(eq=False)
 class RootLookup:
     """Looks up trees that this node publishes to; `on_found` is called with each tree's name."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        lookups: Lookups,
-        on_found: Callable[[str], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._lookups = lookups
-        self._on_found = on_found
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _lookups: Lookups
+    _on_found: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._found: BoundedDict[str, _FoundRoots] = BoundedDict(TREE_COUNT_MAX)
         self._under_way: dict[str, None] = {}
         """The trees that are being looked up."""

@@ -43,20 +43,16 @@ class _Load:
     """By publisher: the number of copies of its events."""
 
 
+@dataclass(eq=False)
 class Shards:
     """This node's share in splitting attributes."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        membership: TreeMembership,
-        filters: Filters,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._membership = membership
-        self._filters = filters
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _membership: TreeMembership
+    _filters: Filters
+
+    def __post_init__(self) -> None:
         self._permitted_us: dict[str, int] = {}
         """By shard: when it was last permitted to admit events."""
         self._under_way: dict[tuple[Peer, str], dict[EventKey, None]] = {}

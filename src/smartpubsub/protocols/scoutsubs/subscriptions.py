@@ -32,24 +32,18 @@ class _Placed:
     """Whether the application was told that it is in force."""
 
 
+@dataclass(eq=False)
 class Subscriptions:
     """The subscriptions of the node's applications."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        own_key: Key,
-        membership: TreeMembership,
-        filters: Filters,
-        on_in_force: Callable[[int], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own_key = own_key
-        self._membership = membership
-        self._filters = filters
-        self._on_in_force = on_in_force
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _own_key: Key
+    _membership: TreeMembership
+    _filters: Filters
+    _on_in_force: Callable[[int], None]
+
+    def __post_init__(self) -> None:
         self._placed: dict[int, _Placed] = {}
         self._unplaced: dict[int, Subscription] = {}
         """Subscriptions whose tree the node has no room for yet."""
