@@ -22,7 +22,6 @@ from smartpubsub.protocols.fastdelivery.messages import (
     RequestDone,
 )
 from smartpubsub.protocols.fastdelivery.paths import MemberPaths
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
 from smartpubsub.protocols.fastdelivery.subscriber import SUBSCRIPTION_TRANSITIONS, Progress
@@ -51,10 +50,11 @@ class FakePeers:
             tries_max=settings.tries_max,
         )
         signatures = GroupSignatures(StandInSigning(OWN.peer), OWN, settings)
-        self.ports = FastPorts(outbox, self.requests, signatures, settings, OWN, Ledger())
+        self.outbox = outbox
+        self.ports = outbox, self.requests, signatures, settings, OWN, Ledger()
 
     def delivered(self) -> list[int]:
-        effects = self.ports.outbox.take()
+        effects = self.outbox.take()
         items = [effect.item for effect in effects if isinstance(effect, Deliver)]
         return [item.event.id.number for item in items if isinstance(item, Delivery)]
 
@@ -73,7 +73,7 @@ GROUP = GroupId(OWNER.peer, SURF)
 
 def delivery(settings: FastSettings) -> tuple[FakePeers, GroupDelivery]:
     peers = FakePeers(settings)
-    component = GroupDelivery(peers.ports)
+    component = GroupDelivery(*peers.ports)
     component.add(Subscription(1, SURF))
     return peers, component
 
@@ -97,7 +97,7 @@ def test_a_held_event_is_delivered_when_the_owner_does_not_bring_its_predecessor
     peers, component = delivery(settings)
     component.take(event(2), GROUP, 1, 1, (OWNER.peer, 9), lambda: None)
     assert not component.take(event(2), GROUP, 1, 1, (OWNER.peer, 9), lambda: None)
-    peers.ports.outbox.now = settings.hold_us
+    peers.outbox.now = settings.hold_us
     component.on_hold_timer()
     ((peer, number, question),) = peers.sent
     assert (peer, question) == (OWNER.peer, Expect(1, 1))
@@ -120,7 +120,7 @@ def test_an_event_names_a_predecessor_only_if_paths_differ() -> None:
 
 def test_a_helper_grants_no_more_than_its_capacity_and_ignores_old_delegations() -> None:
     peers = FakePeers(FastSettings(capacity=2))
-    helper = GroupHelper(peers.ports, GroupDelivery(peers.ports), lambda _: True)
+    helper = GroupHelper(*peers.ports, GroupDelivery(*peers.ports), lambda _: True)
     helper.on_recruit(OWNER, 1, Recruit(SURF, 1, 5))
     helper.on_recruit(Contact.of(b"other"), 1, Recruit(SURF, 1, 1))
     assert peers.answers() == [Agreed(2), Agreed(0)]

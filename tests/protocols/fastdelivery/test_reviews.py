@@ -1,6 +1,5 @@
 """Members get events that their helper drops from the owner."""
 
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import Review
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastOutbox
 from smartpubsub.protocols.fastdelivery.review import RECENT_US, RecentGroupEvents, mark_of
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication
@@ -26,8 +25,8 @@ class _Clock:
 def kept(*texts: str) -> tuple[RecentGroupEvents, _Clock, list[Publication]]:
     """Events of one owner, published one second after the other."""
     clock = _Clock()
-    ports = SimpleNamespace(outbox=clock, settings=FastSettings(has_reviews=True))
-    recent, events = RecentGroupEvents(cast(FastPorts, ports)), []
+    settings = FastSettings(has_reviews=True)
+    recent, events = RecentGroupEvents(cast(FastOutbox, clock), settings), []
     for number, text in enumerate(texts, 1):
         clock.now += SECOND
         id = EventId(b"owner", 0, number)

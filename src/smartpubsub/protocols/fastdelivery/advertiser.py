@@ -10,7 +10,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import Advertise, Answer, Notice, Watched, Watchers
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.seam import Peer
 
 OnWatchers = Callable[[Notice, Sequence[Watched]], None]
@@ -52,14 +52,11 @@ class _AdvertisingRound:
         )
 
 
-class GroupAdvertiser:
+@dataclass(eq=False)
+class GroupAdvertiser(FastComponent):
     """Sends advertisements to the keepers of directories."""
 
-    def __init__(self, ports: FastPorts, keepers: KeeperLookup) -> None:
-        self._requests = ports.requests
-        self._signatures = ports.signatures
-        self._settings = ports.settings
-        self._keepers = keepers
+    _keepers: KeeperLookup
 
     def advertise(
         self, predicate: Predicate, on_watchers: OnWatchers, on_advertised: OnAdvertised

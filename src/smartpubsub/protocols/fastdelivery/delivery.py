@@ -17,7 +17,7 @@ from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.matching import Index
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import Expect, GroupId
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
 from smartpubsub.protocols.runtime.reorder import Reorder
@@ -52,18 +52,17 @@ class _AwaitedEvent:
     """The question to the owner whether the event is on its way."""
 
 
-class GroupDelivery:
+@dataclass(eq=False)
+class GroupDelivery(FastComponent):
     """The application's subscriptions, the events that it has, and those that are held back."""
 
-    def __init__(self, ports: FastPorts) -> None:
-        self._outbox = ports.outbox
-        self._requests = ports.requests
-        self._settings = ports.settings
+    def __post_init__(self) -> None:
         self._index = Index()
         self._subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
         """The one group that a subscription is for; others are for all groups."""
-        self._seen: Seen[EventId] = Seen(ports.settings.seen_us, ports.settings.seen_count_max)
+        settings = self._settings
+        self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
         self._held: Reorder[EventId, _HeldEvent] = Reorder(self._release, self._on_unawaited)
         self._awaited: dict[EventId, _AwaitedEvent] = {}
         self._has_timer = False

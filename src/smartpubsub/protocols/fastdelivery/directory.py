@@ -39,7 +39,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     digest_of,
     place_in_directory,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastPorts, ignore_answer
+from smartpubsub.protocols.fastdelivery.ports import FastComponent, ignore_answer
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.runtime.requests import ignore_failure
 from smartpubsub.seam import Peer
@@ -138,13 +138,13 @@ def _unexpired(entries: dict[K, tuple[T, int]], now: int) -> dict[K, tuple[T, in
     return {key: entry for key, entry in entries.items() if now < entry[1]}
 
 
-class GroupDirectory:
+@dataclass(eq=False)
+class GroupDirectory(FastComponent):
     """The directories that this node keeps."""
 
-    def __init__(self, ports: FastPorts, keepers: KeeperLookup) -> None:
-        self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own = ports.signatures, ports.own
-        self._keepers = keepers
+    _keepers: KeeperLookup
+
+    def __post_init__(self) -> None:
         self.directories: dict[str, Directory] = {}
         """By attribute."""
         self._listed: dict[tuple[Peer, int], int] = {}

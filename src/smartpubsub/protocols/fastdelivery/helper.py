@@ -28,7 +28,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     RequestDone,
     Working,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
@@ -95,20 +95,18 @@ class _RelayedEvent:
     unreached: list[Peer] = field(default_factory=list)
 
 
-class GroupHelper:
+@dataclass(eq=False)
+class GroupHelper(FastComponent):
     """The groups in which this node helps."""
 
-    def __init__(
-        self, ports: FastPorts, delivery: GroupDelivery, is_member: Callable[[GroupId], bool]
-    ) -> None:
-        self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own = ports.signatures, ports.own
-        self._delivery = delivery
-        self._is_member = is_member
+    _delivery: GroupDelivery
+    _is_member: Callable[[GroupId], bool]
+
+    def __post_init__(self) -> None:
         self.roles: dict[GroupId, HelperRole] = {}
         self._relayed: dict[Transmission, _RelayedEvent] = {}
         """By the owner and the number of its request."""
-        self._account = ports.ledger.open("relayed events", ports.settings.relayed_count_max)
+        self._account = self._ledger.open("relayed events", self._settings.relayed_count_max)
         self._finished: dict[Transmission, RelayConfirmed] = BoundedDict(FINISHED_COUNT_MAX)
 
     @property

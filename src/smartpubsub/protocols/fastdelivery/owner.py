@@ -8,6 +8,7 @@ it has confirmed it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
@@ -77,7 +78,7 @@ from smartpubsub.protocols.fastdelivery.persistence import (
     StoredGroup,
     StoredMember,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.review import RecentGroupEvents
@@ -94,30 +95,20 @@ HEARD_COUNT_MAX = 100_000
 _NEVER = -(1 << 62)
 
 
-class GroupOwner:
+@dataclass(eq=False)
+class GroupOwner(FastComponent):
     """The groups of this node, their members, and their events in flight."""
 
-    def __init__(
-        self,
-        ports: FastPorts,
-        timeouts: Timeouts,
-        advertiser: GroupAdvertiser,
-        regions: RegionFinder,
-        replicas: GroupReplicas,
-        store: GroupStore,
-        recent: RecentGroupEvents,
-        deliver: Callable[[Publication, GroupId, int], None],
-    ) -> None:
-        self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own = ports.signatures, ports.own
-        self._timeouts = timeouts
-        self._advertiser = advertiser
-        self._regions = regions
-        self._replicas = replicas
-        self._store = store
-        self._recent = recent
-        self._deliver = deliver
-        """Delivers an event of this node to its own application."""
+    _timeouts: Timeouts
+    _advertiser: GroupAdvertiser
+    _regions: RegionFinder
+    _replicas: GroupReplicas
+    _store: GroupStore
+    _recent: RecentGroupEvents
+    _deliver: Callable[[Publication, GroupId, int], None]
+    """Delivers an event of this node to its own application."""
+
+    def __post_init__(self) -> None:
         self._first_term = 0
         self.groups: dict[Predicate, OwnedGroup] = {}
         self._silent: dict[Peer, dict[Predicate, OwnedGroup]] = {}

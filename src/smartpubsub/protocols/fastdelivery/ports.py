@@ -1,8 +1,9 @@
-"""The ports that the components of FastDelivery share."""
+"""The base of all components: what every one of them may use."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.ledger import Ledger
@@ -16,15 +17,16 @@ FastOutbox: TypeAlias = Outbox[Packet]
 FastRequests: TypeAlias = Requests[Question, Answer]
 
 
-class FastPorts(NamedTuple):
-    """What every component may use: effects, requests and constants, but no other component."""
+@dataclass(eq=False)
+class FastComponent:
+    """Part of one node's FastDelivery; a subclass adds its ports and the state that it owns."""
 
-    outbox: FastOutbox
-    requests: FastRequests
-    signatures: GroupSignatures
-    settings: FastSettings
-    own: Contact
-    ledger: Ledger
+    _outbox: FastOutbox
+    _requests: FastRequests
+    _signatures: GroupSignatures
+    _settings: FastSettings
+    _own: Contact
+    _ledger: Ledger
 
 
 def ignore_answer(_: Answer) -> None:

@@ -22,7 +22,7 @@ from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import Answer, GroupNotify, Packet, Question, Relay
 from smartpubsub.protocols.fastdelivery.owner import GroupOwner
 from smartpubsub.protocols.fastdelivery.persistence import GroupStore
-from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastPorts, FastRequests
+from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastRequests
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.review import (
@@ -110,40 +110,34 @@ class FastDelivery:
             mark_resend=_mark_resend,
         )
         self._signatures = GroupSignatures(signing, own, settings)
-        ports = FastPorts(
-            self._outbox,
-            self._requests,
-            self._signatures,
-            settings,
-            own,
-            kademlia.ledger,
-        )
+        outbox, requests, signatures = self._outbox, self._requests, self._signatures
+        base = outbox, requests, signatures, settings, own, kademlia.ledger
         self._store = GroupStore(self._outbox)
         self._keepers = keepers = KeeperLookup(self._outbox, kademlia, self._lookups, settings)
-        self._delivery = GroupDelivery(ports)
-        self.directory = GroupDirectory(ports, keepers)
-        self._search = GroupSearch(ports, keepers, rng)
+        self._delivery = GroupDelivery(*base)
+        self.directory = GroupDirectory(*base, keepers)
+        self._search = GroupSearch(*base, keepers, rng)
         self._subscriber = GroupSubscriber(
-            ports, self._search, self._delivery, lambda group: self._reviews.begin(group)
+            *base, self._search, self._delivery, lambda group: self._reviews.begin(group)
         )
         self._reviews = GroupReviews(
-            ports, self._delivery, self._subscriber.is_helped, branch_of(rng, "reviews")
+            *base, self._delivery, self._subscriber.is_helped, branch_of(rng, "reviews")
         )
-        self.helper = GroupHelper(ports, self._delivery, self._subscriber.is_member)
-        self._regions = RegionFinder(ports)
-        self._replicas = GroupReplicas(ports, keepers)
-        self._recent = RecentGroupEvents(ports)
+        self.helper = GroupHelper(*base, self._delivery, self._subscriber.is_member)
+        self._regions = RegionFinder(*base)
+        self._replicas = GroupReplicas(*base, keepers)
+        self._recent = RecentGroupEvents(outbox, settings)
         self._owner = GroupOwner(
-            ports,
+            *base,
             timeouts,
-            GroupAdvertiser(ports, keepers),
+            GroupAdvertiser(*base, keepers),
             self._regions,
             self._replicas,
             self._store,
             self._recent,
             self._delivery.deliver,
         )
-        self._senders = FastSenders(ports, keepers, self._subscriber)
+        self._senders = FastSenders(*base, keepers, self._subscriber)
         self._on_question: dict[type, Callable[[Contact, int, Any], None]] = {
             fast.GroupNotify: self._subscriber.on_notify,
             fast.Relay: self.helper.on_relay,

@@ -14,7 +14,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery.book import Book
 from smartpubsub.protocols.fastdelivery.messages import Answer, Measure, Measured, Ping
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.seam import Peer
 
 _UNREACHED_US = 1 << 62
@@ -31,13 +31,9 @@ class _Measurement:
     ended: int = 0
 
 
-class RegionFinder:
+@dataclass(eq=False)
+class RegionFinder(FastComponent):
     """Has members measured for owners, and measures for other owners."""
-
-    def __init__(self, ports: FastPorts) -> None:
-        self._outbox = ports.outbox
-        self._requests = ports.requests
-        self._settings = ports.settings
 
     # --- for an owner ---
 

@@ -21,7 +21,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     NotHelping,
     RequestDone,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 
@@ -39,13 +39,13 @@ class _Replication:
     """Answers that are pending, and members whose keepers have to be found."""
 
 
-class GroupReplicas:
+@dataclass(eq=False)
+class GroupReplicas(FastComponent):
     """The replicas that other nodes keep for this node, and those that it keeps for others."""
 
-    def __init__(self, ports: FastPorts, keepers: KeeperLookup) -> None:
-        self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own = ports.signatures, ports.own
-        self._keepers = keepers
+    _keepers: KeeperLookup
+
+    def __post_init__(self) -> None:
         self._kept: dict[Peer, dict[EventId, tuple[Predicate, Publication, int]]] = {}
         """By the member they are for: the group, the event, and when the replica expires."""
         self._kept_count = 0

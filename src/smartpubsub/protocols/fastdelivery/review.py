@@ -18,7 +18,8 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.messages import Answer, GroupId, Review, Reviewed
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent, FastOutbox
+from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication
 
 REVIEW_TIMER = "review"
@@ -47,11 +48,14 @@ class _RecentOwnEvent(NamedTuple):
     published_us: int
 
 
+@dataclass(eq=False)
 class RecentGroupEvents:
     """The owner's recent events, for members that ask."""
 
-    def __init__(self, ports: FastPorts) -> None:
-        self._outbox, self._settings = ports.outbox, ports.settings
+    _outbox: FastOutbox
+    _settings: FastSettings
+
+    def __post_init__(self) -> None:
         self._recent: deque[_RecentOwnEvent] = deque()
         self.bytes_held = 0
 
@@ -104,21 +108,15 @@ class _GroupReview:
     interval_us: int = REVIEW_US_MIN
 
 
-class GroupReviews:
+@dataclass(eq=False)
+class GroupReviews(FastComponent):
     """The questions of this node, as a member, to owners."""
 
-    def __init__(
-        self,
-        ports: FastPorts,
-        delivery: GroupDelivery,
-        is_helped: Callable[[GroupId], bool],
-        rng: Random,
-    ) -> None:
-        self._outbox, self._requests = ports.outbox, ports.requests
-        self._signatures, self._settings = ports.signatures, ports.settings
-        self._delivery = delivery
-        self._is_helped = is_helped
-        self._rng = rng
+    _delivery: GroupDelivery
+    _is_helped: Callable[[GroupId], bool]
+    _rng: Random
+
+    def __post_init__(self) -> None:
         self._reviews: dict[GroupId, _GroupReview] = {}
 
     def begin(self, group: GroupId) -> None:

@@ -24,7 +24,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     digest_of,
 )
 from smartpubsub.protocols.fastdelivery.news import SearchResult
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.seam import Peer
 
 OnNotice = Callable[[Notice], None]
@@ -66,14 +66,12 @@ class Inquiry:
         return f"the directory of {self.attribute!r} cannot be used: {reason}; try again later"
 
 
-class GroupSearch:
+@dataclass(eq=False)
+class GroupSearch(FastComponent):
     """The searches of this node."""
 
-    def __init__(self, ports: FastPorts, keepers: KeeperLookup, rng: Random) -> None:
-        self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own = ports.signatures, ports.own
-        self._keepers = keepers
-        self._rng = rng
+    _keepers: KeeperLookup
+    _rng: Random
 
     def search(self, predicate: Predicate, number: int) -> None:
         """Search once, and deliver a `SearchResult`."""

@@ -7,28 +7,25 @@ them; the protocol asks it before any component sees a message.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery import messages as fast
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import GroupId
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.fastdelivery.subscriber import GroupSubscriber
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.seam import Peer
 
 
-class FastSenders:
+@dataclass(eq=False)
+class FastSenders(FastComponent):
     """Decides whether a peer may send a message now."""
 
-    def __init__(
-        self, ports: FastPorts, keepers: KeeperLookup, subscriber: GroupSubscriber
-    ) -> None:
-        self._requests, self._settings, self._own = ports.requests, ports.settings, ports.own
-        self._outbox = ports.outbox
-        self._keepers = keepers
-        self._subscriber = subscriber
+    _keepers: KeeperLookup
+    _subscriber: GroupSubscriber
 
     def may_send(self, contact: Contact, packet: fast.Packet) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""

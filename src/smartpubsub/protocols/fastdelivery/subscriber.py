@@ -32,7 +32,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Working,
 )
 from smartpubsub.protocols.fastdelivery.news import JoinRefused, NotInForce
-from smartpubsub.protocols.fastdelivery.ports import FastPorts
+from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.fastdelivery.search import GroupSearch, Inquiry
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.pubsub import (
@@ -137,22 +137,16 @@ class GroupMembership:
         return GroupId(self.contact.peer, self.predicate)
 
 
-class GroupSubscriber:
+@dataclass(eq=False)
+class GroupSubscriber(FastComponent):
     """The subscriptions of this node, and the groups that it is a member of for them."""
 
-    def __init__(
-        self,
-        ports: FastPorts,
-        search: GroupSearch,
-        delivery: GroupDelivery,
-        on_helped: Callable[[GroupId], None],
-    ) -> None:
-        self._outbox, self._requests, self._settings = ports.outbox, ports.requests, ports.settings
-        self._signatures, self._own = ports.signatures, ports.own
-        self._searches = search
-        self._delivery = delivery
-        self._on_helped = on_helped
-        """Called when a helper serves this node in a group."""
+    _searches: GroupSearch
+    _delivery: GroupDelivery
+    _on_helped: Callable[[GroupId], None]
+    """Called when a helper serves this node in a group."""
+
+    def __post_init__(self) -> None:
         self._subscriptions: dict[int, GroupSubscription] = {}
         self._memberships: dict[GroupId, GroupMembership] = {}
         self._first_version = 0
