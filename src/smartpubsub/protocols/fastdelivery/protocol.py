@@ -49,7 +49,7 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.protocols.runtime.randomness import branch_of
+from smartpubsub.protocols.runtime.randomness import branch_of, jittered
 from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, Requests
 from smartpubsub.seam import (
     Connect,
@@ -321,9 +321,7 @@ class FastDelivery:
         self._owner.restore(self._store.read(values))
 
     def _set_tick_timer(self) -> None:
-        """Set the tick timer to a random time, so that nodes do not act at the same moment."""
-        after_us = self._settings.probe_us * self._rng.randint(80, 120) // 100
-        self._outbox.set_timer((TICK_TIMER,), after_us)
+        self._outbox.set_timer((TICK_TIMER,), jittered(self._settings.probe_us, self._rng))
 
     def _tick(self) -> None:
         self._set_tick_timer()

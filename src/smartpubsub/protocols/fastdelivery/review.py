@@ -21,6 +21,7 @@ from smartpubsub.protocols.fastdelivery.messages import Answer, GroupId, Review,
 from smartpubsub.protocols.fastdelivery.ports import FastComponent, FastOutbox
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.runtime.randomness import jittered
 
 REVIEW_TIMER = "review"
 REVIEW_US_MIN = 5 * SECOND
@@ -126,7 +127,7 @@ class GroupReviews(FastComponent):
             self._set_timer(group)
 
     def _set_timer(self, group: GroupId) -> None:
-        after_us = self._reviews[group].interval_us * self._rng.randint(80, 120) // 100
+        after_us = jittered(self._reviews[group].interval_us, self._rng)
         self._outbox.set_timer((REVIEW_TIMER, group), after_us)
 
     def on_timer(self, group: GroupId) -> None:

@@ -18,6 +18,7 @@ from smartpubsub.protocols.pulsarcast.fetcher import Fetcher
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Page
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
+from smartpubsub.protocols.runtime.randomness import jittered
 from smartpubsub.seam import Peer
 
 AUDIT_US_MIN = 3 * SECOND
@@ -59,8 +60,7 @@ class TopicAudits(Component):
             self._set_timer(replica, self._audits[replica.id])
 
     def _set_timer(self, replica: TopicReplica, audit: _TopicAudit) -> None:
-        after_us = audit.interval_us * self._rng.randint(80, 120) // 100
-        self._outbox.set_timer(("audit", replica.id), after_us)
+        self._outbox.set_timer(("audit", replica.id), jittered(audit.interval_us, self._rng))
 
     def on_timer(self, replica: TopicReplica) -> None:
         """Ask the next source for its heads."""

@@ -64,7 +64,7 @@ from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, Topi
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.protocols.runtime.randomness import branch_of
+from smartpubsub.protocols.runtime.randomness import branch_of, jittered
 from smartpubsub.protocols.runtime.replication import Closest, SilentPeers
 from smartpubsub.seam import (
     Departed,
@@ -209,6 +209,13 @@ class Pulsarcast:
 
     # --- calls ---
 
+    def _call(self, now: int, call: Callable[..., None], *arguments: object) -> list[Effect]:
+        """Call a component once the node has joined the overlay; return the effects of now."""
+        self._outbox.now = now
+        if not self._deferred.run(partial(call, *arguments)):
+            self._outbox.reject("calls before joining")
+        return self._outbox.take()
+
     def create(
         self,
         name: str,
@@ -247,8 +254,7 @@ class Pulsarcast:
         """
         self._outbox.now = now
         self.subscriptions.add(subscription, is_kept=is_kept)
-        self._deferred.run(partial(self.subscriptions.begin, subscription.number))
-        return self._outbox.take()
+        return self._call(now, self.subscriptions.begin, subscription.number)
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription and deliver `Unsubscribed`."""
@@ -286,23 +292,17 @@ class Pulsarcast:
         parents: tuple[Cid, ...] | None = None,
     ) -> list[Effect]:
         """Publish in a topic; `parents` are the links, if its rules let publishers choose them."""
-        self._outbox.now = now
-        self._deferred.run(partial(self._publisher.publish, publication, topic, parents))
-        return self._outbox.take()
+        return self._call(now, self._publisher.publish, publication, topic, parents)
 
     def read(self, topic: Cid, wanted: Wanted, now: int) -> tuple[int, list[Effect]]:
         """Read a topic's history; deliver `HistoryRead` with the number that this returns."""
-        self._outbox.now = now
         number = self._overlay.new_number()
-        self._deferred.run(partial(self._history.read, topic, wanted, number))
-        return number, self._outbox.take()
+        return number, self._call(now, self._history.read, topic, wanted, number)
 
     def describe(self, topic: Cid, now: int) -> tuple[int, list[Effect]]:
         """Find a topic's versions; deliver `TopicDescribed` with the number that this returns."""
-        self._outbox.now = now
         number = self._overlay.new_number()
-        self._deferred.run(partial(self._versions.describe, topic, number))
-        return number, self._outbox.take()
+        return number, self._call(now, self._versions.describe, topic, number)
 
     def pin(self, topic: Cid, is_pinned: bool, now: int) -> list[Effect]:
         """Retain a topic that this node knows whole, whatever its retention, or not any more."""
@@ -385,9 +385,7 @@ class Pulsarcast:
                 self._on_topic_timer[kind](replica)
 
     def _set_beat_timer(self) -> None:
-        """Set the heartbeat timer, with jitter so that nodes do not act in step."""
-        interval_us = self.settings.beat_us * self._rng.randint(80, 120) // 100
-        self._outbox.set_timer(("beat",), interval_us)
+        self._outbox.set_timer(("beat",), jittered(self.settings.beat_us, self._rng))
 
     def _beat(self) -> None:
         self._set_beat_timer()

@@ -1,4 +1,4 @@
-"""Random generators of components."""
+"""Random generators of components, and times that differ from node to node."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def branch_of(rng: Random, name: str) -> Random:
     copy = Random()
     copy.setstate(rng.getstate())
     return Random(f"{copy.getrandbits(64)}/{name}")
+
+
+def jittered(interval_us: int, rng: Random) -> int:
+    """An interval that is up to a fifth shorter or longer, so that nodes do not act in step."""
+    return interval_us * rng.randint(80, 120) // 100

@@ -40,7 +40,7 @@ from smartpubsub.protocols.runtime.failure_detector import (
 )
 from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, LATE_TIMER
-from smartpubsub.protocols.runtime.randomness import branch_of
+from smartpubsub.protocols.runtime.randomness import branch_of, jittered
 from smartpubsub.protocols.scoutsubs import announcement_turns, messages
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
@@ -676,10 +676,7 @@ class ScoutSubs:
     # --- periodically ---
 
     def _set_tick(self) -> None:
-        """Set the next tick, a little off the interval, so that nodes do not act all at once."""
-        self._outbox.set_timer(
-            ("tick",), self._settings.probe_us * self._rng.randint(80, 120) // 100
-        )
+        self._outbox.set_timer(("tick",), jittered(self._settings.probe_us, self._rng))
 
     def _tick(self) -> None:
         self._set_tick()
