@@ -74,7 +74,7 @@ class TopicAudits(Component):
         if is_unknown or audit.silent >= SILENT_MAX:
             audit.silent = 0
             self._keepers.find(replica)
-        sources = [p for p in dict.fromkeys([*keepers, replica.topic.author]) if p != self._own]
+        sources = self._others([*keepers, replica.topic.author])
         self._pages.cancel(audit.question)
         audit.question = 0
         if sources and replica.log.is_settled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smartpubsub.protocols.pulsarcast.liveness import Liveness
@@ -28,3 +29,7 @@ class Component:
     @property
     def _own(self) -> Peer:
         return self._overlay.own.peer
+
+    def _others(self, peers: Iterable[Peer]) -> list[Peer]:
+        """Return peers, each once and without this node."""
+        return [peer for peer in dict.fromkeys(peers) if peer != self._own]

@@ -122,7 +122,7 @@ class TopicDissemination(Component):
         try:
             self._permissions.check_event(event, topic, replica.topic if is_bound else None)
             log.must_fit(event)
-            if not self._store.has_room_for(event):
+            if not self._store.make_room_for(event):
                 raise RefusalError(Reason.NO_ROOM, "pinned topics leave no room")
         except RefusalError as error:
             self._permissions.refuse(error)

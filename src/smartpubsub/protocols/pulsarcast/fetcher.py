@@ -165,7 +165,7 @@ class Fetcher(Component):
     def _source(self, replica: TopicReplica, state: _FetchState) -> Peer | None:
         """Choose a peer: in turn those that know of the event, neighbours, keepers."""
         informants = [peer for peer, _ in state.unknown.values() if peer]
-        sources = dict.fromkeys(
+        sources = self._others(
             [
                 *informants[:1],
                 *self._membership.neighbours(replica),
@@ -173,10 +173,9 @@ class Fetcher(Component):
                 *self._keepers.peers(replica),
             ]
         )
-        sources.pop(self._overlay.own.peer, None)
         if state.tries >= len(sources) // 2:
             self._keepers.find(replica)
-        return list(sources)[state.tries % len(sources)] if sources else None
+        return sources[state.tries % len(sources)] if sources else None
 
     def _ask_later(self, replica: TopicReplica, state: _FetchState) -> None:
         """Try the next source, with a delay that doubles with each try."""
@@ -320,14 +319,13 @@ class Backfill(Component):
         close = self._overlay.closest_known(replica.id, 2 * self._settings.keepers)
         closest = [contact.peer for contact in close]
         neighbours = self._membership.neighbours(replica)
-        sources = dict.fromkeys([*self._keepers.peers(replica), *neighbours, *closest])
-        sources.pop(self._overlay.own.peer, None)
+        sources = self._others([*self._keepers.peers(replica), *neighbours, *closest])
         is_due = state.again_us is None or self._outbox.now >= state.again_us
         if sources and is_due:
             wait_us = min(BACKFILL_US << state.tries, BACKFILL_US_MAX)
             state.tries += 1
             state.again_us = self._outbox.now + wait_us
-            state.run = _BackfillRun(list(sources))
+            state.run = _BackfillRun(sources)
             self._go_on(replica, state, state.run)
 
     def _go_on(self, replica: TopicReplica, state: _BackfillState, run: _BackfillRun) -> None:
@@ -482,14 +480,13 @@ class ParentFetcher(Component):
         keepers = self._keepers.peers(replica)
         if not keepers:
             self._keepers.find(replica)
-        sources = dict.fromkeys([*self._membership.neighbours(replica), *keepers])
-        sources.pop(self._overlay.own.peer, None)
+        sources = self._others([*self._membership.neighbours(replica), *keepers])
         if not sources or not replica.log.is_settled:
             return  # Until the log is settled an answer could be taken for missed events.
         lacking = dict.fromkeys(
             cid for request in search.requests for cid in request.parents if cid not in replica.log
         )
-        source = [*sources][search.asked % len(sources)]
+        source = sources[search.asked % len(sources)]
         search.asked += 1
         wanted = tuple(lacking)[: self._settings.names_max]
         # With the current time as limit only the wanted events come, and nothing below them.

@@ -227,16 +227,15 @@ class HistoryReader(Component):
     def _begin(self, request: _HistoryRequest) -> None:
         if request.number not in self._requests:
             return
-        own = self._overlay.own.peer
         keepers = self._keepers.peers(request.replica)
-        request.keepers = tuple(peer for peer in keepers if peer != own)
+        request.keepers = tuple(self._others(keepers))
         neighbours = self._membership.neighbours(request.replica)
-        request.sources = [*dict.fromkeys([*request.keepers, *neighbours])][:SOURCES_MAX]
+        request.sources = self._others([*request.keepers, *neighbours])[:SOURCES_MAX]
         if request.sources:
             self._poll(request)
             # What this node has is not read from others.
             (self._go_on if request.gathering.events else self._ask)(request)
-        elif own in keepers:  # No other node is there.
+        elif self._own in keepers:  # No other node is there.
             request.has_widened = True
             self._go_on(request)
         else:
@@ -254,8 +253,8 @@ class HistoryReader(Component):
         if request.number not in self._requests:
             return
         neighbours = self._membership.neighbours(request.replica)
-        known = (self._overlay.own.peer, *request.keepers, *neighbours)
-        more = [contact.peer for contact in found.closest if contact.peer not in known]
+        known = (*request.keepers, *neighbours)
+        more = self._others(c.peer for c in found.closest if c.peer not in known)
         request.sources = more[: 2 * self._settings.keepers]
         self._go_on(request)
 

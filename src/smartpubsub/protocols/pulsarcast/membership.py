@@ -258,7 +258,7 @@ class Membership(Component):
             return
         if not self._overlay.is_ready or not self._directory.is_current(replica):
             return  # When the overlay is ready, the protocol attaches all topics.
-        if replica.topic.author == self._overlay.own.peer:
+        if replica.is_own:
             self._become_root(replica, place)
             return
         closer = self._closer_known(replica, place)
@@ -276,7 +276,7 @@ class Membership(Component):
         return next((c for c in known if self._may_be_parent(replica, place, c)), None)
 
     def _knows_others(self) -> bool:
-        return bool(self._overlay.closest_known(self._overlay.own.peer, 1))
+        return bool(self._overlay.closest_known(self._own, 1))
 
     def _may_be_parent(self, replica: TopicReplica, place: _Place, contact: Contact) -> bool:
         is_closer = contact.key ^ replica.target < replica.own_distance
@@ -551,7 +551,7 @@ class Membership(Component):
             return
         if not place.silent_beats:
             self._probe(replica, place)
-        if place.state in AS_ROOT and replica.topic.author != self._overlay.own.peer:
+        if place.state in AS_ROOT and not replica.is_own:
             self._look_for_closer(replica, place)
         if place.state in AS_ROOT and self._is_proof_due(place):
             place.proved_us = self._outbox.now

@@ -313,7 +313,7 @@ class TopicPublisher(Component):
             self._outbox.deliver(Refused(publication.id, problem))
             return
         self._membership.stay(replica, STAY_US)
-        if self._is_published(replica, publication.id):
+        if self._publish_again(replica, publication.id):
             return
         refused = Refused(publication.id, "no node has the event to link to")
         self._parent_fetcher.when_here(
@@ -323,8 +323,8 @@ class TopicPublisher(Component):
             partial(self._outbox.deliver, refused),
         )
 
-    def _is_published(self, replica: TopicReplica, id: EventId) -> bool:
-        """Whether an event has its place, or is requested; its keepers then answer once more."""
+    def _publish_again(self, replica: TopicReplica, id: EventId) -> bool:
+        """Have the keepers of an event answer once more; False if it has no place nor request."""
         known = replica.log.with_id(id)
         if known is not None and not self._keepers.is_pending(replica, known.cid):
             self._keepers.publish(replica, known)

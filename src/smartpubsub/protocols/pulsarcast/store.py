@@ -34,8 +34,8 @@ class EventStore(Component):
             replica.log.add(event)
             self.stored_bytes += len(event.block)
 
-    def has_room_for(self, event: TopicEvent) -> bool:
-        """Whether an event fits, for which the largest topic may have to be pruned."""
+    def make_room_for(self, event: TopicEvent) -> bool:
+        """Prune the largest topics until an event fits; return whether it does."""
         while (excess := self._excess(event)) > 0:
             unpinned = [r for r in self._directory.replicas.values() if not r.log.is_pinned]
             largest = max(unpinned, key=lambda replica: replica.log.bytes, default=None)
