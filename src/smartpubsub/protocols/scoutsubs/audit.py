@@ -123,36 +123,24 @@ class _AuditedTree:
     """When each keeper was last accused."""
 
 
+@dataclass(eq=False)
 class Auditor:
     """Asks the keepers of the trees that this node has subscriptions in."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        signing: Signing,
-        detector: FailureDetector,
-        times: ResponseTimes,
-        filters: Filters,
-        replay: Replay,
-        dissemination: Dissemination,
-        lookup: TreeKeepers,
-        own_keeper: AuditKeeper,
-        convictions: Convictions,
-        rng: Random,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._signing = signing
-        self._detector = detector
-        self._times = times
-        self._filters = filters
-        self._replay = replay
-        self._dissemination = dissemination
-        self._lookup = lookup
-        self._own_keeper = own_keeper
-        self._convictions = convictions
-        self._rng = rng
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _signing: Signing
+    _detector: FailureDetector
+    _times: ResponseTimes
+    _filters: Filters
+    _replay: Replay
+    _dissemination: Dissemination
+    _lookup: TreeKeepers
+    _own_keeper: AuditKeeper
+    _convictions: Convictions
+    _rng: Random
+
+    def __post_init__(self) -> None:
         self._trees: dict[str, _AuditedTree] = {}
         self._last_number = 0
         self.missed_count = 0

@@ -131,34 +131,24 @@ class ChildGivenUp(NamedTuple):
 DisseminationNews: TypeAlias = EventSpread | RootFlightConfirmed | ChildGivenUp
 
 
+@dataclass(eq=False)
 class Dissemination:
     """The events in flight at this node."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        own: Contact,
-        signing: Signing,
-        detector: FailureDetector,
-        times: ResponseTimes,
-        recovery: Recovery,
-        replicas: TableReplicas,
-        filters: Filters,
-        replay: Replay,
-        report: Callable[[DisseminationNews], None],
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own = own
-        self._signing = signing
-        self._detector = detector
-        self._times = times
-        self._recovery = recovery
-        self._replicas = replicas
-        self._filters = filters
-        self._replay = replay
-        self._report = report
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _own: Contact
+    _signing: Signing
+    _detector: FailureDetector
+    _times: ResponseTimes
+    _recovery: Recovery
+    _replicas: TableReplicas
+    _filters: Filters
+    _replay: Replay
+    _report: Callable[[DisseminationNews], None]
+
+    def __post_init__(self) -> None:
+        settings = self._settings
         self._flights: dict[EventKey, dict[Peer, Flight]] = {}
         """By event and attribute, and by the node on whose behalf they are sent."""
         self._links: dict[tuple[str, Peer], _ChildLink] = {}

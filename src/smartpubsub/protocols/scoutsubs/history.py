@@ -358,26 +358,19 @@ class _Fetch:
     tries: int = 0
 
 
+@dataclass(eq=False)
 class HistoryAntiEntropy:
     """Keeps the history of attributes at the nodes closest to their keys."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        signing: Signing,
-        detector: FailureDetector,
-        proximity: Proximity,
-        times: ResponseTimes,
-        history: History,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._signing = signing
-        self._detector = detector
-        self._proximity = proximity
-        self._times = times
-        self._history = history
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _signing: Signing
+    _detector: FailureDetector
+    _proximity: Proximity
+    _times: ResponseTimes
+    _history: History
+
+    def __post_init__(self) -> None:
         self._told: dict[str, dict[Peer, None]] = {}
         """By attribute: the closest peers that have this node's digests."""
         self._agreed: dict[str, dict[Peer, None]] = {}

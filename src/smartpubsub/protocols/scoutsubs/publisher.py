@@ -66,28 +66,20 @@ class _KnownRoot(NamedTuple):
     name: str
 
 
+@dataclass(eq=False)
 class Publisher:
     """The events that this node has published and that are not acknowledged everywhere."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        own: Peer,
-        detector: FailureDetector,
-        times: ResponseTimes,
-        rendezvous: Rendezvous,
-        roots: RootLookup,
-        placement: Placement,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own = own
-        self._detector = detector
-        self._times = times
-        self._rendezvous = rendezvous
-        self._root_lookup = roots
-        self._placement = placement
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _own: Peer
+    _detector: FailureDetector
+    _times: ResponseTimes
+    _rendezvous: Rendezvous
+    _root_lookup: RootLookup
+    _placement: Placement
+
+    def __post_init__(self) -> None:
         self._copies: dict[tuple[EventId, str], _PublishedCopy] = {}
         """Copies without an acknowledgement."""
         self._attributes: dict[EventId, dict[str, None]] = {}
@@ -104,7 +96,7 @@ class Publisher:
         self._doubted: BoundedDict[str, None] = BoundedDict(ROOTS_KNOWN_MAX)
         """Attributes whose rendezvous keepers have stood in for."""
         self._admission = AdaptiveTimeout(0)
-        self._deadlines: Deadlines[tuple[EventId, str]] = Deadlines(outbox, "publish")
+        self._deadlines: Deadlines[tuple[EventId, str]] = Deadlines(self._outbox, "publish")
         self._incarnation = 0
 
     def start(self, incarnation: int) -> None:

@@ -99,40 +99,27 @@ def _key_before(part: Raise) -> EventKey:
     return _new(EventId, (publisher, incarnation, part.previous)), part.attribute
 
 
+@dataclass(eq=False)
 class Rendezvous:
     """Events on their way up, and those in the custody of this node."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        signing: Signing,
-        detector: FailureDetector,
-        proximity: Proximity,
-        times: ResponseTimes,
-        persistence: Persistence,
-        membership: TreeMembership,
-        filters: Filters,
-        history: History,
-        audits: AuditKeeper,
-        replicas: EventReplicas,
-        shards: Shards,
-        dissemination: Dissemination,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._signing = signing
-        self._detector = detector
-        self._proximity = proximity
-        self._times = times
-        self._persistence = persistence
-        self._membership = membership
-        self._filters = filters
-        self._history = history
-        self._audits = audits
-        self._replicas = replicas
-        self._shards = shards
-        self._dissemination = dissemination
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _signing: Signing
+    _detector: FailureDetector
+    _proximity: Proximity
+    _times: ResponseTimes
+    _persistence: Persistence
+    _membership: TreeMembership
+    _filters: Filters
+    _history: History
+    _audits: AuditKeeper
+    _replicas: EventReplicas
+    _shards: Shards
+    _dissemination: Dissemination
+
+    def __post_init__(self) -> None:
+        settings = self._settings
         self._admitted = DuplicateWindow(settings.seen_us, settings.seen_count_max)
         self._disowned: Seen[EventKey] = Seen(settings.suspect_us, settings.seen_count_max)
         """Events that were handed over before they were acknowledged; they may come back."""
@@ -140,7 +127,7 @@ class Rendezvous:
         """Publishers and attributes of events that were admitted here."""
         self._custody: dict[EventKey, _Custody] = {}
         self._confirmation = AdaptiveTimeout(settings.check_us_min // 4)
-        self._deadlines: Deadlines[EventKey] = Deadlines(outbox, "confirm")
+        self._deadlines: Deadlines[EventKey] = Deadlines(self._outbox, "confirm")
         self._recent: dict[str, deque[tuple[Raise, int]]] = {}
         """The last events that were admitted here, and when they were published; another
         rendezvous may have to have them too."""

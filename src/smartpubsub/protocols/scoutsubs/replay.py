@@ -120,34 +120,24 @@ class _ReplayReader:
         return min(self.oldest_us.values(), default=0)
 
 
+@dataclass(eq=False)
 class Replay:
     """The subscriptions of this node that begin with the past."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        settings: ScoutSettings,
-        own: Peer,
-        lookups: Lookups,
-        signing: Signing,
-        detector: FailureDetector,
-        times: ResponseTimes,
-        filters: Filters,
-        subscriptions: Subscriptions,
-        history: History,
-    ) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._own = own
-        self._lookups = lookups
-        self._signing = signing
-        self._detector = detector
-        self._times = times
-        self._filters = filters
-        self._subscriptions = subscriptions
-        self._history = history
+    _outbox: ScoutOutbox
+    _settings: ScoutSettings
+    _own: Peer
+    _lookups: Lookups
+    _signing: Signing
+    _detector: FailureDetector
+    _times: ResponseTimes
+    _filters: Filters
+    _subscriptions: Subscriptions
+    _history: History
+
+    def __post_init__(self) -> None:
+        settings = self._settings
         self._readers: dict[int, _ReplayReader] = {}
-        """By query: the subscription and the tree whose keepers are looked up."""
         self._given: Seen[tuple[int, EventId]] = Seen(settings.seen_us, settings.seen_count_max)
         """Replayed events, which may still arrive by the tree."""
 

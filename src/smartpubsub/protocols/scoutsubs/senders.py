@@ -10,6 +10,7 @@ from nodes that are close enough to its key to have a role there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from smartpubsub.kademlia.keys import Contact
@@ -43,44 +44,28 @@ HELD_COUNT_MAX = 1_000
 """How many acknowledgements wait for lookups; publishers send their events again."""
 
 
+@dataclass(eq=False)
 class ScoutSenders:
     """Decides whether a peer may send a message now."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        detector: FailureDetector,
-        proximity: Proximity,
-        recovery: Recovery,
-        replicas: EventReplicas,
-        membership: TreeMembership,
-        filters: Filters,
-        replication: Replication,
-        anti_entropy: HistoryAntiEntropy,
-        replay: Replay,
-        dissemination: Dissemination,
-        rendezvous: Rendezvous,
-        roots: RootLookup,
-        placement: Placement,
-        publisher: Publisher,
-        auditor: Auditor,
-    ) -> None:
-        self._outbox = outbox
-        self.detector = detector
-        self.proximity = proximity
-        self.recovery = recovery
-        self.replicas = replicas
-        self.membership = membership
-        self.filters = filters
-        self.replication = replication
-        self.anti_entropy = anti_entropy
-        self.replay = replay
-        self.dissemination = dissemination
-        self.rendezvous = rendezvous
-        self._roots = roots
-        self.placement = placement
-        self.publisher = publisher
-        self.auditor = auditor
+    _outbox: ScoutOutbox
+    detector: FailureDetector
+    proximity: Proximity
+    recovery: Recovery
+    replicas: EventReplicas
+    membership: TreeMembership
+    filters: Filters
+    replication: Replication
+    anti_entropy: HistoryAntiEntropy
+    replay: Replay
+    dissemination: Dissemination
+    rendezvous: Rendezvous
+    _roots: RootLookup
+    placement: Placement
+    publisher: Publisher
+    auditor: Auditor
+
+    def __post_init__(self) -> None:
         self._held: dict[tuple[Peer, EventId, str], tuple[Contact, messages.Admitted]] = {}
         """Acknowledgements that wait for a lookup."""
         self._eligible_until_us: BoundedDict[tuple[Peer, str], int] = BoundedDict(
