@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from libp2p.crypto.ed25519 import create_new_key_pair
 from libp2p.peer.id import ID
 
+from smartpubsub.kademlia.id_work import has_work
 from smartpubsub.node import identity as identities
 from smartpubsub.node.identity import (
     KEY_FILE,
     Identity,
     IdentityError,
     identity_in,
+    keep_identity,
     peer_text,
     public_key_in,
 )
@@ -174,3 +176,17 @@ def test_a_folder_in_place_of_the_key_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(IdentityError, match=r"identity\.key: Is a directory; a node has to read"):
         identity_in(tmp_path)
+
+
+def test_an_identity_has_the_proof_of_work_that_a_network_asks_for(tmp_path: Path) -> None:
+    made = identity_in(tmp_path / "new", 6)
+    assert has_work(made.peer, 6)
+    assert identity_in(tmp_path / "new", 6) == made
+
+    while has_work((idle := Identity.new()).peer, 6):
+        pass
+    keep_identity(tmp_path / "old", idle)
+    with pytest.raises(
+        IdentityError, match=r"id_work_bits = 6 asks for; move it away to get a new"
+    ):
+        identity_in(tmp_path / "old", 6)

@@ -14,6 +14,7 @@ from random import Random
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.asks import Asks, OpenAsk
+from smartpubsub.kademlia.id_work import has_work
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.limits import is_acceptable
@@ -200,6 +201,10 @@ class Kademlia:
         """Whether a peer is in the routing table, even if it failed to answer last time."""
         return contact in self.table
 
+    def admits(self, contact: Contact) -> bool:
+        """Whether a peer may be in the table: its id has the work that the network asks for."""
+        return has_work(contact.peer, self.settings.id_work_bits)
+
     def consider(self, contact: Contact, now: int) -> list[Effect]:
         """Ping a peer that has sent something, and add it to the table if there is room."""
         self._consider(contact, now)
@@ -295,7 +300,8 @@ class Kademlia:
         if ask is None:
             return
         self._avoided.pop(peer, None)
-        self.table.heard_from(ask.contact, now)
+        if self.admits(ask.contact):
+            self.table.heard_from(ask.contact, now)
         if ask.is_meeting:
             self._start(Goal.REFRESH, self.own.peer, now, seeds=[ask.contact])
             self._refresh_far_buckets(now)
@@ -310,7 +316,7 @@ class Kademlia:
             self._count_put(query, kept=message.record is not None)
         elif query.goal is not Goal.GET or not self._accept_value(query, message):
             query.hear_of_providers(message.providers)
-            query.lookup.on_answer(peer, message.closer)
+            query.lookup.on_answer(peer, tuple(filter(self.admits, message.closer)))
             self._advance(query, now)
 
     def _on_silence(self, number: int, now: int) -> None:
@@ -501,7 +507,7 @@ class Kademlia:
 
     def _consider(self, contact: Contact, now: int) -> None:
         """Consider a peer that has sent something for the table: ping it if there is room."""
-        if self.table.is_trusted(contact):
+        if self.table.is_trusted(contact) or not self.admits(contact):
             return
         if contact in self.table or self.table.has_room(contact.key):
             self._asks.ping(contact, now)

@@ -18,6 +18,9 @@ class Settings:
     paths: int = 1
     """How many disjoint paths a lookup follows (S/Kademlia); each queries alpha peers at once."""
 
+    id_work_bits: int = 0
+    """The proof of work that the ids of peers need to be in the table and in results of lookups."""
+
     slow_us: int = SECOND
     """After this long without an answer, a request is repeated, and a lookup queries another
     peer."""

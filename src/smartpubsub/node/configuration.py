@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.id_work import BITS_MAX
 from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.node.config_values import (
     ANNOUNCED_ADDRESSES,
@@ -158,6 +159,9 @@ class NodeConfig(NodeLimits):
     """Peers through which the node joins the network, besides those that it remembers."""
     network_key: Path | None = field(default=None, metadata={"values": FILE})
     """The file with the key of a private network; only nodes that have it connect."""
+    id_work_bits: int = _setting(0, whole(0, BITS_MAX))
+    """The proof of work that peer ids need to have a role in the network (docs/security.md). All
+    nodes of a network have the same; a new node makes its id with it."""
     loopback_is_exempt: bool = _setting(False, SWITCH)
     """Whether peers on this machine may open more connections than `connections_per_prefix_max`."""
     mdns: bool = _setting(False, SWITCH)
@@ -193,6 +197,7 @@ class NodeOptions(TypedDict, total=False):
     announce: Sequence[str] | None
     bootstrap: Sequence[str] | None
     network_key: str | Path | None
+    id_work_bits: int | None
     mdns: bool | None
     loopback_is_exempt: bool | None
     protocol: str | None
@@ -261,7 +266,9 @@ def host_settings(config: NodeConfig) -> HostSettings:
 
 def kademlia_settings(config: NodeConfig) -> Settings:
     """The settings of the overlay."""
-    return Settings(values_bytes_max=config.stored_bytes_max // VALUES_SHARE)
+    return Settings(
+        values_bytes_max=config.stored_bytes_max // VALUES_SHARE, id_work_bits=config.id_work_bits
+    )
 
 
 def protocol_options(config: NodeConfig) -> ProtocolOptions:

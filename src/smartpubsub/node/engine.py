@@ -29,7 +29,7 @@ from smartpubsub.node.configuration import (
     wire_limits,
 )
 from smartpubsub.node.errors import LimitError, NodeClosedError, NotPromisedError
-from smartpubsub.node.identity import Identity, identity_in
+from smartpubsub.node.identity import KEY_FILE, Identity, identity_in
 from smartpubsub.node.network_key import NetworkKey
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
@@ -226,7 +226,10 @@ class Engine:
         limits = StorageLimits(stored_bytes_max=self.config.stored_bytes_max)
         self.start_phase = f"reading what is stored in {self.config.data}"
         with lone_errors(), SqliteStorage(self.config.data, limits) as storage:
-            self.identity = identity_in(self.config.data)
+            work_bits = self.config.id_work_bits
+            if work_bits and not (self.config.data / KEY_FILE).exists():
+                self.start_phase = f"making a peer id with a proof of work of {work_bits} bits"
+            self.identity = await trio.to_thread.run_sync(identity_in, self.config.data, work_bits)
             self._storage = storage
             stored = await trio.to_thread.run_sync(storage.load, KEPT_PREFIX)
             self.queues = KeptQueues(kept_limits(self.config), stored)

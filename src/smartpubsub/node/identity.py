@@ -12,6 +12,7 @@ import base58
 from nacl.signing import SigningKey
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.id_work import has_work
 from smartpubsub.node.storage.folder import made_folder, sync_folder
 from smartpubsub.seam import Peer
 
@@ -42,9 +43,12 @@ class Identity:
         return cls(seed, _PEER_ID_HEAD + bytes(SigningKey(seed).verify_key))
 
     @classmethod
-    def new(cls) -> Identity:
-        """Make a new identity."""
-        return cls.of(bytes(SigningKey.generate()))
+    def new(cls, work_bits: int = 0) -> Identity:
+        """Make a new identity, whose peer id has a proof of work of so many bits."""
+        while True:
+            identity = cls.of(bytes(SigningKey.generate()))
+            if has_work(identity.peer, work_bits):
+                return identity
 
     def __str__(self) -> str:
         return peer_text(self.peer)
@@ -88,23 +92,29 @@ def public_key_in(peer: Peer) -> bytes | None:
     return key if is_made_of_it else None
 
 
-def identity_in(folder: Path) -> Identity:
-    """Read the identity in a data folder, or make one."""
+def identity_in(folder: Path, work_bits: int = 0) -> Identity:
+    """Read the identity in a data folder, or make one with a proof of work of so many bits."""
     path = made_folder(folder) / KEY_FILE
     try:
         if not path.exists():
-            _write_once(path, Identity.new().written())
+            _write_once(path, Identity.new(work_bits).written())
         written = _secret_content(path)
     except OSError as error:
         raise IdentityError(
             f"{path}: {error.strerror}; a node has to read it, or to create it in its data folder"
         ) from None
     try:
-        return Identity.read(written)
+        identity = Identity.read(written)
     except IdentityError as error:
         raise IdentityError(
             f"{path}: {error}; put a backup in its place, or move it away to get a new peer id"
         ) from None
+    if not has_work(identity.peer, work_bits):
+        raise IdentityError(
+            f"{path}: a peer id without the proof of work that id_work_bits = {work_bits} asks for;"
+            " move it away to get a new peer id"
+        )
+    return identity
 
 
 def keep_identity(folder: Path, identity: Identity) -> None:

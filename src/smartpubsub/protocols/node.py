@@ -133,7 +133,7 @@ class NodeCore:
 
     def settle(self, known: Sequence[Contact], now: int) -> list[Effect]:
         """Fill the routing table with live peers, as if joined; deliver `Joined`."""
-        for contact in known:
+        for contact in filter(self.kademlia.admits, known):
             self.kademlia.table.heard_from(contact, now)
         self._below([Deliver(Joined(len(known)))], now)
         return self._taken()

@@ -17,6 +17,7 @@ from smartpubsub.seam import Peer
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.running import RunOptions
+from smartpubsub.sim.kernel.population import worked_number
 from smartpubsub.testbed.identities import identity_of, peer_of
 from smartpubsub.workloads.actions import Action
 
@@ -265,8 +266,10 @@ class Setup:
         return peer_of(self.options.seed, self._made_of(node))
 
     def _made_of(self, node: int) -> int:
-        honest = self.options.nodes
-        return node if node < honest else self.minted[node - honest]
+        honest, bits = self.options.nodes, self.options.kademlia.id_work_bits
+        if node >= honest:
+            return self.minted[node - honest]
+        return worked_number(peer_of, self.options.seed, node, bits)
 
     def folder_of(self, node: int) -> Path:
         """The data folder of a node."""

@@ -287,13 +287,14 @@ def test_a_lone_node_needs_no_keepers(settings: ScoutSettings) -> None:
 # --- attacks ---
 
 
-def ran(seed: int, adversary: str, resilience: str) -> Result:
+def ran(seed: int, adversary: str, resilience: str, id_work_bits: int = 0) -> Result:
     options = SimOptions(
         nodes=40,
         events=40,
         seed=seed,
         resilience=resilience,
         adversary=(Adversary.parse(adversary),),
+        id_work_bits=id_work_bits,
     )
     return run(options.experiment("scoutsubs", "", options.load(["scoutsubs"])), "normal")
 
@@ -325,3 +326,11 @@ def test_everything_is_acknowledged_and_comes_in_time(
 
 def test_without_audits_droppers_lose_events() -> None:
     assert ran(1, "drop:0.2", "standard").verdict.missing > 100
+
+
+def test_minted_ids_have_no_role_where_ids_need_work() -> None:
+    without, withal = (ran(4, "sybil:8", "audited", bits).verdict for bits in (0, 8))
+
+    assert without.missing > 100
+    assert (withal.missing, withal.app_duplicates, withal.unexpected) == (0, 0, 0)
+    assert withal.published == withal.injected

@@ -29,6 +29,9 @@ check_option = click.option(
     help="Check the state of each node after every input that it handles, which takes time.",
 )
 
+SIM_BITS_MAX = 12
+"""Of proofs of work; the simulator makes the ids of all honest nodes."""
+
 adversary_option = click.option(
     "--adversary",
     type=AdversaryType(),
@@ -154,6 +157,14 @@ _SIM_OPTIONS = (
         " instead of --latency-ms.",
     ),
     adversary_option,
+    click.option(
+        "--id-work-bits",
+        type=click.IntRange(0, SIM_BITS_MAX),
+        default=0,
+        show_default=True,
+        help="The proof of work that peer ids need to have a role. Honest nodes have it. Minted ids"
+        " cost as many tries as without it, so nearly all of them lack it.",
+    ),
 )
 
 

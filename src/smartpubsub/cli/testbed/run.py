@@ -104,8 +104,7 @@ def run(
             " and more in the simulator",
             param_hint="--nodes",
         )
-    peers = tuple(peer_of(options.seed, node) for node in range(chosen.nodes))
-    chosen = replace(chosen, peers=peers)
+    chosen = replace(chosen, peers=options.peers(chosen.nodes, peer_of))
     faults = options.fault_plan(workload, chosen.nodes)
     with ExitStack() as stack:
         title = f"{protocol}, real nodes"

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import key_of
-from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import DEFAULT_RESILIENCE, ProtocolOptions
 from smartpubsub.seam import Peer
@@ -21,7 +21,7 @@ from smartpubsub.sim.experiments.running import Progress, RunOptions
 from smartpubsub.sim.experiments.topics import with_order
 from smartpubsub.sim.kernel.faults import Churn, Fault, Partition
 from smartpubsub.sim.kernel.network import NetworkOptions
-from smartpubsub.sim.kernel.population import peer_id
+from smartpubsub.sim.kernel.population import peer_id, worked_number
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.traces.trace import Trace
 from smartpubsub.workloads import ScenarioOptions, read_workload, scenario
@@ -97,6 +97,7 @@ class SimOptions:
     bandwidth_bytes: int = 1 << 20
     regions: int = 0
     adversary: tuple[Adversary, ...] = ()
+    id_work_bits: int = 0
 
     @property
     def scenario_name(self) -> str:
@@ -207,6 +208,7 @@ class SimOptions:
 
     def run_options(self, protocol: str, variant: str, workload: Workload) -> RunOptions:
         """The options of a run of a protocol with the workload that was loaded."""
+        nodes = len(workload.names) if self.nodes is None else self.nodes
         return RunOptions(
             protocol=protocol,
             protocol_options=ProtocolOptions(
@@ -214,9 +216,11 @@ class SimOptions:
                 backups=self.backups,
                 resilience=self.resilience,
             ),
-            nodes=len(workload.names) if self.nodes is None else self.nodes,
+            nodes=nodes,
             seed=self.seed,
             network=self.network,
+            kademlia=Settings(id_work_bits=self.id_work_bits),
+            peers=self.peers(nodes) if self.id_work_bits else (),
             adversaries=self.adversary,
         )
 
@@ -241,7 +245,13 @@ class SimOptions:
         return replace(workload, phases=tuple(map(tuple, phases)))
 
     def _keys(self, nodes: int, peer_of: PeerOf) -> list[int]:
-        return [key_of(peer_of(self.seed, number)) for number in range(nodes)]
+        return list(map(key_of, self.peers(nodes, peer_of)))
+
+    def peers(self, nodes: int, peer_of: PeerOf = peer_id) -> tuple[Peer, ...]:
+        """The peer ids of the nodes, with the proof of work that they need."""
+        seed, bits = self.seed, self.id_work_bits
+        numbers = (worked_number(peer_of, seed, node, bits) for node in range(nodes))
+        return tuple(peer_of(seed, number) for number in numbers)
 
     def _pace_us(self, nodes: int, protocols: Sequence[str]) -> int | None:
         fastest_us = PACED_SCENARIOS.get(self.scenario_name)

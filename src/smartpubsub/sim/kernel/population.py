@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from random import Random
 from typing import Protocol
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.id_work import has_work
 from smartpubsub.kademlia.keys import KEY_BITS, Contact, key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.seam import Core, Effect, Peer
@@ -30,6 +32,12 @@ def quietly(_: str) -> None:
 def peer_id(seed: int, number: int) -> bytes:
     """The peer id of a simulated node, of the form and length of a real one."""
     return _PEER_ID_HEAD + hashlib.sha256(b"peer/%d/%d" % (seed, number)).digest()
+
+
+def worked_number(peer_of: Callable[[int, int], Peer], seed: int, number: int, bits: int) -> int:
+    """The number of which a node makes its peer id, which has a proof of work of so many bits."""
+    tries = (number + (attempt << 32) for attempt in count())
+    return next(tried for tried in tries if has_work(peer_of(seed, tried), bits))
 
 
 def address(number: int) -> bytes:
@@ -83,17 +91,17 @@ class Population:
     def join_all(self, progress: Progress = quietly) -> None:
         """Have all nodes join, several at a time, each by way of a node that has joined."""
         rng = stream(self.seed, "bootstrap")
-        count = len(self.world.hosts)
+        nodes = len(self.world.hosts)
         self.join(0, [])
         wave_end = 1
-        while wave_end < count:
+        while wave_end < nodes:
             # Each wave doubles the network: a node joins only through a node of an earlier wave.
-            wave = range(wave_end, min(count, 2 * wave_end))
+            wave = range(wave_end, min(nodes, 2 * wave_end))
             for number in wave:
                 self.join(number, [self.contact(rng.randrange(wave_end))])
             wave_end = wave[-1] + 1
             self._run_until_joined(wave_end)
-            progress(f"{len(self.joined):,} of {count:,} nodes have joined")
+            progress(f"{len(self.joined):,} of {nodes:,} nodes have joined")
 
     def join(self, number: int, bootstrap: list[Contact]) -> None:
         """Have a node join by way of others."""
