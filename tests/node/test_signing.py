@@ -12,8 +12,9 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.messages import RpcLimits
-from smartpubsub.protocols.event_messages import read_event, signing_bytes
+from smartpubsub.protocols.event_messages import read_event
 from smartpubsub.protocols.publication import EventId, Publication, Signing
+from tests.protocols.strategies import signing_bytes
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
 

@@ -2,8 +2,15 @@
 
 from hypothesis import strategies as st
 
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc, RpcLimits
-from smartpubsub.protocols.publication import TIME_END_US, EventId, Publication
+from smartpubsub.protocols.publication import (
+    SIGNED_FIRST,
+    TIME_END_US,
+    EventId,
+    Publication,
+    unsigned_bytes,
+)
 from tests.predicates.said import predicate
 from tests.predicates.strategies import said
 
@@ -33,3 +40,8 @@ rpcs = st.builds(
     publish=st.lists(copies, max_size=3).map(tuple),
     control=st.none() | controls,
 )
+
+
+def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
+    """The bytes that a publisher signs: the event without its hops, which change on the way."""
+    return SIGNED_FIRST + unsigned_bytes(id, predicate, payload, created_us)

@@ -17,12 +17,11 @@ from smartpubsub.protocols.baselines.messages import (
     encode,
     wire_bytes,
 )
-from smartpubsub.protocols.event_messages import signing_bytes
 from smartpubsub.protocols.publication import EventId, Publication
 from tests.damage import damaged
 from tests.predicates.said import Said, predicate
 from tests.predicates.strategies import said
-from tests.protocols.strategies import ids, payloads, rpcs
+from tests.protocols.strategies import ids, payloads, rpcs, signing_bytes
 
 LIMITS = RpcLimits()
 SMALL = RpcLimits(

@@ -16,7 +16,7 @@ from smartpubsub.protocols.baselines import messages as rpc_messages
 from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc, RpcBuffer, RpcLimits
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.blocks import encode as block_of
-from smartpubsub.protocols.event_messages import ContentBuffer, signing_bytes
+from smartpubsub.protocols.event_messages import ContentBuffer
 from smartpubsub.protocols.fastdelivery import messages as fast
 from smartpubsub.protocols.fastdelivery.messages import Packet, PacketBuffer, PacketLimits
 from smartpubsub.protocols.publication import EventId, Publication
@@ -33,6 +33,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     BundleLimits,
     Part,
 )
+from tests.protocols.strategies import signing_bytes
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
 

@@ -15,14 +15,12 @@ from smartpubsub.protocols.publication import (
     SEQUENCE_TAG,
     SIGNATURE_BYTES,
     SIGNATURE_HEAD,
-    SIGNED_FIRST,
     TIME_END_US,
     TOPIC,
     TOPIC_FIELD,
     EventId,
     Publication,
     id_of,
-    unsigned_bytes,
 )
 from smartpubsub.protocols.runtime.bounded import SharedCache
 
@@ -75,17 +73,6 @@ class EventLimits:
     predicate_bytes_max: int = 64 * 1024
     attributes_max: int = ATTRIBUTES_MAX
     payload_bytes_max: int = 1 << 20
-
-
-# --- writing ---
-
-
-def signing_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
-    """The bytes that a publisher signs: the event without its hops, which change on the way."""
-    return SIGNED_FIRST + unsigned_bytes(id, predicate, payload, created_us)
-
-
-# --- reading ---
 
 
 _small_events: SharedCache[bytes, tuple[EventLimits | None, Publication]] = SharedCache(1 << 9)

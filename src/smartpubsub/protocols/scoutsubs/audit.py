@@ -143,8 +143,6 @@ class Auditor:
     def __post_init__(self) -> None:
         self._trees: dict[str, _AuditedTree] = {}
         self._last_number = 0
-        self.missed_count = 0
-        """The events that audits have brought."""
 
     def __len__(self) -> int:
         return len(self._trees)
@@ -365,7 +363,6 @@ class Auditor:
         audited.late.append((event, came_us))
         for keeper, (answer, until_us) in audited.answers.items():
             self._accuse_if_left_out(audited, keeper, answer, until_us, event, came_us)
-        self.missed_count += 1
         return True
 
     # --- keepers that leave events out ---
