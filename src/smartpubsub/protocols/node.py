@@ -22,6 +22,7 @@ from smartpubsub.protocols.capabilities import Gathers, HasNeighbours
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
+from smartpubsub.protocols.runtime.deferred import TooManyCallsError
 from smartpubsub.seam import (
     Answered,
     Asked,
@@ -97,6 +98,8 @@ class NodeCore:
         """The peers to join through, once the remembered peers are loaded."""
         self._looked_for: dict[int, Peer] = {}
         """The peers that lookups search for, by the number of the lookup."""
+        self._unbegun: list[Subscription] = []
+        """Stored subscriptions that begin when the node has joined."""
         self._is_lonely = False
         """Whether the node has tried to join and no peer has answered."""
         self._effects: list[Effect] = []
@@ -150,8 +153,9 @@ class NodeCore:
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe and return the number; deliver `Subscribed` when it is in force."""
         subscription = Subscription(self.new_number(), predicate)
-        self._effects.append(Store(_key(subscription.number), str(predicate).encode()))
-        self._subscribe(subscription, now)
+        begun = self.pubsub.subscribe(subscription, now)  # If this fails, there is none.
+        self.subscriptions[subscription.number] = subscription
+        self._effects += [Store(_key(subscription.number), str(predicate).encode()), *begun]
         return subscription.number, self._taken()
 
     def new_number(self) -> int:
@@ -298,6 +302,10 @@ class NodeCore:
                 self._on_found(effect.item)
                 continue
             self._tell_all(Told(effect.item), now)
+            if isinstance(effect.item, Joined):
+                unbegun, self._unbegun = self._unbegun, []
+                for subscription in unbegun:
+                    self._restore(subscription, now)
 
     # --- peers ---
 
@@ -387,7 +395,7 @@ class NodeCore:
             elif key.startswith(_SUBSCRIPTION):
                 number = int.from_bytes(key[len(_SUBSCRIPTION) :], "big")
                 predicate = Predicate.parse(value.decode(), attributes_max=len(value))
-                self._subscribe(Subscription(number, predicate), now)
+                self._restore(Subscription(number, predicate), now)
         if peers or self._bootstrap is not None:
             bootstrap = self._bootstrap or ()
             self._remember_told(bootstrap)
@@ -395,9 +403,13 @@ class NodeCore:
             others = [contact for contact in peers if contact.peer not in told]
             self._below(self.kademlia.join([*bootstrap, *others], now), now)
 
-    def _subscribe(self, subscription: Subscription, now: int) -> None:
+    def _restore(self, subscription: Subscription, now: int) -> None:
+        """Begin a stored subscription again; later, where too many wait for the node to join."""
         self.subscriptions[subscription.number] = subscription
-        self._effects += self.pubsub.subscribe(subscription, now)
+        try:
+            self._effects += self.pubsub.subscribe(subscription, now)
+        except TooManyCallsError:
+            self._unbegun.append(subscription)
 
     def _taken(self) -> list[Effect]:
         effects, self._effects = self._effects, []

@@ -3,11 +3,12 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smartpubsub.protocols.runtime.bounded import BoundedDict, SharedCache
-from smartpubsub.protocols.runtime.deferred import Deferred
+from smartpubsub.protocols.runtime.deferred import Deferred, TooManyCallsError
 from smartpubsub.protocols.runtime.rtt import RoundTripEstimator, RttSettings
 
 SETTINGS = RttSettings(timeout_us_first=1_000, timeout_us_min=100, timeout_us_max=10_000)
@@ -32,6 +33,19 @@ def test_deferred_calls_run_in_order_when_opened() -> None:
     deferred.open()
     deferred.run(lambda: ran.append(9))
     assert ran == [0, 1, 9]
+
+
+def test_a_call_without_room_fails_with_a_reason_unless_it_ends_something() -> None:
+    deferred, ran = Deferred(count_max=1), list[int]()
+    deferred.call(lambda: ran.append(1))
+    with pytest.raises(TooManyCallsError, match="1 calls wait until the node has joined"):
+        deferred.call(lambda: ran.append(2))
+    deferred.run_anyway(lambda: ran.append(3))
+
+    deferred.open()
+    deferred.must_have_room()
+    deferred.call(lambda: ran.append(4))
+    assert ran == [1, 3, 4]
 
 
 def test_the_first_sample_gives_the_timeout_of_the_rfc() -> None:

@@ -3,7 +3,15 @@
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
-from smartpubsub.protocols.scoutsubs.messages import ChildCopy, CopyTree, Record
+from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.messages import (
+    WHOLE,
+    Announce,
+    ChildCopy,
+    CopyTree,
+    Probe,
+    Record,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.sim.kernel.network import NetworkOptions
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain
@@ -41,6 +49,22 @@ def test_the_children_of_a_relay_are_kept_by_the_f_others_closest_to_it(backups:
             assert forest.copy(keeper, relay) == forest.children(relay) == {relay + 1: ["surf"]}
         told = forest.tree(relay - 1).children[own.peer].backups
         assert [forest.number(contact.peer) for contact in told] == closest
+
+
+def test_a_new_replica_gets_a_table_once_and_is_probed_only_while_it_is_unknown() -> None:
+    forest, names = Forest(5), [f"a{number}" for number in range(12)]
+    forest.run(MINUTE)
+    for name in names:
+        wanted = (Predicate.parse(f"{name}/x=1"),)
+        forest.receive(4, 0, Announce(name, 1, 1, WHOLE, wanted, (), None, (), False))
+    before = len(forest.said)
+    forest.run(10 * SECOND)
+
+    said = forest.said[before:]
+    copies = [(s.receiver, s.part) for s in said if isinstance(s.part, CopyTree)]
+    assert len(copies) >= len(names)
+    assert len(copies) == len({(to, c.attribute, c.is_root, c.version) for to, c in copies})
+    assert sum(isinstance(one.part, Probe) for one in said) < len(names)
 
 
 def test_no_node_is_a_replica_of_itself() -> None:

@@ -165,21 +165,23 @@ class FastDelivery:
     ) -> list[Effect]:
         """Call a component once the node has joined the overlay; return the effects of now."""
         self._outbox.now = now
-        if not self._deferred.run(partial(call, *arguments, **options)):
-            self._outbox.reject("calls before joining")
+        self._deferred.call(partial(call, *arguments, **options))
         return self._take()
 
     # --- what every protocol offers ---
 
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
         """Join all groups whose events may match; deliver `Subscribed` when it is in force."""
+        self._deferred.must_have_room()
         self._delivery.add(subscription)
         return self._call(now, self._subscriber.subscribe, subscription)
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; deliver `Unsubscribed` when all owners know or do not answer."""
+        self._outbox.now = now
         subscription = self._delivery.remove(number)
-        return self._call(now, self._subscriber.unsubscribe, subscription)
+        self._deferred.run_anyway(partial(self._subscriber.unsubscribe, subscription))
+        return self._take()
 
     def state_of(self, number: int, now: int) -> SubscriptionState:
         """Return how far a subscription has come."""
@@ -218,6 +220,7 @@ class FastDelivery:
     def advertise(self, predicate: Predicate, now: int) -> list[Effect]:
         """Put a group of this node into its directories, or renew it there."""
         self._outbox.now = now
+        self._deferred.must_have_room()
         self._owner.mark_advertised(predicate)
         return self._call(now, self._owner.advertise, predicate)
 
@@ -243,6 +246,7 @@ class FastDelivery:
         invitation: bytes = b"",
     ) -> list[Effect]:
         """Join a group whose owner is known; deliver `Subscribed` or `JoinRefused`."""
+        self._deferred.must_have_room()
         self._delivery.add(subscription, fast.GroupId(owner.peer, group))
         if owner.addresses:
             self._outbox.emit(Connect(owner.peer, owner.addresses))

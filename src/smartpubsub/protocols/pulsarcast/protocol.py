@@ -212,8 +212,7 @@ class Pulsarcast:
     def _call(self, now: int, call: Callable[..., None], *arguments: object) -> list[Effect]:
         """Call a component once the node has joined the overlay; return the effects of now."""
         self._outbox.now = now
-        if not self._deferred.run(partial(call, *arguments)):
-            self._outbox.reject("calls before joining")
+        self._deferred.call(partial(call, *arguments))
         return self._outbox.take()
 
     def create(
@@ -253,6 +252,7 @@ class Pulsarcast:
         A durable subscription survives a restart, with the events that were not taken.
         """
         self._outbox.now = now
+        self._deferred.must_have_room()
         self.subscriptions.add(subscription, is_kept=is_kept)
         return self._call(now, self.subscriptions.begin, subscription.number)
 
@@ -412,7 +412,7 @@ class Pulsarcast:
         self._stored_requests = stored.requests
         self._loaded = list(self.directory.replicas.values())
         for number in self.subscriptions.restore(stored.kept, stored.waiting):
-            self._deferred.run(partial(self.subscriptions.begin, number))
+            self._deferred.run_anyway(partial(self.subscriptions.begin, number))
         self._has_loaded = True
 
     def _load_topic(self, record: dict[str, Any], topics: Mapping[Cid, Topic]) -> None:

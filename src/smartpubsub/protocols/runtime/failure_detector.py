@@ -167,6 +167,11 @@ class FailureDetector:
         if not self.was_heard_within(peer, self._settings.recent_us) and not self.is_slow(peer):
             self.probe(peer)
 
+    def learn_incarnation(self, peer: Peer) -> None:
+        """Probe a peer unless its incarnation is known, with which later ones are compared."""
+        if peer not in self._incarnations:
+            self.probe(peer)
+
     def is_slow(self, peer: Peer) -> bool:
         """Whether a peer's answers take so long that its link is probably full."""
         return self._timeout_us(peer) >= self._settings.slow_us

@@ -318,7 +318,7 @@ class ScoutSubs:
     def subscribe(self, subscription: Subscription, now: int) -> list[Effect]:
         """Add a subscription; `Subscribed` comes when it is in force."""
         self._outbox.now = now
-        self._calls.run(lambda: self._subscriptions.subscribe(subscription))
+        self._calls.call(lambda: self._subscriptions.subscribe(subscription))
         return self._outbox.take()
 
     def recall(self, number: int, past: Past, now: int) -> list[Effect]:
@@ -327,13 +327,13 @@ class ScoutSubs:
         Call it before any event is delivered to the subscription.
         """
         self._outbox.now = now
-        self._calls.run(lambda: self._replay.recall(number, past))
+        self._calls.call(lambda: self._replay.recall(number, past))
         return self._outbox.take()
 
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; `Unsubscribed` comes when no node knows it any more."""
         self._outbox.now = now
-        self._calls.run(lambda: self._unsubscribe(number))
+        self._calls.run_anyway(lambda: self._unsubscribe(number))
         return self._outbox.take()
 
     def _unsubscribe(self, number: int) -> None:

@@ -24,7 +24,7 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes, backed_off
 from smartpubsub.seam import Peer
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _ReplicaStream:
     """The updates of one table to one replica."""
 
@@ -70,10 +70,12 @@ class Replication:
 
     def touch(self, attribute: str, peer: Peer) -> None:
         """A child has changed."""
+        before = list(self._streams.get(attribute, {}).values())
         self.refresh(attribute)
         for stream in self._streams.get(attribute, {}).values():
-            stream.dirty[peer] = None
-            self._send(attribute, stream)
+            if stream in before:  # New replicas were sent the whole table just now.
+                stream.dirty[peer] = None
+                self._send(attribute, stream)
 
     def refresh(self, attribute: str) -> None:
         """Replicate a table to those that should have it, and withdraw it from others.
@@ -101,7 +103,7 @@ class Replication:
             if peer not in streams:
                 streams[peer] = stream = _ReplicaStream(contact, acts_as_root)
                 is_changed = True
-                self._detector.probe(peer)  # So that it shows when it restarts.
+                self._detector.learn_incarnation(peer)  # So that it shows when it restarts.
                 self._send(attribute, stream)
         if not streams:
             del self._streams[attribute]
