@@ -2,6 +2,7 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,18 @@ def test_the_first_sample_gives_the_timeout_of_the_rfc() -> None:
 
     estimator.sample(200)
     assert estimator.timeout_us() == 200 + 4 * 100
+
+
+def test_a_timeout_of_several_round_trips_follows_increases_faster() -> None:
+    estimator = RoundTripEstimator(
+        replace(SETTINGS, round_trips=4, variance_factor=0, gain_up=2, gain_down=8)
+    )
+    found = []
+    for round_trip_us in (200, 400, 140):
+        estimator.sample(round_trip_us)
+        found.append(estimator.timeout_us())
+
+    assert found == [4 * 200, 4 * 300, 4 * 280]
 
 
 def test_an_answer_to_a_retransmission_is_no_sample() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.runtime.rtt import RoundTripEstimator, RttSettings
 
 DOUBLINGS_MAX = 3
 BACKOFF_MAX = 5
 
 
-class AnswerTimeouts:
+class AnswerTimeouts(RoundTripEstimator):
     """Four smoothed round trips, within limits; doubled after every `tries_max` transmissions.
 
     While no question is answered at its first transmission, the timeout doubles for all questions:
@@ -17,21 +18,24 @@ class AnswerTimeouts:
     """
 
     def __init__(self, settings: FastSettings) -> None:
-        self._settings = settings
-        self._smoothed_us = settings.timeout_us_first // 4
-        self._has_sample = False
+        super().__init__(
+            RttSettings(
+                timeout_us_first=settings.timeout_us_first,
+                timeout_us_min=settings.timeout_us_min,
+                timeout_us_max=settings.timeout_us_max,
+                round_trips=4,
+                variance_factor=0,
+            )
+        )
+        self._tries_max = settings.tries_max
         self._backoff = 0
         self._backed_off_us = 0
 
     def sample(self, round_trip_us: int, *, transmissions: int = 1) -> None:
         """Take a measured round trip, unless the question was sent more than once."""
-        if transmissions > 1:
-            return
-        self._backoff = 0
-        if self._has_sample:
-            self._smoothed_us += (round_trip_us - self._smoothed_us) // 8
-        else:
-            self._smoothed_us, self._has_sample = round_trip_us, True
+        super().sample(round_trip_us, transmissions=transmissions)
+        if transmissions == 1:
+            self._backoff = 0
 
     def on_timeout(self, asked_us: int, now: int) -> None:
         """Learn that a question was given up; questions of the same time count once."""
@@ -41,8 +45,6 @@ class AnswerTimeouts:
 
     def timeout_us(self, transmissions: int = 1) -> int:
         """How long to wait for an answer."""
-        settings = self._settings
-        timeout_us = max(settings.timeout_us_min, 4 * self._smoothed_us) << self._backoff
         # A request with a deadline is sent many times, but not more and more often.
-        doublings = min((transmissions - 1) // settings.tries_max, DOUBLINGS_MAX)
-        return min(settings.timeout_us_max, timeout_us) << doublings
+        doublings = min((transmissions - 1) // self._tries_max, DOUBLINGS_MAX)
+        return super().timeout_us(1 + self._backoff) << doublings

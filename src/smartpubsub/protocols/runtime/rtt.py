@@ -26,7 +26,9 @@ class RttSettings:
     """For samples above the smoothed round trip."""
     gain_down: int = 8
     gain_variance: int = 4
+    round_trips: int = 1
     variance_factor: int = 4
+    """The timeout is so many smoothed round trips, and so many times their variance."""
 
 
 class RoundTripEstimator:
@@ -37,6 +39,7 @@ class RoundTripEstimator:
         self._smoothed_us = 0
         self._variance_us = 0
         self._has_sample = False
+        self._timeout_us = self._bounded(settings.timeout_us_first)
 
     @property
     def smoothed_us(self) -> int:
@@ -52,18 +55,22 @@ class RoundTripEstimator:
         if not self._has_sample:
             self._has_sample = True
             self._smoothed_us, self._variance_us = round_trip_us, round_trip_us // 2
-            return
-        error_us = round_trip_us - self._smoothed_us
-        self._variance_us += (abs(error_us) - self._variance_us) // settings.gain_variance
-        self._smoothed_us += error_us // (settings.gain_up if error_us > 0 else settings.gain_down)
+        else:
+            error_us = round_trip_us - self._smoothed_us
+            gain = settings.gain_up if error_us > 0 else settings.gain_down
+            self._variance_us += (abs(error_us) - self._variance_us) // settings.gain_variance
+            self._smoothed_us += error_us // gain
+        timeout_us = settings.round_trips * self._smoothed_us
+        timeout_us += settings.variance_factor * self._variance_us
+        self._timeout_us = self._bounded(timeout_us)
+
+    def _bounded(self, timeout_us: int) -> int:
+        settings = self._settings
+        return min(max(timeout_us, settings.timeout_us_min), settings.timeout_us_max)
 
     def timeout_us(self, transmissions: int = 1) -> int:
         """How long to wait for an answer; doubles with every transmission after the first."""
-        settings = self._settings
-        if self._has_sample:
-            timeout_us = self._smoothed_us + settings.variance_factor * self._variance_us
-        else:
-            timeout_us = settings.timeout_us_first
-        doublings = min(max(transmissions - 1, 0), BACKOFF_DOUBLINGS_MAX)
-        timeout_us = max(timeout_us, settings.timeout_us_min) << doublings
-        return min(timeout_us, settings.timeout_us_max)
+        if transmissions <= 1:
+            return self._timeout_us
+        doublings = min(transmissions - 1, BACKOFF_DOUBLINGS_MAX)
+        return min(self._timeout_us << doublings, self._settings.timeout_us_max)
