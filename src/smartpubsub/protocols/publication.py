@@ -29,6 +29,7 @@ _ID = re.compile(r"((?:[0-9a-f]{2}){1,8})-([0-9]{1,10})-([0-9]{1,10})")
 
 TOPIC = "smartpubsub"
 """The topic of libp2p's pubsub that contains all events."""
+_FIXED_FIELDS_BYTES = field_bytes(SEQUENCE_BYTES) + field_bytes(len(TOPIC))
 
 
 class EventId(NamedTuple):
@@ -137,8 +138,7 @@ class Publication(_Fields):
         size = (
             field_bytes(len(id.publisher))
             + field_bytes(data)
-            + field_bytes(SEQUENCE_BYTES)
-            + field_bytes(len(TOPIC))
+            + _FIXED_FIELDS_BYTES
             + field_bytes(len(signature))
         )
         return cls(id, predicate, payload, signature, size, created_us)

@@ -92,7 +92,7 @@ class Attestation:
             (queue, place)
             for queue in queues
             for place, part in enumerate(queue)
-            if type(part) in _STATEMENTS and _is_statement(part)
+            if type(part) in STATEMENTS and _is_statement(part)
         ]
         if not places:
             return
@@ -107,7 +107,7 @@ class Attestation:
 
         Invalid evidence of other nodes in it is left out.
         """
-        if type(part) not in _STATEMENTS or not _is_statement(part):
+        if type(part) not in STATEMENTS or not _is_statement(part):
             return part
         if isinstance(part, Admitted | Recorded):
             return self._verified_held(part, sender)
@@ -136,7 +136,8 @@ class Attestation:
         return True
 
 
-_STATEMENTS = frozenset({Admitted, Recorded, KeptAt, Audited})
+STATEMENTS = frozenset({Admitted, Recorded, KeptAt, Audited})
+"""The messages that `Attestation.verified` may refuse."""
 
 
 def _is_statement(part: Part) -> bool:

@@ -77,14 +77,14 @@ class AuditKeeper:
             return
         if tree != base_name(tree):
             return
-        publisher = event.id.publisher
+        id, account = event.id, self._account
+        publisher = id.publisher
         self._last_place += 1
-        digest = digest_of_id(event.id)
-        kept = _KeptForAudits(event, self._outbox.now, digest, self._last_place)
-        self._kept.setdefault(tree, {})[event.id] = kept
-        self._of_publisher.setdefault(publisher, {})[event.id, tree] = None
-        self._account.change(publisher, _kept_bytes(event))
-        while self._account.excess:
+        kept = _KeptForAudits(event, self._outbox.now, digest_of_id(id), self._last_place)
+        self._kept.setdefault(tree, {})[id] = kept
+        self._of_publisher.setdefault(publisher, {})[id, tree] = None
+        account.change(publisher, _kept_bytes(event))
+        while account.size > account.size_max:
             user = self._account.largest()
             assert user is not None
             self._account.evicted += 1

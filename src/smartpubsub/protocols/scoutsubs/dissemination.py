@@ -320,7 +320,7 @@ class Dissemination:
         key, now = (event.id, attribute), self._outbox.now
         flight = Flight(event, attribute, hops, upstream, on_behalf, targets, now, key)
         if not targets:
-            flight.move("all confirmed")
+            flight.state = FlightState.CONFIRMED
         return flight
 
     def begin_late(self, attribute: str, event: Publication, hops: int) -> Flight:

@@ -143,7 +143,10 @@ class History:
             self._places[attribute] = []
         publisher = event.id.publisher
         self._kept[key] = event
-        self._of_publisher.setdefault(publisher, {})[key] = None
+        of_publisher = self._of_publisher.get(publisher)
+        if of_publisher is None:
+            of_publisher = self._of_publisher[publisher] = {}
+        of_publisher[key] = None
         places, place = self._places[attribute], place_of(event)
         if not places or places[-1] < place:  # As is usual.
             places.append(place)

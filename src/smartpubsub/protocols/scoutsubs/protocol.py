@@ -42,7 +42,7 @@ from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, LATE_TIMER
 from smartpubsub.protocols.runtime.randomness import branch_of, jittered
 from smartpubsub.protocols.scoutsubs import announcement_turns, messages
-from smartpubsub.protocols.scoutsubs.attestation import Attestation, ScoutOutbox
+from smartpubsub.protocols.scoutsubs.attestation import STATEMENTS, Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_BYTES_MAX, AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
@@ -447,11 +447,14 @@ class ScoutSubs:
     def _on_message(self, contact: Contact, part: messages.Part) -> None:
         if not self._senders.may_send(contact, part):
             return
-        verified = self._attestation.verified(part, contact.peer)
-        if verified is None:
-            self._outbox.reject("signature")
-        else:
-            self._on_part[type(verified)](contact, verified)
+        kind, verified = type(part), part
+        if kind in STATEMENTS:
+            found = self._attestation.verified(part, contact.peer)
+            if found is None:
+                self._outbox.reject("signature")
+                return
+            verified = found
+        self._on_part[kind](contact, verified)
 
     def _on_roots_found(self, tree: str) -> None:
         """Go on with the acknowledgements and the events that have waited for a lookup."""

@@ -58,8 +58,10 @@ class ResponseTimes:
     @property
     def timeout_us(self) -> int:
         """How long to wait for an answer."""
-        settings = self._settings
-        return min(settings.timeout_us_max, max(settings.timeout_us_min, 4 * self._usual_us))
+        settings, us = self._settings, 4 * self._usual_us  # Comparisons take less than functions.
+        if us < settings.timeout_us_min:
+            us = settings.timeout_us_min
+        return us if us < settings.timeout_us_max else settings.timeout_us_max
 
     @property
     def are_slow(self) -> bool:
@@ -107,5 +109,7 @@ class AdaptiveTimeout:
     def timeout_us(self, tries: int, *, least_us: int, most_us: int) -> int:
         """How long to wait after a number of tries."""
         usual_us = max(least_us, 4 * self._usual_us)
+        if not tries and not self._doublings:
+            return usual_us
         longest_us = max(most_us, usual_us)
         return min(longest_us, usual_us << min(max(self._doublings, tries), DOUBLINGS_MAX))
