@@ -8,7 +8,9 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.scoutsubs.dissemination import Flight
 from smartpubsub.protocols.scoutsubs.membership import Role
+from smartpubsub.protocols.scoutsubs.messages import NOBODY, Confirm
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.sim.kernel.population import settled_tables
@@ -229,3 +231,21 @@ def test_a_node_that_leaves_a_tree_forgets_what_it_has_asked_its_neighbours() ->
     membership.leave("surf")
 
     assert not any(membership.has_asked("surf", forest.host(n).peer) for n in range(1, 5))
+
+
+def test_an_event_that_is_confirmed_by_its_own_retransmission_is_not_awaited() -> None:
+    """As if the rendezvous stood in for the child, and no node below the child wants the event."""
+    forest = Forest(3, ScoutSettings(backups=1))
+    forest.subscribed(2, "surf")
+    forest.cut(0, 2, MINUTE)
+    id = forest.published(1, "surf", wants_all=True)
+    scouts = forest.scouts(0)
+
+    def retransmit(_: Flight) -> None:
+        confirm = Confirm(id, "surf", NOBODY)
+        scouts._dissemination.on_confirm(forest.contacts[2].peer, confirm)
+
+    vars(scouts._dissemination)["retransmit"] = retransmit
+    forest.run(MINUTE)
+    assert forest.is_confirmed(id)
+    scouts.check()

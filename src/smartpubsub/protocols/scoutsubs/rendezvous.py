@@ -483,7 +483,8 @@ class Rendezvous:
             self._outbox.queue(peer, custody.record(self._outbox.now))
             self._detector.probe(peer)
         self._dissemination.retransmit(flight)
-        self._set_timer(custody)
+        if flight.key in self._custody:  # This node may have confirmed it to itself.
+            self._set_timer(custody)
 
     # --- replicas and children that come and go ---
 
@@ -645,3 +646,4 @@ class Rendezvous:
             assert part.previous < part.event.id.number
         assert all(len(recent) <= RECENT_COUNT_MAX for recent in self._recent.values())
         self._deadlines.check()
+        assert len(self._deadlines) <= len(self._custody), "an event is awaited that is completed"
