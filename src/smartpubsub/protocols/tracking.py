@@ -28,8 +28,8 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 
 ATTRIBUTE_COUNT_MAX = 1_000
 """Of an event that another node tells of; each node has a limit of its own."""
-EVENT_COUNT_MAX = 10_000
-"""Events that a node remembers."""
+EVENT_COUNT_MAX = 2_000
+"""Events that a node remembers, at about 1.5 KB each."""
 
 
 class Cause(Enum):
