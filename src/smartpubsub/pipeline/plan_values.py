@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.id_work import BITS_MAX
 from smartpubsub.pipeline.words import shown
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
 from smartpubsub.protocols.spec import RESILIENCES
@@ -158,6 +159,7 @@ KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "bandwidth_bytes": _whole(1, 1 << 50),
         "regions": _whole(0, 1_000),
         "adversary": _adversaries,
+        "id_work_bits": _whole(0, BITS_MAX),
     }
 )
 """The parser of each key, which raises PlanError; the keys are the options of `sim run`."""
