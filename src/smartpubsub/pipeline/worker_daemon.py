@@ -7,6 +7,7 @@ about a broken pipe.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from socket import socket
@@ -36,7 +37,7 @@ def main() -> None:
     if sys.argv[1:] == ["pyspark.worker"]:
         # Forked processes have it then. The modules of others import pyarrow, which starts a
         # thread, and that must not happen before a fork.
-        import pyspark.worker  # noqa: F401
+        import_module("pyspark.worker")
 
     original = daemon.worker
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ class OneTopicSettings(PeerSettings):
     seen_count_max: int = 100_000
 
 
-class OneTopic:
+class OneTopic(ABC):
     """The subscriptions of a node, its peers, and the events that it has seen."""
 
     def __init__(self, settings: OneTopicSettings, kademlia: Kademlia, signing: Signing) -> None:
@@ -54,9 +55,9 @@ class OneTopic:
         """Assert the invariants of the state."""
         assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
 
+    @abstractmethod
     def tally(self) -> Tally:
         """Return how much the node holds of what has limits, and what it has rejected."""
-        raise NotImplementedError
 
     @property
     def refused(self) -> int:

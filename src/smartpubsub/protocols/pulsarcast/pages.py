@@ -26,7 +26,7 @@ class _PageRequest(NamedTuple):
 
 @dataclass(eq=False)
 class PageRequests(Component):
-    """Asks peers for pages. Whoever asks sets a timer itself, and cancels what is late."""
+    """Asks peers for pages. The component that asks sets a timer, and cancels what is late."""
 
     _pending: dict[int, _PageRequest] = field(init=False, default_factory=dict)
 

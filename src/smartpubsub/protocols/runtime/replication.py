@@ -1,8 +1,8 @@
 """Which nodes keep something: the f + 1 closest to its name, of those that are known and not down.
 
-Who the closest are changes when nodes come and go. Whoever keeps something asks again from time to
-time, and hands it over to the nodes that are new among them; how it is handed over is the
-protocol's concern.
+The closest nodes change when nodes come and go. A node that keeps something asks again from time
+to time, and hands it over to the nodes that are new among them; how it does so is the protocol's
+concern.
 """
 
 from __future__ import annotations
