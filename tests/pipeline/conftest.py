@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from smartpubsub.pipeline import little
+from smartpubsub.pipeline import little, progress
 from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 
 # Tables of tests are tiny, so what takes time is to plan, to compile and to start tasks.
@@ -18,6 +18,12 @@ QUICK = (
     # Java may have been started by an earlier test, in a folder where no models of tests are.
     ("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2])),
 )
+
+
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a command would say between its other lines how far it is."""
+    monkeypatch.setattr(progress, "TELL_EVERY_S", 86_400.0)
 
 
 @pytest.fixture(scope="session")

@@ -121,7 +121,8 @@ def test_without_java_it_says_what_to_install(
     monkeypatch.setattr(sessions, "find_java", lambda: None)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
-    assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys)
+    more = ("--set", "spark.smartpubsub.littleBytes=0")
+    assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys, *more)
 
 
 @pytest.mark.parametrize("stage", [*COMMANDS])

@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,8 +18,12 @@ import zstandard
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
+from smartpubsub.errors import SmartPubSubError
+from smartpubsub.pipeline import ingest_little, stages
+from smartpubsub.pipeline.ingest import Judge
+from smartpubsub.pipeline.little import NeedsSparkError
 from smartpubsub.pipeline.mapping import mapping_of
-from smartpubsub.pipeline.sources import find_sources, read_sources
+from smartpubsub.pipeline.parsing import CsvParser, JsonParser, Parsed
 from smartpubsub.pipeline.zst import lines_in
 
 NAMES = ("plain", "a.gz", "b.jsonl.bz2", "c.zst")
@@ -69,7 +74,7 @@ def ingest(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, 
     return document
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 def test_dumps_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = tmp_path / "dumps", tmp_path / "out"
     folder.mkdir()
@@ -114,7 +119,7 @@ def test_dumps_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(bad) == 4 * 8
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 def test_ingesting_again_replaces_what_it_makes_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +144,7 @@ def test_ingesting_again_replaces_what_it_makes_and_nothing_else(
     assert len({row["author"] for row in after if row["payload"] and row["author"]}) == 2
 
 
+@pytest.mark.usefixtures("large")
 def test_numbers_of_events_depend_on_the_data_only(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,41 +177,143 @@ def test_numbers_of_events_depend_on_the_data_only(
     assert parts[0] == parts[1] > 7
 
 
-def test_lines_are_judged_alike_whether_they_are_kept_or_not(
-    spark: SparkSession, tmp_path: Path
+def test_little_data_needs_no_spark_and_gives_the_same(
+    large: None, spark: SparkSession, tmp_path: Path
 ) -> None:
-    lines = [
-        *map(json.dumps, [*GOOD, {"line": 1, "position": [1.5]}, {}, [], [{}], 5]),
-        *BAD,
-        '[{"line": "1"}, { "line": 2.5, "x": 1}]',
-        ' [{"line": "1"}, 5]',
-        '[{"line": "1"}',
-        '{"line": "1"} {"line": "2"}',
-        "null",
-        "{'line': 1}",
-        '\ufeff{"line": "1"}',
-        "\ufeff",
-        "\v",
-        " ",
-        '{"line": NaN, "line": "2"}\r',
-    ]
-    (tmp_path / "a.json").write_bytes("\n".join(lines).encode() + b"\n" + NOT_UTF8)
-    rows = ["line,position", "1,2", "1", "", '"1', '"a ""b""", c ', "1,2,3", " \t", ",", "\x00"]
-    (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
-    mapping = mapping_of({"topics": ["line", "position"]})
-    for name, count in (("a.json", 26), ("a.csv", 6)):
-        sources = find_sources(spark, [str(tmp_path / name)], None)
-        quick, kept = (
-            read_sources(spark, sources, mapping, with_lines=with_lines)
-            .select("fields", "problem")
-            .collect()
-            for with_lines in (False, True)
+    assert large is None
+    mapping = mapping_of({"topics": ["subreddit"], "ranges": ["score"], "author": "author"})
+    (tmp_path / "a b=1.json").write_bytes(CONTENT)
+    (tmp_path / "c.zst").write_bytes(compressed_with_a_long_window(CONTENT))
+    (tmp_path / "d.csv").write_text("score,author,subreddit\r\n5,ann,x\r\n\r\n,bob\r\n")
+    paths = [str(path) for path in sorted(tmp_path.iterdir())]
+    found = []
+    for session, name in ((None, "here"), (spark, "there")):
+        out = str(tmp_path / name)
+        summary = stages.ingest(session, paths, out, mapping=mapping, salt="salt")
+        bad = f"{out}/_bad"
+        tables = [pq.read_table(path).to_pylist() for path in (out, bad)]
+        rows = [sorted(table, key=str) for table in tables]
+        found.append(
+            (summary.rows_in, summary.bad, [note.replace(out, "") for note in summary.notes], rows)
         )
-        assert quick == kept
-        assert len(quick) == count
+
+    assert found[0] == found[1]
+    assert found[0][1] > 0
 
 
-@pytest.mark.usefixtures("spark")
+def test_a_small_file_that_becomes_large_is_left_to_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_little, "BYTES_MAX", 1_000)
+    content = json.dumps(COMMENT).encode() * 100
+    for name, packed in (
+        ("a.gz", gzip.compress(content)),
+        ("b.zst", compressed_with_a_long_window(content)),
+    ):
+        (tmp_path / name).write_bytes(packed)
+        with pytest.raises(NeedsSparkError):
+            stages.ingest(None, [str(tmp_path / name)], str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
+def test_a_damaged_file_is_named(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{ending}"
+    path.write_text("no such thing", encoding="utf-8")
+
+    with pytest.raises(SmartPubSubError, match=f"a.{ending}"):
+        stages.ingest(None, [str(path)], str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        (json.dumps({"line": 1, "position": [1.5]}), [(1, [1.5])]),
+        ("{}", [(None, None)]),
+        ("[]", []),
+        ("[{}]", [(None, None)]),
+        ("5", None),
+        ("null", None),
+        ("{broken", None),
+        ("{'line': 1}", None),
+        ('[{"line": "1"}, { "line": 2.5, "x": 1}]', [("1", None), (2.5, None)]),
+        (' [{"line": "1"}, 5]', None),
+        ('{"line": "1"} {"line": "2"}', None),
+        ('\ufeff{"line": "1"}', [("1", None)]),
+        ('{"line": NaN, "line": "2"}\r', [("2", None)]),
+        ('{"line": "\\ud800"}', None),
+        (" \t", []),
+        ("[" * 100_000, None),
+        ('{"line": ' + "[" * 2_000 + "]" * 2_000 + "}", None),
+        ('{"line": ' + "1" * 5_000 + "}", None),
+    ],
+)
+def test_lines_of_json(line: str, rows: list[tuple[object, object]] | None) -> None:
+    parsed = JsonParser(["line", "position"])(pa.array([line.encode(), b'{"line": 7}']))
+
+    expected = [(None, None)] if rows is None else rows
+    assert [*zip(*parsed.columns.values(), strict=True)] == [*expected, (7, None)]
+    assert parsed.problems == ({0: "not a JSON object"} if rows is None else {})
+    assert len(parsed.lines) == len(expected) + 1
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        ("1,2", ("1", "2")),
+        ('"a ""b""", c ', ('a "b"', " c ")),
+        (",", ("", "")),
+        ("1", None),
+        ("1,2,3", None),
+        ('"1', None),
+        ('"1"2,3', None),
+    ],
+)
+def test_lines_of_csv(line: str, row: tuple[str, str] | None) -> None:
+    parser = CsvParser(["line", "position"], ["line", "position"], ",")
+
+    parsed = parser(pa.array([line.encode(), b"", b" \t", b"\x00", b"7,8"]))
+
+    assert [*zip(*parsed.columns.values(), strict=True)] == [row or (None, None), ("7", "8")]
+    said = "not a row of the 2 columns of the header"
+    assert parsed.problems == ({0: said} if row is None else {})
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        ("1192450635.25", datetime(2007, 10, 15, 12, 17, 15, 250_000, tzinfo=UTC)),
+        (-1.5, datetime(1969, 12, 31, 23, 59, 58, 500_000, tzinfo=UTC)),
+        ("2024-05-01", datetime(2024, 5, 1, tzinfo=UTC)),
+        ("2024-05-01 10:00:00 UTC", datetime(2024, 5, 1, 10, tzinfo=UTC)),
+        (" 2024-05-01T10:00:00.5+02:00", datetime(2024, 5, 1, 8, 0, 0, 500_000, tzinfo=UTC)),
+        (1e11, None),
+        ("soon", None),
+        ([5], None),
+    ],
+)
+def test_times(value: object, time: datetime | None) -> None:
+    mapping = mapping_of({"topics": ["a"], "time": "t"})
+    parsed = Parsed({"a": ["x", "x"], "t": [value, None]}, [b"", b""], {})
+
+    judged = Judge("file", mapping, None).judged(parsed, [np.arange(2)])
+
+    assert judged["time"].to_pylist() == [time, None]
+    assert judged["reason"].to_pylist() == [None if time else "t is not a time", None]
+
+
+def test_numbers_that_serve_as_texts_stay_as_they_are_written() -> None:
+    mapping = mapping_of({"topics": ["t"], "payload": "p", "key": "k"})
+    lines = [b'{"t": 1.10, "p": {"a": 1.5}, "k": 10000000000000000000000}', b'{"t": true}']
+    parsed = JsonParser(mapping.columns())(pa.array(lines))
+
+    rows = Judge("file", mapping, None).judged(parsed, [np.arange(2)]).to_pylist()
+
+    assert [row["topics"] for row in rows] == [["1.10"], ["true"]]
+    assert (rows[0]["payload"], rows[0]["key"]) == (b'{"a":1.5}', "1" + "0" * 22)
+
+
+@pytest.mark.usefixtures("size")
 def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.toml").write_text(
         'topics = ["city", "tags"]\ntime = "at"\nauthor = "who"\n[ranges]\ntemp = "celsius"\n'
@@ -248,7 +356,7 @@ def test_tables_with_a_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str
     }
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 @pytest.mark.parametrize(
     ("name", "mapping", "code", "said"),
     [
@@ -305,10 +413,12 @@ def test_a_mapping_that_cannot_be_used(content: dict[str, object], said: str) ->
 def test_lines_of_a_compressed_file_are_those_of_the_file(content: bytes) -> None:
     compressed = compressed_with_a_long_window(content)
 
-    assert [*lines_in(io.BytesIO(compressed))] == content.splitlines()
+    assert [
+        line for lines in lines_in(io.BytesIO(compressed)) for line in lines.to_pylist()
+    ] == content.splitlines()
 
 
-@pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("size")
 def test_where_bad_lines_are_and_why_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

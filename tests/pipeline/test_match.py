@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from smartpubsub.bench.sql_match import sql_matches
 from smartpubsub.cli.main import main
 from smartpubsub.matching import Index
-from smartpubsub.pipeline import match
+from smartpubsub.pipeline import match, stages
+from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.pipeline.match import PAIRS_PER_BATCH, matches, pairs
 from smartpubsub.pipeline.match_files import EVENTS_PER_BATCH
 from smartpubsub.predicates import Predicate
@@ -183,3 +184,18 @@ def test_the_stage_is_a_function_of_tables(spark: SparkSession) -> None:
     wanted = spark.createDataFrame(numbered("subscription_id", [Predicate.parse("b[0,2]")]))
 
     assert [tuple(row) for row in matches(events, wanted).collect()] == [(0, 0)]
+
+
+def test_little_data_needs_no_spark(tmp_path: Path) -> None:
+    events, wanted = generated(30, 20, seed=5)
+    table_in(tmp_path / "e", numbered("event_id", events), files=2)
+    table_in(tmp_path / "s", numbered("subscription_id", wanted))
+    paths = (str(tmp_path / "e"), str(tmp_path / "s"))
+
+    summary = stages.match(None, *paths, str(tmp_path / "m"))
+
+    assert pairs_in(tmp_path / "m") == matches_by_definition(events, wanted)
+    assert summary.rows_in == {"events": 30, "subscriptions": 20}
+    for out in ("e", "e/below", "m/../e"):
+        with pytest.raises(PipelineError, match="would overwrite"):
+            stages.match(None, *paths, str(tmp_path / out))

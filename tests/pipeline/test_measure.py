@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline import little_run, stages
+from smartpubsub.pipeline.little import NeedsSparkError
 from smartpubsub.pipeline.measure import measure
-from smartpubsub.pipeline.measure_little import measure_here
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.orders import order_violations
 from smartpubsub.pipeline.result_schemas import RUNS
@@ -225,18 +225,17 @@ def test_little_and_large_inputs_give_the_same_tables(
 
 
 def test_a_trace_that_stands_for_too_many_pairs_is_measured_by_tasks(
-    campaign: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = next((campaign / "traces").iterdir())
     monkeypatch.setattr(little_run, "PAIRS_MAX", 0)
 
-    assert measure_here(read_traces(spark, [str(trace)]), str(tmp_path / "out"), 1000) is None
+    with pytest.raises(NeedsSparkError):
+        stages.measure(None, [str(trace)], str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_little_inputs_are_read_by_few_jobs(
-    campaign: Path, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_little_inputs_need_no_job(campaign: Path, tmp_path: Path, spark: SparkSession) -> None:
     trace = str(next((campaign / "traces").iterdir()))
     spark.sparkContext.setJobGroup("little", "measure of one trace")
     try:
@@ -245,7 +244,7 @@ def test_little_inputs_are_read_by_few_jobs(
     finally:
         spark.sparkContext.setJobGroup("others", "all other tests")
 
-    assert 1 <= len(jobs) <= 2
+    assert not jobs
 
 
 def test_a_later_event_finds_more_subscriptions(campaign: Path) -> None:

@@ -1,6 +1,6 @@
 """`bench pipeline`: the processor time of stages on little data, beside that of an empty session.
 
-Each command is a process of its own, with all that it starts: Java, and Spark's Python processes.
+Each command is a process of its own, with all that it starts; the empty session starts Java.
 """
 
 from __future__ import annotations

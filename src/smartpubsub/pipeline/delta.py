@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import File, Folder, open_file
+from smartpubsub.pipeline.folders import File, Folder, MaybeSpark, open_file
 
 
 def read(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
@@ -34,7 +34,7 @@ def read(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
         return spark.read.option("basePath", Folder(spark, path).full_path).parquet(*files)
 
 
-def files_of(spark: SparkSession, path: str) -> list[str]:
+def files_of(spark: MaybeSpark, path: str) -> list[str]:
     """The files of the newest version."""
     with _told(path):
         return DeltaTable(_uri(Folder(spark, path))).file_uris()
@@ -45,20 +45,20 @@ def names_of(spark: SparkSession, path: str) -> list[str]:
     return [file.rsplit("/", 1)[-1] for file in files_of(spark, path)]
 
 
-def row_count(spark: SparkSession, path: str) -> int:
+def row_count(spark: MaybeSpark, path: str) -> int:
     """The number of rows of the newest version, which its log has."""
     with _told(path):
         actions = DeltaTable(_uri(Folder(spark, path))).get_add_actions(flatten=True)
     return sum(pa.table(actions).column("num_records").to_pylist())
 
 
-def version(spark: SparkSession, path: str) -> int:
+def version(spark: MaybeSpark, path: str) -> int:
     """The number of the newest version."""
     with _told(path):
         return DeltaTable(_uri(Folder(spark, path))).version()
 
 
-def last_write(spark: SparkSession, path: str, app: str) -> int | None:
+def last_write(spark: MaybeSpark, path: str, app: str) -> int | None:
     """Which write of a writer was the last in a table, if there is one."""
     uri = _uri(Folder(spark, path))
     with _told(path):

@@ -1,10 +1,12 @@
-"""Folders on any file system that Spark reaches, through its Hadoop library."""
+"""Folders on any file system that Spark reaches, through its Hadoop library; or here without it."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import fs
@@ -23,45 +25,127 @@ class File(NamedTuple):
     modified_ms: int
 
 
-class Folder:
-    """A path on any file system: `tables/events`, `hdfs://host/tables/events`."""
+MaybeSpark: TypeAlias = SparkSession | None
+"""A session, or None for what needs none: paths without a scheme are then on this machine."""
+
+
+class LocalFiles:
+    """Files of this machine, without Spark."""
+
+    def __init__(self, path: str) -> None:
+        # Without `..`, so that paths can be compared.
+        self._path = Path(os.path.normpath(Path(path).absolute()))
+        self.full_path = f"file:{self._path}"
+
+    def exists(self) -> bool:
+        """Whether a folder or a file exists."""
+        return self._path.exists()
+
+    def names(self) -> list[str]:
+        """The entries of the folder."""
+        return sorted(path.name for path in self._path.iterdir())
+
+    def all(self) -> Iterator[File]:
+        """All files in the folder and below it, or the file itself."""
+        for path in sorted(self._path.rglob("*")) if self._path.is_dir() else [self._path]:
+            if path.is_file():
+                status = path.stat()
+                yield File(f"file:{path}", status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def delete(self) -> None:
+        """Remove it with its content, if it exists."""
+        if self._path.is_dir():
+            shutil.rmtree(self._path)
+        else:
+            self._path.unlink(missing_ok=True)
+
+    def read_text(self) -> str:
+        """Read a small file."""
+        return self._path.read_text(encoding="utf-8")
+
+    def write_text(self, text: str) -> None:
+        """Write a small file."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(text, encoding="utf-8")
+
+
+class HadoopFiles:
+    """Files on any file system that Spark reaches."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self.path = path
-        self._spark = spark
         jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
+        self.jvm = jvm
         with told_plainly():
-            self._hadoop_path = self._jvm.org.apache.hadoop.fs.Path(path)
+            self.path = jvm.org.apache.hadoop.fs.Path(path)
             configuration = spark.sparkContext._jsc.hadoopConfiguration()
-            self._file_system = self._hadoop_path.getFileSystem(configuration)
-            self.full_path = str(self._file_system.makeQualified(self._hadoop_path).toString())
+            self.file_system = self.path.getFileSystem(configuration)
+            self.full_path = str(self.file_system.makeQualified(self.path).toString())
 
     def exists(self) -> bool:
         """Whether a folder or a file exists."""
         with told_plainly():
-            return bool(self._file_system.exists(self._hadoop_path))
+            return bool(self.file_system.exists(self.path))
 
     def names(self) -> list[str]:
         """The entries of the folder."""
         with told_plainly():
-            found = self._file_system.listStatus(self._hadoop_path)
+            found = self.file_system.listStatus(self.path)
         return sorted(str(status.getPath().getName()) for status in found)
-
-    def alike(self) -> list[Folder]:
-        """Expand `*`, `?`, `[...]` and `{...}` in the path."""
-        with told_plainly():
-            found = self._file_system.globStatus(self._hadoop_path) or []
-        return [Folder(self._spark, str(status.getPath().toString())) for status in found]
 
     def all(self) -> Iterator[File]:
         """All files in the folder and below it, or the file itself."""
         with told_plainly():
-            found = self._file_system.listFiles(self._hadoop_path, True)
+            found = self.file_system.listFiles(self.path, True)
             while found.hasNext():
                 file = found.next()
                 path = str(file.getPath().toString())
                 yield File(path, int(file.getLen()), int(file.getModificationTime()))
+
+    def delete(self) -> None:
+        """Remove it with its content, if it exists."""
+        with told_plainly():
+            self.file_system.delete(self.path, True)
+
+    def read_text(self) -> str:
+        """Read a small file."""
+        with told_plainly():
+            stream = self.file_system.open(self.path)
+            try:
+                return str(self.jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write_text(self, text: str) -> None:
+        """Write a small file."""
+        with told_plainly():
+            stream = self.file_system.create(self.path)
+            try:
+                stream.write(text.encode())
+            finally:
+                stream.close()
+
+
+class Folder:
+    """A path on any file system: `tables/events`, `hdfs://host/tables/events`."""
+
+    def __init__(self, spark: MaybeSpark, path: str) -> None:
+        self.path = path
+        self._spark = spark
+        self._files = LocalFiles(path) if spark is None else HadoopFiles(spark, path)
+        self.full_path = self._files.full_path
+        self.exists = self._files.exists
+        self.names = self._files.names
+        self.all = self._files.all
+        self.delete = self._files.delete
+        self.read_text = self._files.read_text
+        self.write_text = self._files.write_text
+
+    def alike(self) -> list[Folder]:
+        """Expand `*`, `?`, `[...]` and `{...}` in the path."""
+        assert isinstance(self._files, HadoopFiles)
+        with told_plainly():
+            found = self._files.file_system.globStatus(self._files.path) or []
+        return [Folder(self._spark, str(status.getPath().toString())) for status in found]
 
     def files(self) -> Iterator[str]:
         """The full paths of all files in the folder and below it, or of the file itself."""
@@ -69,10 +153,7 @@ class Folder:
 
     def bytes(self) -> int:
         """The size of all files in the folder and below it, or of the file itself; 0 for none."""
-        if not self.exists():
-            return 0
-        with told_plainly():
-            return int(self._file_system.getContentSummary(self._hadoop_path).getLength())
+        return sum(file.bytes for file in self.all()) if self.exists() else 0
 
     def data(self) -> Iterator[File]:
         """The files that readers of tables do not ignore."""
@@ -98,43 +179,22 @@ class Folder:
         """The path of a folder with plain files."""
         return Path(self.full_path.removeprefix("file:"))
 
-    def delete(self) -> None:
-        """Remove it with its content, if it exists."""
-        with told_plainly():
-            self._file_system.delete(self._hadoop_path, True)
-
     def below(self, name: str) -> Folder:
         """The entry with this name in the folder."""
         return Folder(self._spark, f"{self.path.rstrip('/')}/{name}")
 
     def take(self, file: Path) -> None:
         """Copy a local file to it."""
+        assert isinstance(self._files, HadoopFiles)
+        jvm, system = self._files.jvm, self._files.file_system
         with told_plainly():
-            self._jvm.org.apache.hadoop.fs.FileUtil.copy(
-                self._jvm.java.io.File(str(file.absolute())),
-                self._file_system,
-                self._hadoop_path,
+            jvm.org.apache.hadoop.fs.FileUtil.copy(
+                jvm.java.io.File(str(file.absolute())),
+                system,
+                self._files.path,
                 False,
-                self._file_system.getConf(),
+                system.getConf(),
             )
-
-    def read_text(self) -> str:
-        """Read a small file."""
-        with told_plainly():
-            stream = self._file_system.open(self._hadoop_path)
-            try:
-                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
-
-    def write_text(self, text: str) -> None:
-        """Write a small file."""
-        with told_plainly():
-            stream = self._file_system.create(self._hadoop_path)
-            try:
-                stream.write(text.encode())
-            finally:
-                stream.close()
 
 
 def file_system_of(path: str) -> tuple[fs.FileSystem, str]:

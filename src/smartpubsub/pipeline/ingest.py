@@ -1,150 +1,287 @@
-"""The stage `ingest`: turns lines of data into records and bad lines."""
+"""The stage `ingest`: turns rows of data into records, or says why they are bad.
+
+Rows come many at once, and most work on them is Arrow's or NumPy's. What takes a Python call for
+each value is done only where values are unusual.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
 from smartpubsub.pipeline.mapping import ColumnMapping
-from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
+from smartpubsub.pipeline.parsing import Number, Parsed
+from smartpubsub.pipeline.schemas import RECORDS
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 
 AUTHOR_HEX_DIGITS = 16
-_TEXTS = "array<string>"
+SECONDS_MAX = 1e11
+"""Of times since 1970."""
+
+_OWN = [column for column in RECORDS.schema if column.name != "source"]
+JUDGED = StructType([*_OWN, StructField("reason", StringType()), StructField("line", StringType())])
+"""Records without their source, with the reason and the line if they are bad."""
+_ARROW = to_arrow_schema(JUDGED, timezone="UTC")
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NO_ARRAY = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+
+Floats = npt.NDArray[np.float64]
+Marks = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
 
 
-def judged(found: DataFrame, mapping: ColumnMapping, salt: str | None) -> DataFrame:
-    """Every line of `sources.read_sources` as a record, with a reason if it is bad.
+class Judge:
+    """Turns the rows of a source into records.
 
     Authors are hashed with the salt, or kept if there is none.
     """
-    numbers = sf.struct(*(_number(column) for column in mapping.columns_of_numbers()))
-    times = _time(mapping)
-    parts = found.select("*", numbers.alias("numbers"), times.alias("time")).select(
-        "*", _topics(mapping).alias("topics"), _ranges(mapping).alias("ranges")
+
+    def __init__(self, source: str, mapping: ColumnMapping, salt: str | None) -> None:
+        self._mapping = mapping
+        self._salt = salt
+        digest = hashlib.sha256(source.encode()).digest()
+        self._source = np.frombuffer(digest[:8], np.uint64)
+
+    def judged(self, parsed: Parsed, places: Sequence[Numbers]) -> pa.RecordBatch:
+        """Rows with their places in the source: where their part begins, and the number in it."""
+        mapping, columns = self._mapping, parsed.columns
+        count = len(parsed.lines)
+        numbers = {name: numbers_of(columns[name]) for name in mapping.columns_of_numbers()}
+        time, is_no_time = _times(columns[mapping.time]) if mapping.time else _no_times(count)
+        texts = {name: _texts(columns.get(getattr(mapping, name)), count) for name in _TEXTS}
+        topics = _topics(mapping, columns, count)
+        ranges = _ranges({name: numbers[own][0] for name, own in mapping.ranges.items()}, count)
+        said = pc.or_(pc.is_valid(texts["text"]), pc.is_valid(texts["payload"]))
+        says_nothing = ~(_has_some(topics) | _has_some(ranges) | said.to_numpy(False))
+        reasons = np.full(count, None, object)
+        # The first reason counts, so it is the last that is set.
+        reasons[says_nothing] = "no topic, no number and no text"
+        reasons[_has_long(topics)] = f"a topic has more than {NAME_BYTES_MAX} bytes"
+        reasons[is_no_time] = f"{mapping.time} is not a time"
+        for name in reversed(mapping.columns_of_numbers()):
+            reasons[numbers[name][1]] = f"{name} is not a number"
+        for number, problem in parsed.problems.items():
+            reasons[number] = problem
+        lines = [
+            None if reason is None else line.decode(errors="replace")
+            for reason, line in zip(reasons, parsed.lines, strict=True)
+        ]
+        found = {
+            **texts,
+            "event_id": self._event_ids(places),
+            "time": time,
+            "author": self._authors(texts["author"]),
+            "topics": topics,
+            "ranges": ranges,
+            "payload": texts["payload"].cast(pa.binary()),
+            "reason": pa.array(reasons, pa.string()),
+            "line": pa.array(lines, pa.string()),
+        }
+        return pa.RecordBatch.from_arrays([found[name] for name in _ARROW.names], schema=_ARROW)
+
+    def _event_ids(self, places: Sequence[Numbers]) -> pa.Array:
+        mixed = self._source
+        for part in places:
+            mixed = _mixed(mixed + part.astype(np.uint64))
+        return pa.array((mixed >> np.uint64(1)).astype(np.int64))
+
+    def _authors(self, names: pa.Array) -> pa.Array:
+        if self._mapping.nobody:
+            nobody = pc.is_in(names, pa.array(self._mapping.nobody, pa.string()))
+            names = pc.if_else(nobody, None, names)
+        if self._salt is None:
+            return names
+        known = names.dictionary_encode()
+        hashed = [
+            hashlib.sha256(f"{self._salt}\0{name}".encode()).hexdigest()[:AUTHOR_HEX_DIGITS]
+            for name in known.dictionary.to_pylist()
+        ]
+        return pa.array(hashed, pa.string()).take(known.indices)
+
+
+_TEXTS = ("author", "text", "label", "key", "payload")
+
+
+def numbers_of(values: Sequence[Any]) -> tuple[Floats, Marks]:
+    """Values as numbers, NaN where there is none, and which values are wrong.
+
+    >>> numbers_of([1, " 2.5", None, "", "many", True])
+    (array([1. , 2.5, nan, nan, nan, nan]), array([False, False, False, False,  True,  True]))
+    """
+    found, is_there = _plain_numbers(values)
+    found = np.where(np.isfinite(found), found, np.nan)
+    return found, is_there & np.isnan(found)
+
+
+def _plain_numbers(values: Sequence[Any]) -> tuple[Floats, Marks]:
+    try:
+        array = pa.array(values)
+        if pa.types.is_string(array.type):
+            array = _blank_as_null(array)
+        elif pa.types.is_boolean(array.type):
+            raise pa.ArrowInvalid
+        numbers = array.cast(pa.float64(), safe=False).to_numpy(False)
+    except _NO_ARRAY:
+        is_there = [value is not None and value != "" for value in values]
+        return np.array([*map(_number, values)], np.float64), np.array(is_there, bool)
+    return np.array(numbers, np.float64), array.is_valid().to_numpy(False)
+
+
+def _number(value: object) -> float:
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            return float(value)
+    except OverflowError:
+        pass
+    return np.nan
+
+
+def _no_times(count: int) -> tuple[pa.Array, Marks]:
+    return pa.nulls(count, _ARROW.field("time").type), np.zeros(count, bool)
+
+
+def _times(values: Sequence[Any]) -> tuple[pa.Array, Marks]:
+    """Seconds since 1970, or dates and times; and which values are neither."""
+    seconds, is_other = numbers_of(values)
+    is_known = np.abs(seconds) < SECONDS_MAX
+    is_far = np.isfinite(seconds) & ~is_known
+    found = np.round(np.where(is_known, seconds, 0) * 1e6).astype(np.int64)
+    for place in np.flatnonzero(is_other).tolist():
+        at_us = _date_us(values[place])
+        if at_us is not None:
+            found[place], is_known[place], is_other[place] = at_us, True, False
+    times = pa.array(found, pa.int64(), mask=~is_known).cast(_ARROW.field("time").type)
+    return times, is_other | is_far
+
+
+def _date_us(value: object) -> int | None:
+    """A date, or a date and time, as microseconds since 1970; UTC unless it says another zone."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value.strip().removesuffix("UTC").rstrip())
+    except ValueError:
+        return None
+    at = found if found.tzinfo else found.replace(tzinfo=UTC)
+    since = at - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _texts(values: Sequence[Any] | None, count: int) -> pa.Array:
+    """Values as texts; an empty text is null."""
+    if values is None:
+        return pa.nulls(count, pa.string())
+    try:
+        array = pa.array(values, pa.string())
+    except _NO_ARRAY:
+        array = pa.array([*map(_text, values)], pa.string())
+    return _blank_as_null(array)
+
+
+def _blank_as_null(texts: pa.Array) -> pa.Array:
+    is_blank = pc.equal(pc.binary_length(texts), 0)
+    return pc.if_else(is_blank, None, texts) if pc.any(is_blank).as_py() else texts
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Number):
+        return value.text
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:  # The parser had a little more room on the stack.
+        return None
+
+
+def _topics(mapping: ColumnMapping, columns: Mapping[str, Sequence[Any]], count: int) -> pa.Array:
+    """All topics of each row, each once, without names that have a number."""
+    if len(mapping.topics) == 1:
+        simple = _single_topics(columns[mapping.topics[0]], mapping.ranges)
+        if simple is not None:
+            return simple
+    found: list[list[str]] = [[] for _ in range(count)]
+    for name in mapping.topics:
+        for own, value in zip(found, columns[name], strict=True):
+            own += (
+                topic
+                for topic in map(_text, _topics_in(value))
+                if topic and topic not in mapping.ranges
+            )
+    return pa.array([[*dict.fromkeys(own)] for own in found], _ARROW.field("topics").type)
+
+
+def _single_topics(values: Sequence[Any], unwanted: Iterable[str]) -> pa.Array | None:
+    """The topics of rows that have one each; None if there are others among them."""
+    try:
+        topics = pa.array(values, pa.string())
+    except _NO_ARRAY:
+        return None
+    special = pc.or_(
+        pc.or_(pc.starts_with(topics, "["), pc.equal(topics, "")),
+        pc.is_in(topics, pa.array([*unwanted], pa.string())),
     )
-    says_nothing = (
-        (sf.size("topics") == 0)
-        & (sf.size("ranges") == 0)
-        & sf.coalesce(_value(mapping.text), _value(mapping.payload)).isNull()
-    )
-    judgements = [
-        sf.col("problem"),
-        _wrong_numbers(mapping),
-        _wrong_time(mapping),
-        sf.when(_has_long_topic(), f"a topic has more than {NAME_BYTES_MAX} bytes"),
-        sf.when(says_nothing, "no topic, no number and no text"),
-    ]
-    number = sf.xxhash64("source", "position").bitwiseAND((1 << 63) - 1)
-    return parts.select(
-        number.alias("event_id"),
-        "time",
-        _author(mapping, salt).alias("author"),
-        "topics",
-        "ranges",
-        _value(mapping.text).alias("text"),
-        _value(mapping.label).alias("label"),
-        _value(mapping.key).alias("key"),
-        _value(mapping.payload).cast("binary").alias("payload"),
-        "source",
-        sf.coalesce(*judgements).alias("reason"),
-        # Text that is not UTF-8 could be written but not read again.
-        sf.make_valid_utf8(sf.coalesce("line", sf.to_json("fields"))).alias("line"),
-    )
+    if topics.null_count or pc.any(special).as_py():
+        return None
+    return _lists(np.ones(len(topics), np.int64), topics, "topics")
 
 
-def records(found: DataFrame) -> DataFrame:
-    """The good lines as records."""
-    return found.where(sf.col("reason").isNull()).select(*RECORDS.names)
+def _topics_in(value: object) -> list[object]:
+    """A list, also if it is written as JSON, or else the value alone."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = json.loads(value, parse_float=Number)
+        except (ValueError, RecursionError):
+            return [value]
+    return value if isinstance(value, list) else [value]
 
 
-def bad_lines(found: DataFrame) -> DataFrame:
-    """The bad lines."""
-    return found.where(sf.col("reason").isNotNull()).select(*BAD_LINES.names)
+def _ranges(numbers: Mapping[str, Floats], count: int) -> pa.Array:
+    """A range for each number that is there."""
+    names = pa.array([*numbers], pa.string())
+    table = np.stack([*numbers.values()], axis=1) if numbers else np.zeros((count, 0))
+    is_there = ~np.isnan(table)
+    flat = pa.array(table[is_there])
+    own_names = names.take(pa.array(np.nonzero(is_there)[1]))
+    struct_type = _ARROW.field("ranges").type.value_type
+    ranges = pa.StructArray.from_arrays([own_names, flat, flat], fields=[*struct_type])
+    return _lists(is_there.sum(axis=1), ranges, "ranges")
 
 
-def _value(column: str | None) -> Column:
-    """The value of a mapped column; an empty text is null."""
-    if column is None:
-        return sf.lit(None).cast("string")
-    return sf.nullif(sf.col(f"fields.`{column}`"), sf.lit(""))
+def _lists(sizes: Numbers, values: pa.Array, column: str) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    array_type = _ARROW.field(column).type
+    return pa.ListArray.from_arrays(pa.array(offsets), values, type=array_type)
 
 
-def _number(column: str) -> Column:
-    number = sf.expr(f"try_cast(trim(fields.`{column}`) as double)")
-    return sf.when(sf.abs(number) < float("inf"), number).alias(column)
+def _has_some(lists: pa.Array) -> Marks:
+    marks: Marks = pc.greater(pc.list_value_length(lists), 0).to_numpy(False)
+    return marks
 
 
-def _ranges(mapping: ColumnMapping) -> Column:
-    """A range for each number; takes a shortcut where all are present."""
-    numbers = {name: sf.col(f"numbers.`{column}`") for name, column in mapping.ranges.items()}
-    said = [_range(name, number) for name, number in numbers.items()]
-    all_said = reduce(and_, (number.isNotNull() for number in numbers.values()), sf.lit(True))
-    some = sf.filter(sf.array(*said), lambda one: one["lo"].isNotNull())
-    ranges = sf.when(all_said, sf.array(*said)).otherwise(some)
-    return ranges.cast(RECORDS.column("ranges").type)
+def _has_long(topics: pa.Array) -> Marks:
+    is_long = pc.greater(pc.binary_length(topics.flatten()), NAME_BYTES_MAX)
+    marks = np.zeros(len(topics), bool)
+    marks[pc.list_parent_indices(topics).filter(is_long).to_numpy(False)] = True
+    return marks
 
 
-def _range(name: str, number: Column) -> Column:
-    return sf.struct(sf.lit(name).alias("name"), number.alias("lo"), number.alias("hi"))
-
-
-def _topics(mapping: ColumnMapping) -> Column:
-    """All topics, each once, without names that have a number."""
-    empty = sf.array().cast(_TEXTS)
-    lists = []
-    for column in mapping.topics:
-        text = _value(column)
-        several = sf.when(text.startswith("["), sf.from_json(text, _TEXTS))
-        lists.append(sf.coalesce(several, sf.when(text.isNotNull(), sf.array(text)), empty))
-    unwanted = sf.array(sf.lit(None), sf.lit(""), *map(sf.lit, mapping.ranges)).cast(_TEXTS)
-    return sf.array_except(sf.concat(empty, *lists), unwanted)
-
-
-def _has_long_topic() -> Column:
-    # Nearly always all of them together are short, which is a quick check.
-    return (sf.octet_length(sf.array_join("topics", "")) > NAME_BYTES_MAX) & sf.exists(
-        "topics", lambda topic: sf.octet_length(topic) > NAME_BYTES_MAX
-    )
-
-
-def _time(mapping: ColumnMapping) -> Column:
-    text = _value(mapping.time)
-    seconds = sf.expr(f"try_cast(trim(fields.`{mapping.time}`) as double)")
-    is_near = sf.abs(seconds) < 1e11
-    if mapping.time is None:
-        return sf.lit(None).cast("timestamp")
-    return sf.when(is_near, sf.timestamp_seconds(seconds)).otherwise(
-        sf.when(seconds.isNull(), sf.try_to_timestamp(text))
-    )
-
-
-def _wrong_time(mapping: ColumnMapping) -> Column:
-    if mapping.time is None:
-        return sf.lit(None).cast("string")
-    is_wrong = _value(mapping.time).isNotNull() & sf.col("time").isNull()
-    return sf.when(is_wrong, f"{mapping.time} is not a time")
-
-
-def _wrong_numbers(mapping: ColumnMapping) -> Column:
-    """The first column that should be a number and is not."""
-    wrong = [
-        sf.when(
-            _value(column).isNotNull() & sf.col(f"numbers.`{column}`").isNull(),
-            f"{column} is not a number",
-        )
-        for column in mapping.columns_of_numbers()
-    ]
-    return sf.coalesce(*wrong, sf.lit(None).cast("string"))
-
-
-def _author(mapping: ColumnMapping, salt: str | None) -> Column:
-    name = _value(mapping.author)
-    known = sf.when(~name.isin(list(mapping.nobody)), name) if mapping.nobody else name
-    if salt is None:
-        return known
-    digest = sf.sha2(sf.concat(sf.lit(f"{salt}\0"), known), 256)
-    return sf.substring(digest, 1, AUTHOR_HEX_DIGITS)
+def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """A hash of each number, without collisions: the finalizer of SplitMix64."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))

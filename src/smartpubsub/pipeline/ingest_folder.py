@@ -6,27 +6,32 @@ and nothing else.
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
+import pyarrow as pa
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder
-from smartpubsub.pipeline.ingest import bad_lines, judged, records
+from smartpubsub.pipeline.folders import Folder, MaybeSpark
+from smartpubsub.pipeline.ingest_files import Row, new_files, replace_files, write_part
 from smartpubsub.pipeline.mapping import ColumnMapping
 from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta
 from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
-from smartpubsub.pipeline.sources import Source, read_sources
+from smartpubsub.pipeline.sources import Source, judged_sources, written_sources
 
 BAD = "_bad"
 SALT = "_salt"
 SALT_BYTES = 16
 REASONS_MAX = 5
 """How many reasons for bad lines are reported; the table has all of them."""
+_ESCAPED = re.compile(r"""["#%'*/:=?\\{\[\]^\x01-\x1f\x7f]""")
 
 
 class Ingested(NamedTuple):
@@ -37,7 +42,7 @@ class Ingested(NamedTuple):
     reasons: Mapping[str, int] = {}
 
 
-def salt_of(spark: SparkSession, out: str) -> str:
+def salt_of(spark: MaybeSpark, out: str) -> str:
     """The salt of a folder, generated on first use and stored beside the records.
 
     So an author has the same hash in all sources of a folder, and another one elsewhere.
@@ -56,32 +61,77 @@ def write_ingested(
     out: str,
     output: Output = PARQUET,
 ) -> Ingested:
-    """Write sources: good lines as records, bad lines unchanged beside them.
+    """Write sources: good lines as records, bad lines unchanged beside them."""
+    folder = Folder(spark, out)
+    if output == PARQUET and folder.has_plain_files:
+        output.check_format(spark, out)
+        with new_files(folder.local_path) as new:
+            parts = written_sources(spark, sources, mapping, salt, new)
+            return _put_in_place(parts, new, folder)
+    return _write_with_spark(spark, sources, mapping, salt, folder, output)
 
-    The lines are read once, and if some are bad once more as text.
-    """
-    found = judged(read_sources(spark, sources, mapping), mapping, salt)
+
+def write_here(spark: MaybeSpark, judged: Mapping[str, pa.RecordBatch], out: str) -> Ingested:
+    """Like `write_ingested`, for rows that are judged already, and without Spark."""
+    folder = Folder(spark, out)
+    PARQUET.check_format(spark, out)
+    with new_files(folder.local_path) as new:
+        parts = [write_part([rows], source, new) for source, rows in judged.items()]
+        return _put_in_place(parts, new, folder)
+
+
+def _put_in_place(written: Sequence[Row], new: Path, folder: Folder) -> Ingested:
+    """Make new files those of their sources."""
+    by_source: dict[str, list[Row]] = {}
+    reasons: Counter[str] = Counter()
+    for row in written:
+        by_source.setdefault(row["source"], []).append(row)
+        reasons.update(json.loads(row["reasons"]))
+    lines = sum(row["lines"] for row in written)
+    if not lines:
+        raise PipelineError(_no_lines([*by_source]))
+    for source, rows in by_source.items():
+        part = part_name(source)
+        places = {RECORDS.name: folder.below(part), BAD_LINES.name: folder.below(BAD).below(part)}
+        replace_files(rows, new, {name: place.local_path for name, place in places.items()})
+    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:REASONS_MAX]
+    return Ingested(lines, reasons.total(), dict(most))
+
+
+def _write_with_spark(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    mapping: ColumnMapping,
+    salt: str | None,
+    folder: Folder,
+    output: Output,
+) -> Ingested:
+    """Write sources on any file system: the lines are read once, and if some are bad once more."""
+    found = judged_sources(spark, sources, mapping, salt)
     seen = Observation()
     is_bad = sf.col("reason").isNotNull()
     observed = found.observe(
         seen, sf.count(sf.lit(1)).alias("lines"), sf.count_if(is_bad).alias("bad")
     )
-    folder = Folder(spark, out)
     names = [source.name for source in sources]
-    output.write(records(observed), out, RECORDS, parts=["source"], replaces={"source": names})
+    replaced = {"source": names}
+    good = observed.where(~is_bad)
+    output.write(good, folder.path, RECORDS, parts=["source"], replaces=replaced)
     counts = Ingested(int(seen.get["lines"]), int(seen.get["bad"]))
     if not counts.lines:
-        raise PipelineError(f"there are no lines in {', '.join(names)}; give files of data")
+        raise PipelineError(_no_lines(names))
     bad = folder.below(BAD)
     if output.format == "parquet":
         for source in sources:
-            bad.below(_part(source)).delete()
+            bad.below(part_name(source.name)).delete()
     if not counts.bad and not is_delta(spark, bad.path):
         return counts
-    again = judged(read_sources(spark, sources, mapping, with_lines=True), mapping, salt)
-    replaced = {"source": names}
-    output.write(bad_lines(again), bad.path, BAD_LINES, parts=["source"], replaces=replaced)
+    output.write(found.where(is_bad), bad.path, BAD_LINES, parts=["source"], replaces=replaced)
     return counts._replace(reasons=_reasons(bad, spark, names, output))
+
+
+def _no_lines(names: Sequence[str]) -> str:
+    return f"there are no lines in {', '.join(names)}; give files of data"
 
 
 def _reasons(
@@ -96,5 +146,10 @@ def _reasons(
     return {row["reason"]: row["lines"] for row in rows}
 
 
-def _part(source: Source) -> str:
-    return f"source={quote(source.name)}"
+def part_name(source: str) -> str:
+    """The folder of a source in a table, as Spark names it.
+
+    >>> part_name("a b:c=é")
+    'source=a b%3Ac%3Dé'
+    """
+    return "source=" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", source)

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
-
 from smartpubsub.pipeline.errors import PipelineError
-from smartpubsub.pipeline.folders import Folder
+from smartpubsub.pipeline.folders import Folder, MaybeSpark
 
 LITTLE = "spark.smartpubsub.littleBytes"
 """The setting for the size up to which inputs are little."""
@@ -32,22 +30,30 @@ QUICK = {
 }
 
 
-def is_little(spark: SparkSession, paths: Sequence[str]) -> bool:
+class NeedsSparkError(Exception):
+    """A stage that was called without a session needs one."""
+
+
+def is_little(spark: MaybeSpark, paths: Sequence[str]) -> bool:
     """Whether inputs are so small that one core processes them in no time."""
-    limit = str(spark.conf.get(LITTLE, str(LITTLE_BYTES)))
+    default = str(LITTLE_BYTES)
+    limit = default if spark is None else str(spark.conf.get(LITTLE, default))
     if not limit.isdecimal():
         raise PipelineError(f"{LITTLE} is a number of bytes, not {limit!r}")
     return sum(Folder(spark, path).bytes() for path in paths) <= int(limit)
 
 
 @contextmanager
-def sized(spark: SparkSession, paths: Sequence[str]) -> Iterator[bool]:
+def sized(spark: MaybeSpark, paths: Sequence[str]) -> Iterator[bool]:
     """Set the session to the size of a stage's inputs, and yield whether they are little.
 
     Settings that a user has chosen stay as they are.
     """
-    if not is_little(spark, paths):
-        yield False
+    is_small = is_little(spark, paths)
+    if spark is None and not is_small:
+        raise NeedsSparkError
+    if spark is None or not is_small:
+        yield is_small
         return
     chosen = str(spark.conf.get(CHOSEN, "")).split(",")
     changed = {name: value for name, value in QUICK.items() if name not in chosen}

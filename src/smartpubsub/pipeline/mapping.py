@@ -2,7 +2,7 @@
 
 topics = ["subreddit"]        # columns whose values are topics; a list of texts gives several
 ranges = ["score", "ups"]     # columns with numbers; or a table, [ranges] score = "points"
-time = "created_utc"          # seconds since 1970, or a date and time
+time = "created_utc"          # seconds since 1970, or a date and time as in ISO 8601
 author = "author"
 text = "body"                 # the input of the stage classify
 label = "subreddit"           # the label of the event, if known

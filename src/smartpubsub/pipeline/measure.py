@@ -6,11 +6,11 @@ metrics are then computed from those. No step holds a whole run in memory.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline import told
-from smartpubsub.pipeline.folders import Folder
+from smartpubsub.pipeline.folders import Folder, MaybeSpark
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.outputs import PARQUET, Output
 from smartpubsub.pipeline.owed import pairs
@@ -59,7 +59,7 @@ def measure(
     return count
 
 
-def remove_metrics(spark: SparkSession, out: str, output: Output) -> None:
+def remove_metrics(spark: MaybeSpark, out: str, output: Output) -> None:
     """Remove all tables: after an interruption, older ones would be taken for those of this run.
 
     In Delta, transactions tell which tables belong together.

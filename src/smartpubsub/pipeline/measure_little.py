@@ -1,4 +1,4 @@
-"""The stage `measure` on little data: one Spark job reads the traces, and the driver does the rest.
+"""The stage `measure` on little data, without Spark.
 
 Spark takes seconds to plan the queries of `measure`, however few rows there are. The tables are the
 same; a test compares them.
@@ -14,10 +14,9 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from smartpubsub.pipeline.errors import told_plainly
+from smartpubsub.pipeline.folders import MaybeSpark
 from smartpubsub.pipeline.little_run import LittleRun, Row, TooManyError
 from smartpubsub.pipeline.measure import remove_metrics
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
@@ -33,10 +32,11 @@ _TRAFFIC = ("sent", "received", "sent_bytes", "dropped")
 Key = Callable[[Row], Any]
 
 
-def measure_here(rows: DataFrame, out: str, window_ms: int, output: Output = PARQUET) -> int | None:
+def measure_here(
+    spark: MaybeSpark, rows: pa.Table, out: str, window_ms: int, output: Output = PARQUET
+) -> int | None:
     """Write all tables; return the number of rows of the traces, or None if they say too much."""
-    with told_plainly():
-        read = rows.toArrow().sort_by([("run", "ascending"), ("row", "ascending")])
+    read = rows.sort_by([("run", "ascending"), ("row", "ascending")])
     runs = {run: [*own] for run, own in groupby(read.to_pylist(), itemgetter("run"))}
     check_ends({run: sum(row["what"] == "end" for row in own) for run, own in runs.items()})
     tables: dict[str, list[Row]] = {table.name: [] for table in METRIC_TABLES}
@@ -46,7 +46,6 @@ def measure_here(rows: DataFrame, out: str, window_ms: int, output: Output = PAR
                 tables[kind] += made
     except TooManyError:
         return None
-    spark = rows.sparkSession
     remove_metrics(spark, out, output)
     # The table of runs is the last: without it, the others count as incomplete.
     for table in reversed(METRIC_TABLES):

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, open_file
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, open_file
 from smartpubsub.pipeline.schemas import Table
 
 TableFormat: TypeAlias = Literal["parquet", "delta"]
@@ -24,7 +24,7 @@ _LOG = "_delta_log"
 _PIECES_MAX = 1 << 20
 
 
-def is_delta(spark: SparkSession, path: str) -> bool:
+def is_delta(spark: MaybeSpark, path: str) -> bool:
     """Whether a table is in the Delta format."""
     return Folder(spark, path).below(_LOG).exists()
 
@@ -34,7 +34,7 @@ def writer_of(stage: str) -> str:
     return f"smartpubsub/{stage}"
 
 
-def last_write(spark: SparkSession, path: str, stage: str) -> int | None:
+def last_write(spark: MaybeSpark, path: str, stage: str) -> int | None:
     """Which write of a stage was the last in a table, if it is in the Delta format."""
     if not is_delta(spark, path):
         return None
@@ -55,7 +55,7 @@ class Output:
     @classmethod
     def of(
         cls,
-        spark: SparkSession,
+        spark: MaybeSpark,
         table_format: TableFormat,
         stage: str,
         inputs: Sequence[str],
@@ -87,7 +87,7 @@ class Output:
         """
         chosen = frame.select(*table.names)
         if is_more or replaces:
-            self._check_format(frame.sparkSession, path)
+            self.check_format(frame.sparkSession, path)
         if self.format == "parquet":
             mode = "append" if is_more else "overwrite"
             with told_plainly():
@@ -112,10 +112,10 @@ class Output:
             is_more=is_more,
         )
 
-    def write_rows(self, spark: SparkSession, rows: pa.Table, path: str, table: Table) -> None:
+    def write_rows(self, spark: MaybeSpark, rows: pa.Table, path: str, table: Table) -> None:
         """Write the rows of a small table, replacing an existing one; here without a Spark job."""
         folder = Folder(spark, path)
-        if not folder.has_plain_files:
+        if spark is not None and not folder.has_plain_files:
             with told_plainly():
                 frame = spark.createDataFrame(rows, schema=table.schema)
             self.write(frame, path, table)
@@ -152,11 +152,11 @@ class Output:
         """A table that this stage has written."""
         return read_written(spark, path, schema, is_known_delta=self.format == "delta")
 
-    def versions(self, spark: SparkSession, paths: Mapping[str, str]) -> dict[str, object]:
+    def versions(self, spark: MaybeSpark, paths: Mapping[str, str]) -> dict[str, object]:
         """The versions of tables in Delta, by name, for the summary."""
         return {} if self.format == "parquet" else {"versions": versions_of(spark, paths)}
 
-    def _check_format(self, spark: SparkSession, path: str) -> None:
+    def check_format(self, spark: MaybeSpark, path: str) -> None:
         """Raise an error if earlier rows, which stay, are in the other format."""
         if is_delta(spark, path):
             if self.format == "parquet":
@@ -166,7 +166,7 @@ class Output:
                 f"{path} is a table in Parquet; leave out --format delta, or choose a new folder"
             )
 
-    def _is_written(self, spark: SparkSession, path: str, piece: int) -> bool:
+    def _is_written(self, spark: MaybeSpark, path: str, piece: int) -> bool:
         last = last_write(spark, path, self.stage)
         if last is None:
             return False
@@ -180,7 +180,7 @@ class Output:
 PARQUET = Output()
 
 
-def versions_of(spark: SparkSession, paths: Mapping[str, str]) -> dict[str, int]:
+def versions_of(spark: MaybeSpark, paths: Mapping[str, str]) -> dict[str, int]:
     """The versions of those tables that are in the Delta format, by name."""
     there = {name: path for name, path in paths.items() if is_delta(spark, path)}
     if not there:
@@ -202,14 +202,14 @@ def read_written(
         return spark.read.schema(schema).parquet(path)
 
 
-def row_count(spark: SparkSession, path: str, table: Table) -> int:
+def row_count(spark: MaybeSpark, path: str, table: Table) -> int:
     """The number of rows of a written table; without a Spark job if its files are plain."""
     if is_delta(spark, path):
         from smartpubsub.pipeline import delta
 
         return delta.row_count(spark, path)
     folder = Folder(spark, path)
-    if not folder.has_plain_files:
+    if spark is not None and not folder.has_plain_files:
         with told_plainly():
             return spark.read.schema(table.schema).parquet(path).count()
     return sum(map(_rows_in, folder.data_files()))

@@ -160,6 +160,7 @@ KEYS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "regions": _whole(0, 1_000),
         "adversary": _adversaries,
         "id_work_bits": _whole(0, BITS_MAX),
+        "peers_per_prefix": _whole(0, 1_000_000),
     }
 )
 """The parser of each key, which raises PlanError; the keys are the options of `sim run`."""

@@ -1,39 +1,36 @@
-"""Files of data as DataFrames with the same columns, whatever their format.
+"""Files of data as DataFrames of judged rows, whatever their format.
 
-The columns are `source` (the file), `position` (the place in it), `line` (the original line, if
-known), `fields` (the mapped columns as texts), and `problem` (why they could not be read).
+Spark reads the lines and divides them among tasks; zstd files are read by the tasks.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
+from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    ArrayType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_system_of, require
+from smartpubsub.pipeline.ingest import JUDGED, Judge, Numbers
+from smartpubsub.pipeline.ingest_files import WRITTEN, Batches, Row, writing
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.mapping import ColumnMapping, Format
-from smartpubsub.pipeline.zst import zst_lines
+from smartpubsub.pipeline.parsing import CsvParser, JsonParser, Parsed, Parser, header_of
+from smartpubsub.pipeline.zst import lines_in
 
-COLUMNS = ("source", "position", "line", "fields", "problem")
 _COMPRESSED = (".gz", ".bz2", ".zst")
-_CORRUPT = "_corrupt_record"
 _BEGINS = "_metadata.file_block_start"
-_NUMBER_IN_TASK = (1 << 33) - 1
-_MARK = "\ufeff"
-_BLANKS_OF_JSON = " \t\r\n"
-_BLANKS_OF_CSV = "".join(map(chr, range(33)))
+_HEADER_LINES_MAX = 1_000
+"""The header of a CSV file is among so many lines; others before it are blank."""
 
 
 class Source(NamedTuple):
@@ -46,7 +43,7 @@ class Source(NamedTuple):
 
 
 def find_sources(
-    spark: SparkSession, paths: Sequence[str], mapping: ColumnMapping | None
+    spark: MaybeSpark, paths: Sequence[str], mapping: ColumnMapping | None
 ) -> list[Source]:
     """The files at paths, including those in folders; raise PipelineError if there are none."""
     found: dict[str, Source] = {}
@@ -83,114 +80,151 @@ def _format(name: str, mapping: ColumnMapping | None) -> Format:
     return "csv" if name.endswith((".csv", ".tsv")) else "json"
 
 
-def read_sources(
-    spark: SparkSession,
-    sources: Sequence[Source],
-    mapping: ColumnMapping,
-    *,
-    with_lines: bool = False,
+class Judging(NamedTuple):
+    """What tasks read of a source, and how they judge it."""
+
+    rows: DataFrame
+    judged: Callable[[Batches], Batches]
+
+
+def judged_sources(
+    spark: SparkSession, sources: Sequence[Source], mapping: ColumnMapping, salt: str | None
 ) -> DataFrame:
-    """All sources together; optionally with original lines, of which the fast readers keep only
-    some."""
-    readers = {"json": _json, "csv": _csv, "parquet": _parquet}
+    """All rows of all sources as records, with a reason and the line if they are bad."""
     with told_plainly():
         frames = [
-            readers[source.format](spark, source, mapping, with_lines)
-            .withColumn("source", sf.lit(source.name))
-            .select(*COLUMNS)
-            for source in sources
+            judging.rows.mapInArrow(judging.judged, JUDGED).withColumn(
+                "source", sf.lit(source.name)
+            )
+            for source, judging in _judgings(spark, sources, mapping, salt)
         ]
         return reduce(DataFrame.unionByName, frames)
 
 
-def _json(
-    spark: SparkSession, source: Source, mapping: ColumnMapping, with_lines: bool
-) -> DataFrame:
-    schema = StructType([*_texts(mapping.columns()), StructField(_CORRUPT, StringType())])
-    options = {"columnNameOfCorruptRecord": _CORRUPT}
-    if with_lines or source.path.endswith(".zst"):
-        objects = _lines(spark, source, _BLANKS_OF_JSON, _objects)
-        rows = _taken_apart(objects, sf.from_json("line", schema, options), mapping)
-        # Text that is not UTF-8 would be silently repaired.
-        is_valid = sf.is_valid_utf8("line")
-        rows = rows.withColumn(
-            "corrupt", sf.when(is_valid, sf.col("corrupt")).otherwise(sf.col("line"))
-        )
-    else:
-        rows = _as_read(spark.read.options(**options).json(source.path, schema=schema), mapping)
-    problem = sf.when(~sf.is_valid_utf8("corrupt"), "not UTF-8").when(
-        sf.col("corrupt").isNotNull(), "not a JSON object"
-    )
-    return rows.withColumn("problem", problem)
+def written_sources(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    mapping: ColumnMapping,
+    salt: str | None,
+    folder: Path,
+) -> list[Row]:
+    """Have tasks write the rows of all sources to files in a folder that all machines share."""
+    with told_plainly():
+        frames = [
+            judging.rows.mapInArrow(writing(judging.judged, source.name, folder), WRITTEN)
+            for source, judging in _judgings(spark, sources, mapping, salt)
+        ]
+        return [row.asDict() for row in reduce(DataFrame.unionByName, frames).collect()]
 
 
-def _objects(line: Column) -> Column:
-    """The texts of the objects in a line: itself, or several if it is a list of objects.
-
-    Spark's JSON reader does the same with such a list, and ignores a byte order mark.
-    """
-    is_marked = line.startswith(f"{_MARK}{{") | line.startswith(f"{_MARK}[")
-    line = sf.when(is_marked, sf.substr(line, sf.lit(2))).otherwise(line)
-    is_list = sf.ltrim(line, sf.lit(_BLANKS_OF_JSON)).startswith("[") & sf.is_valid_utf8(line)
-    several = sf.when(is_list, sf.from_json(line, "array<string>"))
-    are_objects = sf.forall(several, lambda one: one.startswith("{"))
-    return sf.when(are_objects, several).otherwise(sf.array(line))
+def _judgings(
+    spark: SparkSession, sources: Sequence[Source], mapping: ColumnMapping, salt: str | None
+) -> Iterator[tuple[Source, Judging]]:
+    readers = {"json": _json, "csv": _csv, "parquet": _parquet}
+    for source in sources:
+        judge = Judge(source.name, mapping, salt)
+        yield source, readers[source.format](spark, source, mapping, judge)
 
 
-def _csv(
-    spark: SparkSession, source: Source, mapping: ColumnMapping, with_lines: bool
-) -> DataFrame:
+class Lines:
+    """Judges the lines of a part of a source, in their order."""
+
+    def __init__(self, parser: Parser, judge: Judge, begins: int = 0) -> None:
+        self._parser = parser
+        self._judge = judge
+        self._begins = begins
+        self._count = 0
+
+    def judged(self, lines: pa.Array) -> pa.RecordBatch:
+        """The next lines."""
+        parsed = self._parser(lines)
+        numbers = np.arange(self._count, self._count + len(parsed.lines))
+        self._count += len(numbers)
+        return self._judge.judged(parsed, [np.full(len(numbers), self._begins), numbers])
+
+
+def _json(spark: SparkSession, source: Source, mapping: ColumnMapping, judge: Judge) -> Judging:
+    # Parsers cannot be sent to tasks.
+    parser = partial(JsonParser, mapping.columns())
     if source.path.endswith(".zst"):
+        one = spark.createDataFrame([(source.path,)], "path string").coalesce(1)
+        return Judging(one, _judging_packed(parser, judge))
+    return Judging(_text(spark, source), _judging(parser, judge))
+
+
+def _csv(spark: SparkSession, source: Source, mapping: ColumnMapping, judge: Judge) -> Judging:
+    refuse_packed_csv(source)
+    text = _text(spark, source)
+    first = [bytes(row["value"]) for row in text.limit(_HEADER_LINES_MAX).collect()]
+    header, skipped = csv_header(source, first, mapping)
+    parser = partial(CsvParser, mapping.columns(), header, separator_of(source))
+    return Judging(text, _judging(parser, judge, skipped))
+
+
+def refuse_packed_csv(source: Source) -> None:
+    """Raise an error for CSV in a zstd file, of which a task could not tell which line is first."""
+    if source.format == "csv" and source.path.endswith(".zst"):
         raise PipelineError(f"{source.name}: CSV is read plain, .gz or .bz2; decompress it first")
-    separator = "\t" if ".tsv" in source.name else ","
-    options = {"header": "true", "sep": separator, "escape": '"'}
-    header = spark.read.options(**options).csv(source.path).columns
-    _require_columns(source, header, mapping)
-    schema = StructType([*_texts(header), StructField(_CORRUPT, StringType())])
-    options["columnNameOfCorruptRecord"] = _CORRUPT
-    if with_lines:
-        is_header = (sf.col("position.begins") == 0) & (sf.col("position.number") == 0)
-        lines = _lines(spark, source, _BLANKS_OF_CSV, sf.array).where(~is_header)
-        rows = _taken_apart(lines, sf.from_csv("line", sf.lit(schema.toDDL()), options), mapping)
-    else:
-        rows = _as_read(spark.read.options(**options).csv(source.path, schema=schema), mapping)
-    problem = f"not a row of the {len(header)} columns of the header"
-    return rows.withColumn("problem", sf.when(sf.col("corrupt").isNotNull(), problem))
 
 
-def _as_read(rows: DataFrame, mapping: ColumnMapping) -> DataFrame:
-    """The output of a Spark reader, with the original line where it is corrupt."""
-    corrupt = sf.col(_CORRUPT)
-    return rows.select(
-        _place(sf.col(_BEGINS)), corrupt.alias("line"), corrupt.alias("corrupt"), _fields(mapping)
-    )
+def csv_header(
+    source: Source, lines: Sequence[bytes], mapping: ColumnMapping
+) -> tuple[Sequence[str], int]:
+    """The header of a CSV file, and after how many lines the rows begin."""
+    try:
+        header, skipped = header_of(lines, separator_of(source))
+    except (UnicodeDecodeError, csv.Error):
+        raise PipelineError(f"{source.name}: its first line is not a header of CSV") from None
+    if header:
+        _require_columns(source, header, mapping)
+    return header, skipped
 
 
-def _lines(
-    spark: SparkSession, source: Source, blanks: str, parts: Callable[[Column], Column]
-) -> DataFrame:
-    """All lines that are not blank, with their positions."""
-    if source.path.endswith(".zst"):
-        rows, begins = zst_lines(spark, source.path), sf.lit(0)
-    else:
-        rows, begins = spark.read.text(source.path), sf.col(_BEGINS)
-    line = sf.col("value").cast("string")
-    found = rows.select(begins.alias("begins"), sf.explode(parts(line)).alias("line"))
-    is_blank = sf.ltrim("line", sf.lit(blanks)) == ""
-    return found.where(~is_blank).select("line", _place(sf.col("begins")))
+def separator_of(source: Source) -> str:
+    """What separates the cells of a CSV file."""
+    return "\t" if ".tsv" in source.name else ","
 
 
-def _taken_apart(lines: DataFrame, parsed: Column, mapping: ColumnMapping) -> DataFrame:
-    """The output of a parser for lines."""
-    # Exploding a list of one keeps Spark from parsing the line again for every field.
-    rows = lines.select("position", "line", sf.explode(sf.array(parsed)).alias("row"))
-    corrupt = sf.col(f"row.{_CORRUPT}").alias("corrupt")
-    return rows.select("position", "line", corrupt, _fields(mapping, "row."))
+def _text(spark: SparkSession, source: Source) -> DataFrame:
+    """The lines of a file, and where in it the part begins that a task reads.
+
+    Parts depend only on the file, see `sessions.FILE_PARTS`, and each has its own task.
+    """
+    rows = spark.read.text(source.path)
+    return rows.select(sf.col("value").cast("binary"), sf.col(_BEGINS).alias("begins"))
 
 
-def _parquet(
-    spark: SparkSession, source: Source, mapping: ColumnMapping, _with_lines: bool
-) -> DataFrame:
+def _judging(
+    parser: Callable[[], Parser], judge: Judge, skipped: int = 0
+) -> Callable[[Batches], Batches]:
+    """Judge the lines of a part, except the first of a file."""
+
+    def judged(batches: Batches) -> Batches:
+        part: Lines | None = None
+        for batch in batches:
+            lines, begins = batch.column("value"), batch.column("begins")[0].as_py()
+            if part is None:
+                part = Lines(parser(), judge, begins)
+                lines = lines.slice(0 if begins else skipped)
+            yield part.judged(lines)
+
+    return judged
+
+
+def _judging_packed(parser: Callable[[], Parser], judge: Judge) -> Callable[[Batches], Batches]:
+    """Judge the lines of zstd files, given by their paths."""
+
+    def judged(batches: Batches) -> Batches:
+        for path in (path for batch in batches for path in batch.column("path").to_pylist()):
+            lines = Lines(parser(), judge)
+            system, inner = file_system_of(path)
+            with system.open_input_stream(inner, compression=None) as file:
+                yield from map(lines.judged, lines_in(file))
+
+    return judged
+
+
+def _parquet(spark: SparkSession, source: Source, mapping: ColumnMapping, judge: Judge) -> Judging:
     rows = spark.read.parquet(source.path)
     _require_columns(source, rows.columns, mapping)
     texts = []
@@ -198,31 +232,24 @@ def _parquet(
         column = sf.col(f"`{name}`")
         nested = isinstance(rows.schema[name].dataType, ArrayType | MapType | StructType)
         texts.append((sf.to_json(column) if nested else column.cast("string")).alias(name))
-    return rows.select(
-        _place(sf.lit(0), sf.col("_metadata.row_index")),
-        sf.lit(None).cast("string").alias("line"),
-        sf.struct(*texts).alias("fields"),
-        sf.lit(None).cast("string").alias("problem"),
-    )
+    number = sf.col("_metadata.row_index").alias("number")
+    fields = rows.select(number, sf.struct(*texts).alias("fields"))
+
+    def judged(batches: Batches) -> Batches:
+        for batch in batches:
+            numbers: Numbers = batch.column("number").to_numpy()
+            rows = batch.column("fields").to_pylist()
+            columns = {name: [row[name] for row in rows] for name in mapping.columns()}
+            lines = [_object(row) for row in rows]
+            yield judge.judged(Parsed(columns, lines, {}), [np.zeros_like(numbers), numbers])
+
+    return Judging(fields, judged)
 
 
-def _place(begins: Column, number: Column | None = None) -> Column:
-    """The position of a row: the beginning of the part in which it was read, and its number there.
-
-    Parts depend only on the file, see `sessions.FILE_PARTS`, and each has its own task.
-    """
-    if number is None:
-        number = sf.monotonically_increasing_id().bitwiseAND(_NUMBER_IN_TASK)
-    place = sf.struct(begins.cast("bigint").alias("begins"), number.alias("number"))
-    return place.alias("position")
-
-
-def _texts(names: Sequence[str]) -> list[StructField]:
-    return [StructField(name, StringType()) for name in names]
-
-
-def _fields(mapping: ColumnMapping, within: str = "") -> Column:
-    return sf.struct(*(sf.col(f"{within}`{name}`") for name in mapping.columns())).alias("fields")
+def _object(row: dict[str, str | None]) -> bytes:
+    """The mapped columns of a row as JSON."""
+    there = {name: text for name, text in row.items() if text is not None}
+    return json.dumps(there, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _require_columns(source: Source, header: Sequence[str], mapping: ColumnMapping) -> None:

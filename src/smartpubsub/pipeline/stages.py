@@ -1,6 +1,8 @@
 """Stages on paths: each reads tables, writes tables, and returns a summary.
 
-The commands call them, and programs can: `measure(session(), ["trace"], "metrics")`.
+The commands call them, and programs can: `measure(session(), ["trace"], "metrics")`. Little data in
+files of this machine needs no session: `ingest`, `match` and `measure` take None instead, and raise
+NeedsSparkError if they need one.
 """
 
 from __future__ import annotations
@@ -9,21 +11,23 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from smartpubsub.pipeline import match as matching
 from smartpubsub.pipeline import measure as measuring
 from smartpubsub.pipeline.campaign import run_campaign
 from smartpubsub.pipeline.errors import PipelineError
-from smartpubsub.pipeline.folders import Folder
-from smartpubsub.pipeline.ingest_folder import BAD, salt_of, write_ingested
-from smartpubsub.pipeline.little import sized
+from smartpubsub.pipeline.folders import Folder, MaybeSpark
+from smartpubsub.pipeline.ingest_folder import BAD, salt_of, write_here, write_ingested
+from smartpubsub.pipeline.ingest_little import judged_here
+from smartpubsub.pipeline.little import NeedsSparkError, sized
 from smartpubsub.pipeline.mapping import REDDIT, ColumnMapping
 from smartpubsub.pipeline.match_files import matches_in_files
 from smartpubsub.pipeline.measure_little import measure_here
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.one_run import CampaignFolder
-from smartpubsub.pipeline.outputs import Output, TableFormat, is_delta, row_count
+from smartpubsub.pipeline.outputs import PARQUET, Output, TableFormat, is_delta, row_count
 from smartpubsub.pipeline.plan import Plan, read_plan
 from smartpubsub.pipeline.result_schemas import RESULTS
 from smartpubsub.pipeline.schemas import EVENTS, MATCHES, RECORDS, SUBSCRIPTIONS
@@ -32,15 +36,23 @@ from smartpubsub.pipeline.summary import Summary
 from smartpubsub.pipeline.tables import (
     check_output,
     check_outputs,
+    read_files,
     read_table,
 )
-from smartpubsub.pipeline.traces import read_traces, traces_in
+from smartpubsub.pipeline.traces import read_little_traces, read_traces, traces_in
 
 COMPLAINTS_MAX = 20
 
 
+def needed(spark: MaybeSpark) -> SparkSession:
+    """The session; raise an error if there is none."""
+    if spark is None:
+        raise NeedsSparkError
+    return spark
+
+
 def ingest(
-    spark: SparkSession,
+    spark: MaybeSpark,
     sources: Sequence[str],
     out: str,
     *,
@@ -55,7 +67,7 @@ def ingest(
     default that of the folder, unless they are kept.
     """
     began_at = time.monotonic()
-    with sized(spark, sources):
+    with sized(spark, sources) as is_little:
         files = find_sources(spark, sources, mapping)
         for file in files:
             if mapping is None and file.format != "json":
@@ -68,7 +80,11 @@ def ingest(
             salt = salt or salt_of(spark, out)
         chosen = mapping or REDDIT
         output = Output.of(spark, table_format, "ingest", sources, salt=salt, mapping=chosen)
-        done = write_ingested(spark, files, chosen, salt, out, output)
+        few = judged_here(files, chosen, salt) if is_little and output == PARQUET else None
+        if few is not None and Folder(spark, out).has_plain_files:
+            done = write_here(spark, few, out)
+        else:
+            done = write_ingested(needed(spark), files, chosen, salt, out, output)
         versions = output.versions(spark, {RECORDS.name: out})
     notes = []
     if done.bad:
@@ -87,7 +103,7 @@ def ingest(
 
 
 def match(
-    spark: SparkSession,
+    spark: MaybeSpark,
     events: str,
     subscriptions: str,
     out: str,
@@ -97,26 +113,13 @@ def match(
     """Pair every event of a table with every subscription of another that it matches."""
     began_at = time.monotonic()
     with sized(spark, [events, subscriptions]) as is_little:
-        published = read_table(spark, events, EVENTS, matching.EVENT_COLUMNS)
-        wanted = read_table(spark, subscriptions, SUBSCRIPTIONS, matching.SUBSCRIPTION_COLUMNS)
+        few = _few_matches(spark, events, subscriptions) if is_little else None
         check_output(spark, out, [events, subscriptions])
         output = Output.of(spark, table_format, "match", [events, subscriptions])
-        subscribed = matching.collected(wanted, matching.SUBSCRIPTION_COLUMNS)
-        few = None
-        if is_little:
-            said = matching.collected(published, matching.EVENT_COLUMNS)
-            few = matching.matches_here(said, subscribed)
         if few is not None:
             output.write_rows(spark, few, out, MATCHES)
         else:
-            index = matching.share_index(spark, matching.build_index(subscribed))
-            can_open = Folder(spark, events).has_plain_files and not is_delta(spark, events)
-            found = (
-                matches_in_files(spark, events, index)
-                if can_open
-                else matching.matches_in(published, index)
-            )
-            output.write(found, out, MATCHES)
+            _write_matches(needed(spark), events, subscriptions, out, output)
         return Summary(
             stage="match",
             rows_in={
@@ -129,8 +132,33 @@ def match(
         )
 
 
+def _few_matches(spark: MaybeSpark, events: str, subscriptions: str) -> pa.Table | None:
+    """The matches of little data, without Spark; None if that takes Spark."""
+    said = read_files(spark, events, EVENTS, matching.EVENT_COLUMNS)
+    wanted = read_files(spark, subscriptions, SUBSCRIPTIONS, matching.SUBSCRIPTION_COLUMNS)
+    if said is None or wanted is None:
+        return None
+    return matching.matches_here(pa.concat_tables(said.values()), pa.concat_tables(wanted.values()))
+
+
+def _write_matches(
+    spark: SparkSession, events: str, subscriptions: str, out: str, output: Output
+) -> None:
+    published = read_table(spark, events, EVENTS, matching.EVENT_COLUMNS)
+    wanted = read_table(spark, subscriptions, SUBSCRIPTIONS, matching.SUBSCRIPTION_COLUMNS)
+    subscribed = matching.collected(wanted, matching.SUBSCRIPTION_COLUMNS)
+    index = matching.share_index(spark, matching.build_index(subscribed))
+    can_open = Folder(spark, events).has_plain_files and not is_delta(spark, events)
+    found = (
+        matches_in_files(spark, events, index)
+        if can_open
+        else matching.matches_in(published, index)
+    )
+    output.write(found, out, MATCHES)
+
+
 def measure(
-    spark: SparkSession,
+    spark: MaybeSpark,
     traces: Sequence[str],
     out: str,
     *,
@@ -141,11 +169,12 @@ def measure(
     began_at = time.monotonic()
     folders = [traces_in(spark, path) for path in traces]
     with sized(spark, folders) as is_little:
-        rows = read_traces(spark, traces)
+        few = read_little_traces(spark, traces) if is_little else None
         check_outputs(spark, out, [table.name for table in METRIC_TABLES])
         output = Output.of(spark, table_format, "measure", folders, window_ms=window_ms)
-        count = measure_here(rows, out, window_ms, output) if is_little else None
+        count = measure_here(spark, few, out, window_ms, output) if few is not None else None
         if count is None:
+            rows = read_traces(needed(spark), traces)
             count = measuring.measure(rows, out, window_ms=window_ms, output=output)
         paths = {table.name: f"{out}/{table.name}" for table in METRIC_TABLES}
         return Summary(

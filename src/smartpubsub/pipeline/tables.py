@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -17,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, open_file, require
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.outputs import is_delta, read_written
 from smartpubsub.pipeline.schemas import Table
@@ -45,7 +49,7 @@ def read_table(
     return conforming(frame, table, columns or table.names, place=path)
 
 
-def require_table(spark: SparkSession, path: str, table: Table) -> None:
+def require_table(spark: MaybeSpark, path: str, table: Table) -> None:
     """Raise an error unless there is a folder with Parquet and nothing else."""
     folder = Folder(spark, path)
     require(folder, f"a table of {table.name}")
@@ -65,27 +69,70 @@ def conforming(frame: DataFrame, table: Table, columns: Sequence[str], *, place:
 
     `place` is the origin of the table, for the error.
     """
-    selected = []
+    check_columns(frame.schema, table, columns, place=place)
+    return frame.select(
+        *(
+            (sf.col(column.name) if column.name in frame.columns else sf.lit(None))
+            .cast(column.type)
+            .alias(column.name)
+            for column in map(table.column, columns)
+        )
+    )
+
+
+def check_columns(schema: StructType, table: Table, columns: Sequence[str], *, place: str) -> None:
+    """Raise an error if a column is missing or has another type."""
     for column in map(table.column, columns):
-        if column.name not in frame.columns:
-            if not column.is_nullable:
+        if column.name in schema.names:
+            found = schema[column.name].dataType
+            if not _fits(found, column.type):
                 raise PipelineError(
-                    f"{place} is not a table of {table.name}: it has no column {column.name!r},"
-                    f" only {', '.join(frame.columns) or 'none at all'}"
+                    f"{place} is not a table of {table.name}: its column {column.name!r} is"
+                    f" {found.simpleString()}, not {column.type.simpleString()}"
                 )
-            selected.append(sf.lit(None).cast(column.type).alias(column.name))
-            continue
-        found = frame.schema[column.name].dataType
-        if not _fits(found, column.type):
+        elif not column.is_nullable:
             raise PipelineError(
-                f"{place} is not a table of {table.name}: its column {column.name!r} is"
-                f" {found.simpleString()}, not {column.type.simpleString()}"
+                f"{place} is not a table of {table.name}: it has no column {column.name!r},"
+                f" only {', '.join(schema.names) or 'none at all'}"
             )
-        selected.append(sf.col(column.name).cast(column.type))
-    return frame.select(*selected)
 
 
-def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> None:
+def read_files(
+    spark: MaybeSpark, path: str, table: Table, columns: Sequence[str]
+) -> dict[str, pa.Table] | None:
+    """Read the columns that a stage needs of a table without Spark, by file.
+
+    None if that takes Spark: the files are not plain, in the Delta format, or cannot be read.
+    """
+    folder = Folder(spark, path)
+    if not folder.has_plain_files or is_delta(spark, path):
+        return None
+    require_table(spark, path, table)
+    declared = to_arrow_schema(table.schema, timezone="UTC")
+    found = {}
+    for file in folder.data_files():
+        # Spark makes columns of such folders.
+        if any(f"/{name}=" in file.removeprefix(folder.full_path) for name in columns):
+            return None
+        try:
+            with open_file(file) as opened:
+                parquet = pq.ParquetFile(opened)
+                schema = from_arrow_schema(parquet.schema_arrow)
+                check_columns(schema, table, columns, place=path)
+                rows = parquet.read([name for name in columns if name in schema.names])
+            arrays = [
+                rows.column(name).cast(declared.field(name).type)
+                if name in schema.names
+                else pa.nulls(len(rows), declared.field(name).type)
+                for name in columns
+            ]
+        except (pa.ArrowException, PySparkException):
+            return None
+        found[file] = pa.Table.from_arrays(arrays, names=[*columns])
+    return found
+
+
+def check_output(spark: MaybeSpark, path: str, inputs: Sequence[str] = ()) -> None:
     """Raise an error if writing a table here would destroy something else."""
     folder = Folder(spark, path)
     for given in inputs:
@@ -101,7 +148,7 @@ def check_output(spark: SparkSession, path: str, inputs: Sequence[str] = ()) -> 
             )
 
 
-def check_outputs(spark: SparkSession, path: str, names: Sequence[str]) -> None:
+def check_outputs(spark: MaybeSpark, path: str, names: Sequence[str]) -> None:
     """Raise an error if writing tables of these names below a folder would destroy something."""
     for name in names:
         check_output(spark, f"{path.rstrip('/')}/{name}")

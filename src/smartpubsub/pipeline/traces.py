@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
@@ -16,10 +18,12 @@ from pyspark.sql.types import (
 )
 
 from smartpubsub.pipeline.errors import PipelineError
-from smartpubsub.pipeline.folders import Folder
+from smartpubsub.pipeline.folders import Folder, MaybeSpark
 from smartpubsub.pipeline.schemas import Column, Table
-from smartpubsub.pipeline.tables import conforming, require_table
+from smartpubsub.pipeline.tables import conforming, read_files, require_table
 
+_PLAIN_NAME = re.compile(r"(run=)?([A-Za-z0-9._-]+)")
+"""Of folders that Spark names as they are; it escapes others."""
 _LONG, _STRING = LongType(), StringType()
 
 TRACES = Table(
@@ -76,7 +80,24 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return rows
 
 
-def traces_in(spark: SparkSession, path: str) -> str:
+def read_little_traces(spark: MaybeSpark, paths: Sequence[str]) -> pa.Table | None:
+    """Like `read_traces`, in this process; None if that takes Spark."""
+    tables = []
+    for path in paths:
+        found = read_files(spark, traces_in(spark, path), TRACES, TRACES.names)
+        if found is None:
+            return None
+        for file, rows in found.items():
+            name = _PLAIN_NAME.fullmatch(file.split("/")[-2])
+            if name is None:
+                return None
+            own = {"run": [name[2]] * len(rows), "row": range(len(rows))}
+            columns = [pa.array(own["run"], pa.string()), pa.array(own["row"], pa.int64())]
+            tables.append(pa.table([*columns, *rows.columns], names=_ORDERED.names))
+    return pa.concat_tables(tables)
+
+
+def traces_in(spark: MaybeSpark, path: str) -> str:
     """The folder of the traces of a campaign, or the path itself."""
     below = f"{path.rstrip('/')}/traces"
     return below if Folder(spark, below).exists() else path

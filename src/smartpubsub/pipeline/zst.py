@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import zstandard
-from pyspark.sql import DataFrame, SparkSession
 
-from smartpubsub.pipeline.folders import file_system_of
+from smartpubsub.pipeline.byte_slices import slices
 
 WINDOW_BYTES_MAX = 1 << 31
 """The window of large public dumps."""
@@ -18,39 +18,24 @@ LINES_PER_BATCH = 10_000
 LINE_BYTES_MAX = 64 << 20
 """A longer line is cut into pieces, which all count as bad lines."""
 
-_SCHEMA = pa.schema([("value", pa.binary())])
+_NEWLINE = ord("\n")
 
 
-def zst_lines(spark: SparkSession, path: str) -> DataFrame:
-    """The lines of a file, in one partition and in order."""
-    one = spark.createDataFrame([(path,)], "path string").coalesce(1)
-    return one.mapInArrow(_read, "value binary")
-
-
-def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for path in batch.column("path").to_pylist():
-            system, inner = file_system_of(path)
-            with system.open_input_stream(inner, compression=None) as file:
-                lines: list[bytes] = []
-                for line in lines_in(file):
-                    lines.append(line)
-                    if len(lines) == LINES_PER_BATCH:
-                        yield pa.record_batch([pa.array(lines, pa.binary())], schema=_SCHEMA)
-                        lines = []
-                yield pa.record_batch([pa.array(lines, pa.binary())], schema=_SCHEMA)
-
-
-def lines_in(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a compressed file, without their ends."""
+def lines_in(file: BinaryIO) -> Iterator[pa.Array]:
+    """The lines of a compressed file, without their ends, many at once."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX)
     rest = b""
     with decompressor.stream_reader(file, read_across_frames=True) as stream:
         while chunk := stream.read(CHUNK_BYTES):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
+            content = rest + chunk
+            ends = np.flatnonzero(np.frombuffer(content, np.uint8) == _NEWLINE)
+            starts = np.concatenate([[0], ends + 1])
+            rest = content[starts[-1] :]
+            lines = slices(content, starts[:-1], ends)
+            for start in range(0, len(lines), LINES_PER_BATCH):
+                yield lines.slice(start, LINES_PER_BATCH)
             if len(rest) > LINE_BYTES_MAX:
-                yield rest
+                yield pa.array([rest], pa.binary())
                 rest = b""
     if rest:
-        yield rest
+        yield pa.array([rest], pa.binary())

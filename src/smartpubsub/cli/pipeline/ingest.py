@@ -10,7 +10,10 @@ import click
 from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from smartpubsub.pipeline.outputs import TableFormat
+    from smartpubsub.pipeline.summary import Summary
 
 
 @click.command()
@@ -51,11 +54,12 @@ def ingest(
     if salt is not None and keep_authors:
         raise click.UsageError("--salt and --keep-authors exclude each other")
     spark.check_inputs("files of data", *sources)
-    with spark.session("ingest") as session:
+
+    def stage(session: SparkSession | None) -> Summary:
         from smartpubsub.pipeline import stages
         from smartpubsub.pipeline.mapping import read_mapping
 
-        summary = stages.ingest(
+        return stages.ingest(
             session,
             sources,
             out,
@@ -64,4 +68,5 @@ def ingest(
             keeps_authors=keep_authors,
             table_format=table_format,
         )
-    spark.show(summary)
+
+    spark.show(spark.run("ingest", stage, *sources, out))

@@ -9,7 +9,10 @@ import click
 from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from smartpubsub.pipeline.outputs import TableFormat
+    from smartpubsub.pipeline.summary import Summary
 
 
 @click.command()
@@ -33,8 +36,10 @@ def match(
     """
     spark.check_inputs("a table of events", events)
     spark.check_inputs("a table of subscriptions", subscriptions)
-    with spark.session("match") as session:
+
+    def stage(session: SparkSession | None) -> Summary:
         from smartpubsub.pipeline import stages
 
-        summary = stages.match(session, events, subscriptions, out, table_format=table_format)
-    spark.show(summary)
+        return stages.match(session, events, subscriptions, out, table_format=table_format)
+
+    spark.show(spark.run("match", stage, events, subscriptions, out))

@@ -9,7 +9,10 @@ import click
 from smartpubsub.cli.pipeline.options import SparkOptions, format_option, spark_options
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from smartpubsub.pipeline.outputs import TableFormat
+    from smartpubsub.pipeline.summary import Summary
 
 WINDOW_MS_MAX = 86_400_000
 
@@ -48,10 +51,10 @@ def measure(
       smartpubsub pipeline measure trace-1 trace-2 --out metrics --window-ms 100 --json
     """
     spark.check_inputs("a table of traces", *traces)
-    with spark.session("measure") as session:
+
+    def stage(session: SparkSession | None) -> Summary:
         from smartpubsub.pipeline import stages
 
-        summary = stages.measure(
-            session, traces, out, window_ms=window_ms, table_format=table_format
-        )
-    spark.show(summary)
+        return stages.measure(session, traces, out, window_ms=window_ms, table_format=table_format)
+
+    spark.show(spark.run("measure", stage, *traces, out))

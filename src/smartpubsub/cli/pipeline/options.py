@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from textwrap import indent
@@ -18,6 +18,7 @@ from smartpubsub.cli.publishing import complain
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import (
     check_local,
+    has_wildcards,
     is_elsewhere,
     local_bytes,
     plain_paths_are_local,
@@ -72,18 +73,31 @@ class SparkOptions:
             from smartpubsub.pipeline.errors import told_plainly
             from smartpubsub.pipeline.progress import StageProgress
             from smartpubsub.pipeline.sessions import spark_session
-        try:
-            with (
-                spark_session(self.session_options()) as spark,
-                told_plainly(),
-                StageProgress(spark, title, told=told),
-            ):
-                yield spark
-        except KeyboardInterrupt:
-            complain(
-                f"{title} was interrupted; its output is complete only after it has run to the end"
-            )
-            raise click.exceptions.Exit(INTERRUPTED) from None
+        with (
+            interruptible(title),
+            spark_session(self.session_options()) as spark,
+            told_plainly(),
+            StageProgress(spark, title, told=told),
+        ):
+            yield spark
+
+    def run(
+        self, title: str, stage: Callable[[SparkSession | None], Summary], *paths: str
+    ) -> Summary:
+        """Run a stage; without Spark, which takes seconds to start, if the stage can.
+
+        It can if there is little data at its paths, and all are on this machine.
+        """
+        with needing_spark():
+            from pyspark.sql import SparkSession
+
+            from smartpubsub.pipeline.little import NeedsSparkError
+        is_plain = self.master is None and not self.settings and not any(map(has_wildcards, paths))
+        if is_plain and all(map(self.is_local, paths)) and not SparkSession.getActiveSession():
+            with suppress(NeedsSparkError), interruptible(title):
+                return stage(None)
+        with self.session(title) as session:
+            return stage(session)
 
     def session_options(self) -> SessionOptions:
         """What a new session is started with."""
@@ -139,6 +153,18 @@ class SparkOptions:
             return
         for summary in summaries:
             click.echo(f"{summary.stage}\n{indent(summary.text(), '  ')}")
+
+
+@contextmanager
+def interruptible(title: str) -> Iterator[None]:
+    """Say what was interrupted by Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain(
+            f"{title} was interrupted; its output is complete only after it has run to the end"
+        )
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def need_delta() -> None:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from smartpubsub.node.control.pages import split
 from smartpubsub.node.identity import peer_text
+from smartpubsub.pipeline.byte_slices import slices
 from smartpubsub.pipeline.datasource.topic_blocks import Blocks, fields_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.numbers import Exact
@@ -125,7 +126,7 @@ class TopicEvents(Events):
 
     @property
     def blocks(self) -> pa.Array:
-        return self._blocks.parts(self._blocks.starts, self._blocks.ends)
+        return slices(*self._blocks)
 
     @property
     def cids(self) -> pa.Array:

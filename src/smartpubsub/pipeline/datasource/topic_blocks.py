@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from smartpubsub.node.control.pages import NUMBER, NUMBER_BYTES
-
-Numbers = npt.NDArray[np.int64]
+from smartpubsub.pipeline.byte_slices import Places, slices
 
 _PEER_BYTES = 38
 _CID_BYTES = 36
@@ -46,8 +45,8 @@ class Blocks(NamedTuple):
     """Blocks in one piece of memory."""
 
     content: bytes
-    starts: Numbers
-    ends: Numbers
+    starts: Places
+    ends: Places
 
     @classmethod
     def of_page(cls, page: bytes) -> Blocks:
@@ -59,15 +58,6 @@ class Blocks(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.starts)
-
-    def parts(self, starts: Numbers, ends: Numbers) -> pa.Array:
-        """A part of each block."""
-        # Arrow wants parts without gaps: the gaps are parts, too, and left out.
-        bounds = np.stack([starts, ends], axis=1).reshape(-1)
-        offsets = np.append(bounds, bounds[-1:]).astype(np.int32)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.content)]
-        whole = pa.Array.from_buffers(pa.binary(), len(bounds), buffers)
-        return whole.take(pa.array(np.arange(0, len(bounds), 2)))
 
     @property
     def views(self) -> list[memoryview]:
@@ -133,7 +123,7 @@ class _Layout:
         columns = [topics, authors, created, starts, numbers, publishers, payloads]
         return pa.table(columns, schema=FIELDS), self._is_usual
 
-    def _skip(self, lengths: int | Numbers) -> None:
+    def _skip(self, lengths: int | Places) -> None:
         # A block that differs may claim any length.
         self._at = np.minimum(self._at + lengths, self._end)
 
@@ -141,7 +131,7 @@ class _Layout:
         self._is_usual &= self._is_at(self._at, name)
         self._skip(len(name))
 
-    def _is_at(self, places: Numbers, name: bytes) -> npt.NDArray[np.bool_]:
+    def _is_at(self, places: Places, name: bytes) -> npt.NDArray[np.bool_]:
         same = np.ones(len(places), bool)
         for start in range(0, len(name), _WINDOW):
             part = name[start : start + _WINDOW]
@@ -164,12 +154,12 @@ class _Layout:
         self._skip(lengths)
         self._is_usual &= self._at < self._blocks.ends
         ends = np.where(self._is_usual, self._at, starts)
-        return self._blocks.parts(starts, ends)
+        return slices(self._blocks.content, starts, ends)
 
     def _take_numbers(self) -> pa.Array:
         return pa.array(self._head(0x00).astype(np.uint64))
 
-    def _head(self, kind: int) -> Numbers:
+    def _head(self, kind: int) -> Places:
         """The numbers of CBOR's heads of a kind: up to 23 in one byte, or in the next 1 to 8."""
         first = self._bytes[self._at].astype(np.int64) - kind
         widths = np.select(
