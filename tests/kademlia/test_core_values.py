@@ -126,8 +126,8 @@ def test_nobody_is_bothered_with_a_value_that_nobody_would_take() -> None:
 def test_a_name_that_nobody_would_take_is_an_error(command: str) -> None:
     core = core_that_knows(1)
 
-    with pytest.raises(SmartPubSubError, match="a name of 1025 bytes; at most 1024 are allowed"):
-        getattr(core, command)(b"n" * 1025, 0)
+    with pytest.raises(SmartPubSubError, match="a name of 1033 bytes; at most 1032 are allowed"):
+        getattr(core, command)(b"n" * 1033, 0)
 
 
 def test_a_false_value_is_refused_and_the_lookup_goes_on() -> None:
@@ -211,9 +211,9 @@ def test_providers_that_the_node_was_told_of_itself_are_found_too() -> None:
 
 
 TOO_LARGE = [
-    Message(Kind.FIND_NODE, b"n" * 1025),
+    Message(Kind.FIND_NODE, b"n" * 1033),
     Message(Kind.PUT_VALUE, CID, Record(CID, b"v" * 65_537)),
-    Message(Kind.PUT_VALUE, CID, Record(b"n" * 1025, b"")),
+    Message(Kind.PUT_VALUE, CID, Record(b"n" * 1033, b"")),
     Message(Kind.FIND_NODE, closer=(contact(1),) * 101),
     Message(Kind.ADD_PROVIDER, providers=(contact(1),) * 101),
 ]

@@ -202,6 +202,10 @@ def test_every_transition_happens_and_no_other(monkeypatch: pytest.MonkeyPatch) 
         end = next((happening for happening in way if happening != "slow"), None)
         assert lookup.closest() == [] if end != "answer" else lookup.closest()[0].hops == 1
 
+    crowded = Lookup(TARGET, peers[:2], k=2, alpha=2, per_prefix_max=1)
+    for peer in crowded.next():
+        crowded.on_answer(peer.peer, [], "prefix")
+    assert [candidate.contact for candidate in crowded.closest()] == peers[:1]
     assert seen.looked_up == TRANSITIONS.keys()
 
 

@@ -113,8 +113,8 @@ def contact_with(peer: bytes, addresses: int = 0, length: int = 1) -> tuple[Cont
 @pytest.mark.parametrize(
     "fits",
     [
-        Message(Kind.FIND_NODE, b"n" * 1024),
-        Message(Kind.PUT_VALUE, record=Record(b"n" * 1024, b"v" * 65_536)),
+        Message(Kind.FIND_NODE, b"n" * 1032),
+        Message(Kind.PUT_VALUE, record=Record(b"n" * 1032, b"v" * 65_536)),
         Message(Kind.FIND_NODE, closer=contact_with(b"p") * 100),
         Message(Kind.FIND_NODE, providers=contact_with(b"p") * 100),
         Message(Kind.FIND_NODE, closer=contact_with(b"p" * 128, 16, 512)),
@@ -127,8 +127,8 @@ def test_messages_at_the_limits_are_taken(fits: Message) -> None:
 @pytest.mark.parametrize(
     ("message", "complaint"),
     [
-        (Message(Kind.FIND_NODE, b"n" * 1025), "a name of 1025 bytes; at most 1024"),
-        (Message(Kind.PUT_VALUE, record=Record(b"n" * 1025, b"")), "name of a record of 1025"),
+        (Message(Kind.FIND_NODE, b"n" * 1033), "a name of 1033 bytes; at most 1032"),
+        (Message(Kind.PUT_VALUE, record=Record(b"n" * 1033, b"")), "name of a record of 1033"),
         (Message(Kind.PUT_VALUE, record=Record(b"", b"v" * 65_537)), "a value of 65537 bytes"),
         (Message(Kind.FIND_NODE, closer=contact_with(b"p") * 101), "list of peers of 101 peers"),
         (Message(Kind.FIND_NODE, providers=contact_with(b"p") * 101), "list of peers of 101"),

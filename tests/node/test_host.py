@@ -396,7 +396,7 @@ def test_questions_are_answered_on_one_stream() -> None:
                 await asker.do(Ask(peer, question(number), number, addresses))
             await eventually(lambda: len(asker.of(Answered)) == 50)
 
-            answers = [Answered(peer, question(number), number) for number in range(50)]
+            answers = [Answered(peer, question(n), n, prefix="loopback") for n in range(50)]
             assert asker.of(Answered) == answers
             (event, *_) = answerer.of(Asked)
             assert isinstance(event, Asked)
@@ -430,7 +430,7 @@ def test_a_peer_that_does_not_answer_can_be_asked_again() -> None:
             mute.react = answer_all
             await asker.do(Ask(peer, question(2), 2))
 
-            await asker.saw(Answered(peer, question(2), 2))
+            await asker.saw(Answered(peer, question(2), 2, prefix="loopback"))
             assert len(asker.of(Answered)) == 1
 
     run(main)
@@ -447,7 +447,7 @@ def test_what_wants_no_answer_is_received() -> None:
                 Send(receiver.own.peer, told),
                 Ask(receiver.own.peer, question(1), 1),
             )
-            await sender.saw(Answered(receiver.own.peer, question(1), 1))
+            await sender.saw(Answered(receiver.own.peer, question(1), 1, prefix="loopback"))
 
             assert receiver.of(Received) == [Received(sender.own.peer, told, sender.own.addresses)]
 

@@ -116,6 +116,23 @@ def test_peers_share_the_processor_and_not_the_turns() -> None:
     trio.run(main)
 
 
+def test_strangers_have_the_turns_of_one_member_together() -> None:
+    async def main() -> None:
+        members = (b"first", b"second")
+        inbox: Inbox[Sent] = Inbox(1_000, is_member=lambda peer: peer in members)
+        strangers = [b"%d" % number for number in range(12)]
+        for number in range(1_000):
+            for peer in (*members, *strangers):
+                inbox.put(Sent(peer, number))
+        costs = dict.fromkeys((*members, *strangers), 0.001)
+        peers = [item.peer for item in handled(inbox, costs, 0.9)]
+        for member in members:
+            assert 270 <= peers.count(member) <= 330
+        assert all(15 <= peers.count(stranger) <= 35 for stranger in strangers)
+
+    trio.run(main)
+
+
 def test_a_peer_that_was_silent_has_saved_up_nothing_and_owes_what_it_has_cost() -> None:
     async def main() -> None:
         inbox: Inbox[Sent] = Inbox(1_000)

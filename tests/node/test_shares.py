@@ -37,6 +37,19 @@ def test_many_peers_that_cost_more_get_the_share_of_one_together() -> None:
     assert shares.delay_s(peers[0], now_s + 60) == 0
 
 
+def test_many_strangers_that_cost_little_each_get_their_share_together() -> None:
+    shares = Shares(0.5, 0.1, 20, strangers_share=0.25)
+    peers = [b"%d" % number for number in range(10)]
+    now_s, used_s = 0.0, 0.0
+    while now_s < 100:
+        for peer in peers:
+            if shares.delay_s(peer, now_s) == 0:
+                shares.charge(peer, SLICE_S / 10, now_s)
+                used_s += SLICE_S / 10
+        now_s += SLICE_S
+    assert 0.2 * now_s < used_s < 0.3 * now_s + 10 * 0.1
+
+
 def test_members_of_the_overlay_have_a_share_each() -> None:
     shares = Shares(0.5, 0.0, 20, lambda peer: peer != b"stranger")
     for peer in (b"p", b"q", b"stranger"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smartpubsub.kademlia.lookup import TRANSITIONS
-from smartpubsub.protocols.scoutsubs.dissemination import FLIGHT_TRANSITIONS
+from smartpubsub.protocols.scoutsubs.flight import FLIGHT_TRANSITIONS
 from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS
 from smartpubsub.seam import drawing, effects, events
 from smartpubsub.sim.kernel.network import NetworkOptions

@@ -31,8 +31,8 @@ from multiaddr import Multiaddr
 
 from smartpubsub.bench.live import GOSSIP
 from smartpubsub.node.api.node import Node
-from smartpubsub.node.collector import collect_seldom
 from smartpubsub.node.errors import PublishNotInTimeError, PublishRefusedError
+from smartpubsub.node.interpreter import tune_interpreter
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.testbed.hostile.attacks import keep_to_share, run_attack
 
@@ -376,7 +376,7 @@ async def _serve(commands: Connection) -> None:
 def work(commands: Connection) -> None:
     """Execute commands until the parent closes the pipe, which ends the process at once."""
     logging.disable(logging.CRITICAL)  # py-libp2p logs much that is of no interest here.
-    collect_seldom()  # As `node run` does.
+    tune_interpreter()  # As `node run` does.
     try:
         trio.run(_serve, commands)
     except BaseExceptionGroup as errors:

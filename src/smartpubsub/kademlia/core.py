@@ -61,7 +61,7 @@ class Kademlia:
     ) -> None:
         self.own = own
         self.settings = settings
-        self.table = RoutingTable(own.key, settings.k)
+        self.table = RoutingTable(own.key, settings.k, settings.peers_per_prefix_max)
         self.ledger = Ledger()
         """What this node keeps for others, of all protocols."""
         self.values = ValueStore(settings, validators or {}, self.ledger)
@@ -205,6 +205,10 @@ class Kademlia:
         """Whether a peer may be in the table: its id has the work that the network asks for."""
         return has_work(contact.peer, self.settings.id_work_bits)
 
+    def _admitted(self, contacts: tuple[Contact, ...]) -> tuple[Contact, ...]:
+        is_open = not self.settings.id_work_bits
+        return contacts if is_open else tuple(filter(self.admits, contacts))
+
     def consider(self, contact: Contact, now: int) -> list[Effect]:
         """Ping a peer that has sent something, and add it to the table if there is room."""
         self._consider(contact, now)
@@ -264,6 +268,7 @@ class Kademlia:
             paths=paths or self.settings.paths,
             own=self.own.peer,
             waits_for_slow=waits_for_slow,
+            per_prefix_max=self.settings.peers_per_prefix_max,
         )
         self._queries[number] = query = Query(number, goal, name, lookup, value)
         if goal is Goal.PROVIDERS:
@@ -295,13 +300,13 @@ class Kademlia:
             self._conclude(query, now)
 
     def _on_answer(self, event: Answered, now: int) -> None:
-        peer, message, number = event
+        peer, message, number, prefix = event
         ask = self._asks.on_answer(peer, number, now)
         if ask is None:
             return
         self._avoided.pop(peer, None)
         if self.admits(ask.contact):
-            self.table.heard_from(ask.contact, now)
+            self.table.heard_from(ask.contact, now, prefix)
         if ask.is_meeting:
             self._start(Goal.REFRESH, self.own.peer, now, seeds=[ask.contact])
             self._refresh_far_buckets(now)
@@ -316,7 +321,7 @@ class Kademlia:
             self._count_put(query, kept=message.record is not None)
         elif query.goal is not Goal.GET or not self._accept_value(query, message):
             query.hear_of_providers(message.providers)
-            query.lookup.on_answer(peer, tuple(filter(self.admits, message.closer)))
+            query.lookup.on_answer(peer, self._admitted(message.closer), prefix)
             self._advance(query, now)
 
     def _on_silence(self, number: int, now: int) -> None:
@@ -508,6 +513,8 @@ class Kademlia:
     def _consider(self, contact: Contact, now: int) -> None:
         """Consider a peer that has sent something for the table: ping it if there is room."""
         if self.table.is_trusted(contact) or not self.admits(contact):
+            return
+        if self.table.is_crowded_out(contact):
             return
         if contact in self.table or self.table.has_room(contact.key):
             self._asks.ping(contact, now)

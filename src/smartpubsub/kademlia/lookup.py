@@ -7,6 +7,10 @@ goes through the states of `TRANSITIONS`.
 
 With more than one path (S/Kademlia), the paths query disjoint sets of peers, so that a lying peer
 misleads only its own path. The result combines the closest of all paths.
+
+The result can be limited to a few peers with the same address prefix. Which prefix a peer has is
+known when it has answered, since other peers may lie about it. So peers beyond the limit are asked,
+and then do not count.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ class State(StrEnum):
     ASKED = "asked"
     SLOW = "slow"
     ANSWERED = "answered"
+    CROWDED_OUT = "crowded out"
+    """It has answered, and closer ones have the same address prefix."""
     FAILED = "failed"
 
 
@@ -36,7 +42,11 @@ TRANSITIONS: dict[tuple[State, str], State] = {
     (State.ASKED, "failure"): State.FAILED,
     (State.SLOW, "answer"): State.ANSWERED,
     (State.SLOW, "failure"): State.FAILED,
+    (State.ANSWERED, "closer ones with its prefix"): State.CROWDED_OUT,
 }
+
+CROWDED_OUT_MAX = 200
+"""A lookup ends after so many peers were crowded out and as many as it looks for have answered."""
 
 
 @dataclass(slots=True)
@@ -76,6 +86,10 @@ class Path:
         if candidate.state is State.ANSWERED:
             insort(self.answered_distances, candidate.distance)
 
+    def forget(self, candidate: Candidate) -> None:
+        """Count a candidate that has answered no longer."""
+        del self.answered_distances[bisect_left(self.answered_distances, candidate.distance)]
+
 
 class Lookup:
     """One search for the k peers closest to a key."""
@@ -90,11 +104,16 @@ class Lookup:
         paths: int = 1,
         own: bytes | None = None,
         waits_for_slow: bool = True,
+        per_prefix_max: int = 0,
     ) -> None:
         self.target = target
         self._k = k
         self._alpha = alpha
         self.waits_for_slow = waits_for_slow
+        self._per_prefix_max = per_prefix_max
+        self._of_prefix: dict[str, list[Candidate]] = {}
+        """Those that have answered and count, the closest first."""
+        self._crowded_out = 0
         self._paths = [Path() for _ in range(paths)]
         self._by_peer: dict[bytes | None, Candidate | None] = {own: None}
         """All candidates; the node itself is not one."""
@@ -121,12 +140,14 @@ class Lookup:
                     asking.append(candidate.contact)
         return asking
 
-    def on_answer(self, peer: bytes, closer: Iterable[Contact]) -> None:
-        """Take a peer's answer and the peers that it names."""
+    def on_answer(self, peer: bytes, closer: Iterable[Contact], prefix: str = "") -> None:
+        """Take a peer's answer, and the peers that it names."""
         candidate = self._open_candidate(peer)
         if candidate is not None:
             self._move(candidate, "answer")
             candidate.path.close(candidate)
+            if self._per_prefix_max and prefix:
+                self._limit(prefix, candidate)
             if not self.finished:  # Answers after that change nothing.
                 self._hear_of(closer, candidate.hops + 1, candidate.path)
 
@@ -148,6 +169,17 @@ class Lookup:
         candidates = self._by_peer.values()
         answered = [c for c in candidates if c is not None and c.state is State.ANSWERED]
         return sorted(answered, key=lambda candidate: candidate.distance)[: self._k]
+
+    def _limit(self, prefix: str, candidate: Candidate) -> None:
+        """Let only the closest few with an address prefix count."""
+        same = self._of_prefix.setdefault(prefix, [])
+        insort(same, candidate, key=lambda one: one.distance)
+        if len(same) > self._per_prefix_max:
+            farthest = same.pop()
+            self._move(farthest, "closer ones with its prefix")
+            self._crowded_out += 1
+            if self._crowded_out <= CROWDED_OUT_MAX:
+                farthest.path.forget(farthest)
 
     def _open_candidate(self, peer: bytes) -> Candidate | None:
         """A candidate that was asked and may still answer."""

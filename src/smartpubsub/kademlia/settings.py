@@ -21,6 +21,10 @@ class Settings:
     id_work_bits: int = 0
     """The proof of work that the ids of peers need to be in the table and in results of lookups."""
 
+    peers_per_prefix_max: int = 0
+    """How many peers with the same address prefix a bucket and a result of a lookup have; 0 for any
+    number."""
+
     slow_us: int = SECOND
     """After this long without an answer, a request is repeated, and a lookup queries another
     peer."""
@@ -47,7 +51,8 @@ class Settings:
     expire_us: int = 48 * HOUR
     """The lifetime of a value or a provider after its last put."""
 
-    name_bytes_max: int = 1024
+    name_bytes_max: int = 1024 + 8
+    """The longest name of an attribute, and what protocols add to it."""
     value_bytes_max: int = 64 * 1024
     value_count_max: int = 10_000
     values_bytes_max: int = 256 << 20

@@ -2,12 +2,14 @@
 
 A bucket holds up to k peers, least recently heard from first, and a few candidates for a free
 entry. A peer enters only after it has answered, is left out of responses once it fails, and is
-evicted when it fails again.
+evicted when it fails again. Of peers with the same address prefix, which one attacker may have, a
+bucket can be limited to a few.
 """
 
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +17,8 @@ from smartpubsub.kademlia.keys import Contact, Key
 
 FOUND_COUNT_MAX = 256
 """Keys whose closest peers are remembered."""
+CROWDED_OUT_MAX = 256
+"""Peers of a bucket that are remembered as crowded out, so that they are not pinged again."""
 
 
 @dataclass(slots=True)
@@ -24,6 +28,7 @@ class Entry:
     contact: Contact
     heard_at: int
     failures: int = 0
+    prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class Bucket:
     """Least recently heard from first."""
     waiting: dict[bytes, Contact] = field(default_factory=dict)
     """Candidates for a free entry, most recent last and preferred."""
+    crowded_out: dict[bytes, str] = field(default_factory=dict)
+    """The latest peers that were left out because of others with their address prefix."""
     _trusted: tuple[Contact, ...] | None = None
 
     def trusted(self) -> tuple[Contact, ...]:
@@ -43,16 +50,17 @@ class Bucket:
             self._trusted = tuple([entry.contact for entry in entries if not entry.failures])
         return self._trusted
 
-    def heard_from(self, contact: Contact, now: int) -> None:
+    def heard_from(self, contact: Contact, now: int, prefix: str) -> None:
         """Add or refresh a peer that has answered; there is room for it."""
         entry = self.entries.pop(contact.peer, None)
         if entry is None:
-            entry = Entry(contact, now)
+            entry = Entry(contact, now, prefix=prefix)
             if self._trusted is not None:
                 self._trusted += (contact,)
         elif entry.failures or not entry.contact.addresses:
             # Addresses from other peers do not replace those that work.
-            entry = Entry(entry.contact if entry.contact.addresses else contact, now)
+            known = entry.contact if entry.contact.addresses else contact
+            entry = Entry(known, now, prefix=entry.prefix)
             self._trusted = None
         entry.heard_at = now
         self.entries[contact.peer] = entry
@@ -68,9 +76,10 @@ class Bucket:
 class RoutingTable:
     """The peers that a node knows, in buckets."""
 
-    def __init__(self, own: Key, k: int) -> None:
+    def __init__(self, own: Key, k: int, per_prefix_max: int = 0) -> None:
         self._own = own
         self.k = k
+        self._per_prefix_max = per_prefix_max
         self.buckets: dict[int, Bucket] = {}
         self._indexes: list[int] = []
         self._found: dict[tuple[Key, int], list[Contact]] = {}
@@ -87,15 +96,22 @@ class RoutingTable:
         """The number of the bucket of a key: the number of unshared bits; 0 is the node itself."""
         return (key ^ self._own).bit_length()
 
-    def heard_from(self, contact: Contact, now: int) -> bool:
+    def heard_from(self, contact: Contact, now: int, prefix: str = "") -> bool:
         """Add or refresh a peer that has answered; return False if there is no room for it."""
         bucket = self._bucket(contact.key)
-        if len(bucket.entries) >= self.k and contact.peer not in bucket.entries:
-            self._wait(bucket, contact)
-            return False
+        if contact.peer not in bucket.entries:
+            if len(bucket.entries) >= self.k:
+                self._wait(bucket, contact)
+                return False
+            if self._is_crowded(bucket, prefix):
+                bucket.crowded_out[contact.peer] = prefix
+                if len(bucket.crowded_out) > CROWDED_OUT_MAX:
+                    del bucket.crowded_out[next(iter(bucket.crowded_out))]
+                return False
         bucket.waiting.pop(contact.peer, None)
+        bucket.crowded_out.pop(contact.peer, None)
         before = bucket._trusted
-        bucket.heard_from(contact, now)
+        bucket.heard_from(contact, now, prefix)
         if bucket._trusted is not before:
             self._found.clear()
         return True
@@ -184,6 +200,13 @@ class RoutingTable:
         bucket = self.buckets.get(self.index(key))
         return bucket is None or len(bucket.entries) < self.k
 
+    def is_crowded_out(self, contact: Contact) -> bool:
+        """Whether a peer would be left out again because of others with its address prefix."""
+        bucket = self.buckets.get(self.index(contact.key))
+        if bucket is None or contact.peer not in bucket.crowded_out:
+            return False
+        return self._is_crowded(bucket, bucket.crowded_out[contact.peer])
+
     def wait(self, contact: Contact) -> None:
         """Keep a peer as a candidate: it has not answered yet, or there is no room."""
         self._wait(self._bucket(contact.key), contact)
@@ -196,6 +219,8 @@ class RoutingTable:
         found: list[Contact] = []
         for bucket in self._closest_buckets(key):
             found += sorted(bucket.trusted(), key=lambda contact: contact.key ^ key)
+            if self._per_prefix_max:
+                found = self._spread(found)
             if len(found) >= count:
                 break
         if len(self._found) >= FOUND_COUNT_MAX:
@@ -236,6 +261,24 @@ class RoutingTable:
         for index in self._indexes:
             if not differing >> index - lowest & 1:
                 yield self.buckets[index]
+
+    def _is_crowded(self, bucket: Bucket, prefix: str) -> bool:
+        """Whether a bucket has as many peers with an address prefix as it may."""
+        if not self._per_prefix_max or not prefix:
+            return False
+        same = sum(entry.prefix == prefix for entry in bucket.entries.values())
+        return same >= self._per_prefix_max
+
+    def _spread(self, contacts: list[Contact]) -> list[Contact]:
+        """The first few peers of each address prefix."""
+        counts: Counter[str] = Counter()
+        chosen = []
+        for contact in contacts:
+            prefix = self.buckets[self.index(contact.key)].entries[contact.peer].prefix
+            counts[prefix] += 1
+            if not prefix or counts[prefix] <= self._per_prefix_max:
+                chosen.append(contact)
+        return chosen
 
     def _bucket(self, key: Key) -> Bucket:
         index = (key ^ self._own).bit_length()

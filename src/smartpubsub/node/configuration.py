@@ -162,8 +162,11 @@ class NodeConfig(NodeLimits):
     id_work_bits: int = _setting(0, whole(0, BITS_MAX))
     """The proof of work that peer ids need to have a role in the network (docs/security.md). All
     nodes of a network have the same; a new node makes its id with it."""
+    peers_per_prefix_max: int = _setting(0, whole(0, 100_000))
+    """How many peers with the same /24 of IPv4, or /48 of IPv6, may have a role for a name
+    (docs/security.md); 0 for any number. All nodes of a network should have the same."""
     loopback_is_exempt: bool = _setting(False, SWITCH)
-    """Whether peers on this machine may open more connections than `connections_per_prefix_max`."""
+    """Whether the limits by address prefix leave out peers on this machine."""
     mdns: bool = _setting(False, SWITCH)
     """Whether the node looks for peers in the local network."""
     # The choices are known when all protocols are registered, which is later than this.
@@ -198,6 +201,7 @@ class NodeOptions(TypedDict, total=False):
     bootstrap: Sequence[str] | None
     network_key: str | Path | None
     id_work_bits: int | None
+    peers_per_prefix_max: int | None
     mdns: bool | None
     loopback_is_exempt: bool | None
     protocol: str | None
@@ -267,7 +271,9 @@ def host_settings(config: NodeConfig) -> HostSettings:
 def kademlia_settings(config: NodeConfig) -> Settings:
     """The settings of the overlay."""
     return Settings(
-        values_bytes_max=config.stored_bytes_max // VALUES_SHARE, id_work_bits=config.id_work_bits
+        values_bytes_max=config.stored_bytes_max // VALUES_SHARE,
+        id_work_bits=config.id_work_bits,
+        peers_per_prefix_max=config.peers_per_prefix_max,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import trio
 from trio_typing import TaskStatus
@@ -73,6 +73,9 @@ _ABOUT_PUBLISHED = frozenset({Published, Confirmed, Refused})
 FREE_SHARE = 16
 """Subscriptions leave one part in this many of the storage free."""
 
+Journal: TypeAlias = Callable[[Any, int], list[Change]]
+"""What to store of an item that the core delivers, at a time."""
+
 Compose: TypeAlias = Callable[[Kademlia, PubSub, Signing, Sequence[Resident]], NodeCore]
 """Composes the core of a node; the testbed composes one that notes its calls."""
 
@@ -101,12 +104,12 @@ class Engine:
         self.calls = Calls()
         self.told: Counter[str] = Counter()
         """Items that the core has delivered, counted by type."""
-        self.on_deliver: list[Callable[[object], None]] = []
-        """Called with each item that the core delivers."""
+        self.on_deliver: defaultdict[type, list[Callable[[Any], None]]] = defaultdict(list)
+        """By the kind of item: called with each that the core delivers."""
         self.on_news: list[Callable[[object], None]] = []
         """Called with each item except events and what becomes of published ones."""
-        self.journals: list[Callable[[object, int], list[Change]]] = []
-        """Called with each item before it is delivered; what they return is stored first."""
+        self.journals: defaultdict[type, list[Journal]] = defaultdict(list)
+        """By the kind of item: called before it is delivered; what they return is stored first."""
         self.loaders: list[tuple[bytes, Callable[[list[tuple[bytes, bytes]]], None]]] = []
         """Called before the node starts, with what is stored under a prefix."""
         self.on_restart: list[OnRestart] = []
@@ -253,6 +256,7 @@ class Engine:
                 with trio.CancelScope(shield=True):  # A start cannot be undone halfway.
                     await nursery.start(self._run, host)
                 self._host = host
+                nursery.start_soon(self.calls.end_late)
                 try:
                     await self._join(host)
                     if self.config.mdns:
@@ -351,15 +355,15 @@ class Engine:
 
     def _journal(self, item: object, now: int) -> list[Change]:
         self.tracking.on_told(item, now)
-        return [change for journal in self.journals for change in journal(item, now)]
+        return [change for journal in self.journals[type(item)] for change in journal(item, now)]
 
     def _on_deliver(self, item: object) -> None:
-        # A node whose peers are all gone works alone until one of them is back.
-        if isinstance(item, Joined | Alone):
-            self._joined.set()
         kind = type(item)
+        # A node whose peers are all gone works alone until one of them is back.
+        if kind is Joined or kind is Alone:
+            self._joined.set()
         self.told[kind.__name__] += 1
-        for tell in self.on_deliver:
+        for tell in self.on_deliver[kind]:
             tell(item)
         if kind is not Delivery and kind not in _ABOUT_PUBLISHED:
             for tell in self.on_news:

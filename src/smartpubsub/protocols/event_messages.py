@@ -179,7 +179,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     while byte > 127:
         at += 1
         byte = data[at]
-        _expect(shift < _NUMBER_BITS)
+        if shift >= _NUMBER_BITS:
+            raise _OtherwiseEncodedError
         number |= (byte & 127) << shift
         shift += 7
     _expect(byte > 0)

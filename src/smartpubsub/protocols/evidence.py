@@ -67,7 +67,7 @@ def _evidence_of(statements: Sequence[bytes], sign: Callable[[bytes], bytes]) ->
 
 
 def path_bytes(count: int) -> list[int]:
-    """The lengths of the paths of so many statements."""
+    """The lengths of the paths of this many statements."""
     return [len(each) for each in evidence_of([b""] * count, lambda _: b"")]
 
 

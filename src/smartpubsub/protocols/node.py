@@ -9,7 +9,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from smartpubsub.kademlia.core import Kademlia
@@ -134,10 +134,15 @@ class NodeCore:
         self._below(self.kademlia.meet(contact, now), now)
         return self._taken()
 
-    def settle(self, known: Sequence[Contact], now: int) -> list[Effect]:
+    def settle(
+        self,
+        known: Sequence[Contact],
+        now: int,
+        prefix_of: Callable[[Peer], str] = lambda _peer: "",
+    ) -> list[Effect]:
         """Fill the routing table with live peers, as if joined; deliver `Joined`."""
         for contact in filter(self.kademlia.admits, known):
-            self.kademlia.table.heard_from(contact, now)
+            self.kademlia.table.heard_from(contact, now, prefix_of(contact.peer))
         self._below([Deliver(Joined(len(known)))], now)
         return self._taken()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -16,6 +16,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import field_bytes, varint_bytes
 from smartpubsub.kademlia.protobuf import framed, varint
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.lazy import Lazy
 from smartpubsub.seam import Peer
 
 SEQUENCE_BYTES = 8
@@ -87,14 +88,14 @@ class Publication(_Fields):
     Simulated nodes need no encoded form, so it is made when it is first asked for.
     """
 
-    @cached_property
+    @Lazy
     def encoded(self) -> bytes:
         """The event as libp2p's pubsub writes it, signed and without hops."""
         id, predicate, payload, signature, _, created_us = self
         unsigned = unsigned_bytes(id, predicate, payload, created_us)
         return unsigned + _SIGNATURE_TAG + framed(signature)
 
-    @cached_property
+    @Lazy
     def digest(self) -> bytes:
         """A digest of all its content and its signature."""
         return sha256(self.encoded).digest()

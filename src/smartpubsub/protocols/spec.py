@@ -1,4 +1,4 @@
-"""What a protocol declares about itself to whatever runs it: a live node or the simulator."""
+"""What a protocol declares about itself to a live node and to the simulator."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ProtocolSpec:
     is_reliable: Callable[[ProtocolOptions], bool] = _never
     """Whether it promises to lose no event."""
     liar_count_max: Callable[[ProtocolOptions, int], int] = _none
-    """Of how many nodes that lie it loses no event, in a network of so many."""
+    """How many lying nodes it tolerates without losing an event, by the size of the network."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None

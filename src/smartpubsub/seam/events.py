@@ -39,6 +39,8 @@ class Answered(NamedTuple):
     peer: Peer
     message: object
     number: int
+    prefix: str = ""
+    """The part of its address that the peer shares with its neighbours; empty if not known."""
 
 
 class TimerFired(NamedTuple):

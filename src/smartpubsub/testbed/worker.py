@@ -9,7 +9,7 @@ import socket
 import trio
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.collector import collect_seldom
+from smartpubsub.node.interpreter import tune_interpreter
 from smartpubsub.node.transport.patience import PatientClock
 from smartpubsub.testbed.channel import Channel, ClosedError
 from smartpubsub.testbed.link import Cuts
@@ -45,7 +45,7 @@ GC_THRESHOLDS = (100_000, 50, 1_000)
 def work(end: socket.socket, setup: Setup) -> None:
     """Execute the coordinator's commands until the last one, or until it is gone."""
     if setup.is_whole:
-        collect_seldom()
+        tune_interpreter()
         trio.run(_Worker(end, setup).run)  # As `node run` does.
         return
     gc.set_threshold(*GC_THRESHOLDS)

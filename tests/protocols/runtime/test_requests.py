@@ -2,6 +2,7 @@
 
 import pytest
 
+from smartpubsub.protocols.runtime import requests
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, TOLD_MAX, Requests
 from smartpubsub.seam import SetTimer
@@ -169,4 +170,34 @@ def test_only_the_newest_statements_to_a_peer_stay_pending() -> None:
     toy.requests.on_departed(PEER)
     toy.requests.check()
     assert toy.failures == 1
+    assert len(toy.requests) == 1
+
+
+@pytest.mark.parametrize("limit", ["PENDING_MAX", "PENDING_MAX_OF_PEER"])
+def test_a_question_beyond_the_limit_is_not_sent_and_fails_after_its_caller(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(requests, limit, 2)
+    toy = ToyRequests()
+    first, _, third = toy.ask(), toy.ask(), toy.ask()
+    assert [number for _, number, _ in toy.sent] == [first, first + 1]
+    assert (toy.failures, toy.outbox.rejected["open requests"]) == (0, 1)
+    toy.requests.on_answer(PEER, first, "so")
+    toy.fire(0)
+    assert (toy.failures, len(toy.requests)) == (1, 1)
+    assert not toy.requests.awaits(PEER, third)
+    assert not toy.timeouts.given_up
+    toy.ask()
+    assert len(toy.sent) == 3
+
+
+def test_many_questions_to_one_peer_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "PENDING_MAX_OF_PEER", 2)
+    toy = ToyRequests()
+    for _ in range(3):
+        toy.ask()
+    toy.requests.ask(OTHER, "how?", toy.answers.append)
+    assert [peer for peer, _, _ in toy.sent] == [PEER, PEER, OTHER]
+    toy.requests.on_departed(PEER)
+    toy.requests.check()
     assert len(toy.requests) == 1

@@ -1,5 +1,7 @@
 """One peer's announcements cause a bounded amount of work at a time, and others do not wait."""
 
+from itertools import pairwise
+
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
@@ -8,13 +10,13 @@ from smartpubsub.protocols.scoutsubs import protocol
 from smartpubsub.protocols.scoutsubs.announcement_turns import (
     AT_ONCE_MAX,
     AT_ONCE_MIN,
-    BURST,
+    BATCH_US,
     FILTERS_AS_ONE,
-    PER_SECOND,
+    RATE,
 )
 from smartpubsub.protocols.scoutsubs.filter_steps import STEP
-from smartpubsub.protocols.scoutsubs.filters import OVERLAP_TREES_MAX
 from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Elsewhere
+from smartpubsub.protocols.scoutsubs.overlaps import TREES_TOLD_MAX
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Disconnected
@@ -22,6 +24,7 @@ from tests.protocols.scoutsubs.forest import MS, Forest
 from tests.protocols.scoutsubs.test_quotas import attributes_at
 
 MANY = 100
+BURST, PER_SECOND = RATE.burst, RATE.per_second
 
 
 def announcement(name: str) -> Announce:
@@ -57,6 +60,19 @@ def test_a_peer_announces_at_a_limited_rate_after_a_burst() -> None:
     assert BURST < trees(forest) <= BURST + PER_SECOND + 1
     forest.run(2 * SECOND)
     assert trees(forest) == len(names)
+
+
+def test_a_peer_beyond_its_rate_has_its_announcements_handled_together() -> None:
+    forest = joined()
+    names = attributes_at(forest, 0, BURST + 2 * PER_SECOND)
+    forest.receive(5, 0, *map(announcement, names))
+    forest.run_until(lambda: trees(forest) >= BURST)
+    counts = []
+    while trees(forest) < len(names):
+        counts.append(trees(forest))
+        forest.run(10 * MS)
+    growths = sum(more > less for less, more in pairwise(counts))
+    assert growths <= 1 + 2 * SECOND // BATCH_US
 
 
 def test_a_peer_that_comes_back_has_no_other_rate() -> None:
@@ -122,7 +138,7 @@ def test_a_relay_tells_overlaps_while_it_handles_a_long_announcement() -> None:
     assert len(filters.tables[name].live_children()) == 2
     assert len(filters_of(forest, name)) < len(many)
 
-    filters.tell_overlaps()
+    filters.overlaps.tell()
     forest.run(SECOND)
     assert filters.tables[name].direct is None
     assert filters.tables[name].member_count == 1 + len(many)
@@ -164,7 +180,7 @@ def test_announcements_that_say_nothing_new_do_not_wait() -> None:
 
 def test_a_relay_tells_the_overlaps_of_a_limited_number_of_trees() -> None:
     forest = joined()
-    names = attributes_at(forest, 1, OVERLAP_TREES_MAX + 10)
+    names = attributes_at(forest, 1, TREES_TOLD_MAX + 10)
     farther = [n for n in names if forest.scouts(0).next_hop(n) == forest.contacts[1]]
     own = forest.subscribe(0, farther[-1])
     forest.run(SECOND)
@@ -173,9 +189,9 @@ def test_a_relay_tells_the_overlaps_of_a_limited_number_of_trees() -> None:
         forest.receive(child, 0, *map(announcement, farther[:-1]))
     forest.run(3 * SECOND)
     told = [said.part.attribute for said in forest.said if isinstance(said.part, Elsewhere)]
-    assert trees(forest) > OVERLAP_TREES_MAX
+    assert trees(forest) > TREES_TOLD_MAX
     assert farther[-1] in told
-    assert len(set(told)) <= OVERLAP_TREES_MAX + 1
+    assert len(set(told)) <= TREES_TOLD_MAX + 1
 
 
 def test_others_do_not_wait_behind_the_announcements_of_a_peer() -> None:

@@ -199,6 +199,24 @@ def test_an_event_that_comes_by_an_audit_and_by_the_tree_is_delivered_once() -> 
     assert forest.received(6) == [id]
 
 
+@pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])
+@pytest.mark.parametrize("lone", range(5))
+def test_events_right_after_the_subscription_come_though_the_tree_brings_none(
+    settings: ScoutSettings, lone: int
+) -> None:
+    """Whether an audit brings the first or the second of them first."""
+    forest = Forest(8, settings)
+    forest.subscribed(6, "surf")
+    forest.run(SECOND // 10)
+    now = forest.world.now
+    first, second = (forest.event(7, n, "surf")._replace(created_us=now + n) for n in (1, 2))
+    for keeper in range(5):
+        forest.receive(7, keeper, KeepForAudits(first if keeper == lone else second, "surf"))
+    forest.run(MINUTE)
+
+    assert sorted(forest.received(6)) == [first.id, second.id]
+
+
 def test_a_node_asks_less_and_less_often_while_nothing_is_missing() -> None:
     forest = Forest(8, SETTINGS)
     forest.subscribed(6, "surf")
@@ -212,6 +230,29 @@ def test_a_node_asks_less_and_less_often_while_nothing_is_missing() -> None:
     assert gaps[0] < 2.5 * settings.audit_us_min
     assert all(gap >= 0.75 * settings.audit_us_max for gap in gaps[5:])
     assert len(times) < 2 * 16
+
+
+def test_one_audit_brings_an_event_however_short_before_it_came_to_the_keepers() -> None:
+    forest = Forest(8, IN_REGIONS)
+    forest.subscribed(6, "surf")
+    audits: list[int] = []
+    waits_us: list[int] = []
+    for number in range(1, 21):
+        forest.run(25 * SECOND + number * SECOND // 3)  # Audits are at their longest interval.
+        dropped, began_us = forest.event(5, number, "surf"), forest.world.now
+        for keeper in [0, 1, 2, 3, 4, 5, 7]:
+            forest.receive(5, keeper, KeepForAudits(dropped, "surf"))
+        forest.run_until(lambda: len(forest.received(6)) == len(waits_us) + 1)
+        waits_us.append(forest.world.now - began_us)
+        asked_us = [
+            said.at_us
+            for said in forest.said
+            if isinstance(said.part, Audit) and said.at_us > began_us
+        ]
+        audits.append(1 + sum(later - earlier > SECOND for earlier, later in pairwise(asked_us)))
+
+    assert audits == [1] * 20
+    assert min(waits_us) >= IN_REGIONS.audit_grace_us
 
 
 def test_a_node_without_subscriptions_asks_nothing() -> None:
@@ -233,7 +274,7 @@ def forest_with_a_dropping_rendezvous(settings: ScoutSettings = SETTINGS) -> For
     forest = Forest(10, settings)
     forest.subscribed(6, "surf")
     forest.run(SECOND)
-    vars(forest.scouts(0)._rendezvous)["_admit"] = lambda *_: None
+    vars(forest.scouts(0)._admission)["_admit"] = lambda *_: None
     return forest
 
 
@@ -270,7 +311,7 @@ def test_after_that_keepers_are_asked_at_once() -> None:
 def test_an_event_goes_to_a_rendezvous_that_acknowledges_again() -> None:
     forest = forest_with_a_dropping_rendezvous()
     forest.published(9, "surf")
-    del vars(forest.scouts(0)._rendezvous)["_admit"]
+    del vars(forest.scouts(0)._admission)["_admit"]
     forest.run(MINUTE)
     id = forest.published(9, "surf")
 
@@ -287,7 +328,14 @@ def test_a_lone_node_needs_no_keepers(settings: ScoutSettings) -> None:
 # --- attacks ---
 
 
-def ran(seed: int, adversary: str, resilience: str, id_work_bits: int = 0) -> Result:
+def ran(
+    seed: int,
+    adversary: str,
+    resilience: str,
+    *,
+    id_work_bits: int = 0,
+    peers_per_prefix: int = 0,
+) -> Result:
     options = SimOptions(
         nodes=40,
         events=40,
@@ -295,6 +343,7 @@ def ran(seed: int, adversary: str, resilience: str, id_work_bits: int = 0) -> Re
         resilience=resilience,
         adversary=(Adversary.parse(adversary),),
         id_work_bits=id_work_bits,
+        peers_per_prefix=peers_per_prefix,
     )
     return run(options.experiment("scoutsubs", "", options.load(["scoutsubs"])), "normal")
 
@@ -329,8 +378,17 @@ def test_without_audits_droppers_lose_events() -> None:
 
 
 def test_minted_ids_have_no_role_where_ids_need_work() -> None:
-    without, withal = (ran(4, "sybil:8", "audited", bits).verdict for bits in (0, 8))
+    without, withal = (ran(4, "sybil:8", "audited", id_work_bits=bits).verdict for bits in (0, 8))
 
     assert without.missing > 100
     assert (withal.missing, withal.app_duplicates, withal.unexpected) == (0, 0, 0)
     assert withal.published == withal.injected
+
+
+def test_minted_ids_of_one_prefix_do_not_take_a_name_over() -> None:
+    lost = ran(4, "sybil:8", "audited").verdict
+    assert lost.missing == lost.expected > 0
+
+    verdict = ran(4, "sybil:8", "audited", peers_per_prefix=2).verdict
+    assert verdict.missing == verdict.app_duplicates == verdict.unexpected == 0
+    assert verdict.expected == lost.expected

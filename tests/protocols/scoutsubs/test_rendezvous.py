@@ -8,7 +8,7 @@ from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.dissemination import Flight
+from smartpubsub.protocols.scoutsubs.flight import Flight
 from smartpubsub.protocols.scoutsubs.membership import Role
 from smartpubsub.protocols.scoutsubs.messages import NOBODY, Confirm
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs

@@ -13,7 +13,7 @@ def test_a_chain_of_waiting_events_keeps_its_order_when_later_ones_wait_shorter(
     """As when answers come sooner and sooner."""
     forest = Forest(5)
     forest.subscribed(4, "surf")
-    rendezvous, outbox = forest.scouts(0)._rendezvous, forest.scouts(0)._outbox
+    admission, outbox = forest.scouts(0)._admission, forest.scouts(0)._outbox
     set_timer = outbox.set_timer
     waits_ms = iter([900, 700, 500, 300])
 
@@ -35,7 +35,7 @@ def test_a_chain_of_waiting_events_keeps_its_order_when_later_ones_wait_shorter(
 
     assert [id for id in forest.received(4) if id != lost] == ids
     assert forest.received(4).count(lost) == 1
-    assert not rendezvous._early
+    assert not len(admission)
 
 
 @pytest.mark.parametrize("later", [0, 1])
@@ -47,7 +47,7 @@ def test_no_event_waits_for_one_that_does_not_come_before_it(later: int) -> None
     (part,) = [s.part for s in forest.said if isinstance(s.part, Raise) and s.receiver == 0]
     event = forest.event(3, id.number + 10, "surf")
     forest.receive(3, 0, part._replace(event=event, previous=event.id.number + later))
-    assert forest.held(0, "events that wait on their way up") == 0
+    assert forest.held(0, "events that wait for a predecessor") == 0
     assert forest.holders(event.id) != [] or forest.receivers(event.id) == [4]
 
 

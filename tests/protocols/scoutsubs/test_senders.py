@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
@@ -22,6 +23,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Record,
 )
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
+from smartpubsub.protocols.scoutsubs.root_lookup import PATHS
 from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES
 from smartpubsub.protocols.scoutsubs.shard_names import shard_for
 from tests.protocols.scoutsubs.forest import Forest
@@ -104,6 +106,14 @@ def test_a_stranger_does_not_pass_for_a_rendezvous() -> None:
     forest.run_until(lambda: forest.received(5) == [id], 5 * MINUTE)
 
 
+def test_an_event_is_not_passed_on_for_an_attribute_that_it_does_not_have() -> None:
+    forest, _, record = with_an_open_event()
+    forest.receive(STRANGER, 3, Raise(record.event, "other", 0, 1, False, False, 0))
+    assert refused(forest, 3, Raise) == 1
+    forest.receive(STRANGER, 3, Raise(record.event, "surf/1", 0, 1, False, False, 0))
+    assert refused(forest, 3, Raise) == 1
+
+
 # --- acknowledgements ---
 
 
@@ -180,3 +190,19 @@ def test_a_stranger_holds_up_no_event_by_an_offer() -> None:
     id = forest.publish(7, "surf")
     forest.run(SECOND)
     assert forest.received(3) == [id]
+
+
+def test_a_known_rendezvous_that_was_slow_to_answer_the_lookup_acknowledges() -> None:
+    forest = Forest(12)
+    forest.subscribed(5, "surf")
+    roots = forest.scouts(7)._roots
+    others = tuple(forest.contacts[number] for number in range(1, 6))
+    roots._under_way["surf"] = None
+    roots._on_lookup_ended("surf", PATHS, Found(1, b"surf", others, 1))
+    assert not roots.has_found("surf", forest.contacts[0].peer)
+    assert roots.would_find("surf", forest.contacts[0])
+    assert not roots.would_find("surf", forest.contacts[STRANGER])
+    id = forest.publish(7, "surf")
+    forest.run(SECOND // 2)
+    assert forest.is_published(id)
+    assert not refused(forest, 7, Admitted)

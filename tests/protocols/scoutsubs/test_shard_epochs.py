@@ -7,7 +7,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.scoutsubs.filters import EPOCHS_AT_ONCE_MAX
+from smartpubsub.protocols.scoutsubs.epochs import EPOCHS_AT_ONCE_MAX
 from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Announce,
@@ -36,7 +36,7 @@ HOT = ScoutSettings(hot_copies_per_s=20)
 def split(forest: Forest, epoch: int = 2) -> int:
     """Have the rendezvous take an epoch; return its number."""
     (root,) = forest.roots()
-    forest.poke(root, lambda scouts: scouts._filters.set_epoch("surf", epoch))
+    forest.poke(root, lambda scouts: scouts._filters.epochs.set_epoch("surf", epoch))
     return root
 
 
@@ -106,7 +106,7 @@ def test_a_node_with_a_later_epoch_joins_the_shards_that_its_parent_uses() -> No
     forest.run(SECOND)
 
     def take_later_epoch(scouts: ScoutSubs) -> None:
-        scouts._filters.set_epoch("surf", 3)
+        scouts._filters.epochs.set_epoch("surf", 3)
         scouts._filters.tables["surf"].epoch_by = None
 
     forest.poke(3, take_later_epoch)
@@ -165,7 +165,7 @@ def test_a_shard_is_not_split() -> None:
     split(forest)
     forest.run(SECOND)
     (root,) = forest.roots("surf/1")
-    forest.poke(root, lambda scouts: scouts._filters.on_child_epoch("surf/1", 2))
+    forest.poke(root, lambda scouts: scouts._filters.epochs.on_child_epoch("surf/1", 2))
     assert forest.tree(root, "surf/1").epoch == 1
 
 
@@ -325,7 +325,7 @@ def test_no_event_goes_by_a_shard_while_the_one_before_it_waits() -> None:
     forest.run(20 * MS)
     ids = [forest.publish(publisher, "surf")]
     forest.run(50 * MS)
-    assert forest.held(0, "events that wait on their way up") == 1
+    assert forest.held(0, "events that wait for a predecessor") == 1
     keep_hot(forest)
     ids += [forest.publish(publisher, "surf"), forest.publish(publisher, "surf")]
     forest.run(10 * SECOND)

@@ -110,6 +110,14 @@ def test_what_was_not_acknowledged_is_owed_if_its_publisher_stayed_up() -> None:
     assert story.owed(acknowledged) == [0, 1, 2, 3]
 
 
+def test_what_was_published_at_the_time_of_a_restart_is_not_owed() -> None:
+    story = Story()
+    published = story.publish(20, acknowledged=False)
+    story.journal.downs[0] = [Span(20, 20)]
+
+    assert story.owed(published) == []
+
+
 def test_nothing_is_owed_to_nodes_that_do_not_come_back() -> None:
     story = Story()
     story.journal.downs[1] = [Span(50, 60)]

@@ -14,10 +14,10 @@ from smartpubsub.client.lines import NOTICE_S
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.api.node import Node
-from smartpubsub.node.collector import collect_seldom
 from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeConfig
 from smartpubsub.node.control.server import Control
+from smartpubsub.node.interpreter import tune_interpreter
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def run_node(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], Non
 
     `on_wait` is called with what the node waits for, if starting takes longer than `NOTICE_S`.
     """
-    collect_seldom()
+    tune_interpreter()
     with lone_errors():
         trio.run(_run, config, on_ready, on_wait)
 

@@ -165,6 +165,13 @@ _SIM_OPTIONS = (
         help="The proof of work that peer ids need to have a role. Honest nodes have it. Minted ids"
         " cost as many tries as without it, so nearly all of them lack it.",
     ),
+    click.option(
+        "--peers-per-prefix",
+        type=click.IntRange(0, NODES_MAX),
+        default=0,
+        help="How many peers with the same address prefix may have a role for a name; 0 for any"
+        " number. All nodes with minted ids have one prefix, and honest nodes have different ones.",
+    ),
 )
 
 

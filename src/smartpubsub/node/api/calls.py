@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
+from math import inf, isnan
 
 import trio
 
@@ -12,6 +14,8 @@ from smartpubsub.node.transport.processor_clock import starved_s
 
 STARVED_S_MAX = 600.0
 """How much longer a patient call waits at most."""
+DEADLINES_KEPT = 1_000
+"""The deadlines of calls that are over are forgotten after so many calls."""
 STARVED_EVERY_S = 1.0
 """How often it finds out how long it had no processor."""
 
@@ -23,9 +27,11 @@ class Call:
         self.done = trio.Event()
         self.refusal: str | None = None
         self.refusal_kind: type[NodeError] = EventRefusedError
-        self._limit = trio.CancelScope()
+        self._limit: trio.CancelScope
         self.is_over = False
         """Whether the caller has stopped waiting; a request that has not begun must not begin."""
+        self.is_late = False
+        """Whether that is because its time was over (`Calls.end_after`)."""
 
     @contextmanager
     def limited(
@@ -41,9 +47,14 @@ class Call:
                 yield
         finally:
             self.is_over = True
+        self.is_late = limit.cancelled_caught
+        self.check(what, seconds, late)
+
+    def check(self, what: str, seconds: float, late: Callable[[], str] = lambda: "") -> None:
+        """Raise an error if a request was refused or is late."""
         if self.refusal is not None:
             raise self.refusal_kind(f"{what} was refused: {self.refusal}")
-        if limit.cancelled_caught:
+        if self.is_late:
             problem = f"{what} was not acknowledged within {seconds:g} seconds"
             raise NotInTimeError(late() or problem)
 
@@ -66,6 +77,40 @@ class Calls:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, Hashable], list[Call]] = {}
+        self._deadlines: list[tuple[float, int, Call]] = []
+        """A heap, with calls that are over."""
+        self._limited_count = 0
+        self._has_earlier = trio.Event()
+
+    @property
+    def deadline_count(self) -> int:
+        """The number of calls with a deadline, with some that are over."""
+        return len(self._deadlines)
+
+    def end_after(self, call: Call, seconds: float) -> None:
+        """End a call after a time, unless it is over: for less than a cancel scope costs."""
+        if isnan(seconds):
+            raise ValueError("a time limit that is not a number")
+        at = trio.current_time() + seconds
+        self._limited_count += 1
+        if not self._deadlines or at < self._deadlines[0][0]:
+            self._has_earlier.set()
+        heappush(self._deadlines, (at, self._limited_count, call))
+        if self._limited_count % DEADLINES_KEPT == 0:
+            self._deadlines = [each for each in self._deadlines if not each[2].is_over]
+            heapify(self._deadlines)
+
+    async def end_late(self) -> None:
+        """End the calls whose time is over, as long as this runs."""
+        while True:
+            self._has_earlier = trio.Event()
+            with trio.move_on_at(self._deadlines[0][0] if self._deadlines else inf):
+                await self._has_earlier.wait()
+            while self._deadlines and self._deadlines[0][0] <= trio.current_time():
+                call = heappop(self._deadlines)[2]
+                if not call.is_over and not call.done.is_set():
+                    call.is_over = call.is_late = True
+                    call.done.set()
 
     def expect(self, what: str, about: Hashable, call: Call) -> None:
         """End a call when this is acknowledged or refused."""

@@ -206,7 +206,7 @@ class EventRecords:
         """Find an event by its id."""
         return self._stored.get(id) or self._recent.get(id)
 
-    def journal(self, item: object, _now: int) -> list[Change]:
+    def journal(self, item: Published | Confirmed | Refused, _now: int) -> list[Change]:
         """Update the record of an event that the protocol tells of; the changes to store."""
         match item:
             case Published(id, held):
@@ -215,7 +215,6 @@ class EventRecords:
                 return self._update(id, EventState.CONFIRMED)
             case Refused(id, reason):
                 return self._update(id, EventState.REFUSED, reason=reason)
-        return []
 
     def _update(
         self, id: EventId, state: EventState, *, held: Iterable[Held] = (), reason: str = ""

@@ -82,8 +82,11 @@ class Publishing:
         self.self_signing: dict[str, None] = {}
         """The kinds of destinations whose protocol signs events itself."""
         engine.loaders.append((PREFIX, self._load))
-        engine.journals.append(self._records.journal)
-        engine.on_deliver.append(self._on_deliver)
+        for kind in (Published, Confirmed, Refused):
+            engine.journals[kind].append(self._records.journal)
+        engine.on_deliver[Published].append(self._on_published)
+        engine.on_deliver[Confirmed].append(self._on_confirmed)
+        engine.on_deliver[Refused].append(self._on_refused)
         engine.on_restart.append(self._restore)
         self._under_way: OrderedDict[EventId, _UnderWay] = OrderedDict()
         """The core may have these events in memory only."""
@@ -135,7 +138,7 @@ class Publishing:
                 " wait='rendezvous' or 'nothing'"
             )
         receipt = await self.send(Content(event, payload), wait, deadline_s, key)
-        if replicas_min > (receipt.replicas or 0):
+        if replicas_min and replicas_min > (receipt.replicas or 0):
             state = self.about(receipt.id).state.value
             raise TooFewReplicasError(receipt.id, receipt.replicas or 0, replicas_min, state)
         return receipt
@@ -175,6 +178,7 @@ class Publishing:
         wants_all = wait is Wait.ALL
         call = Call()
         ids: list[EventId] = []
+        records: list[EventRecord] = []
 
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
@@ -183,19 +187,24 @@ class Publishing:
             ids.append(id)
             record = self._records.get(str(id))
             assert record is not None
+            records.append(record)
             if record.is_known_as_wanted(wants_all=wants_all):
                 call.done.set()
             elif wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, id, call)
             return None, effects
 
+        # The key is stored before the event is sent, so that no crash makes it two events.
+        commits_first = key is not None
         try:
-            with call.limited(what, deadline_s):
-                # The key is stored before the event is sent, so that no crash makes it two events.
-                acknowledged = None if wait is Wait.NOTHING else call.done
-                await host.call(publish, commits_first=key is not None, acknowledged=acknowledged)
-            record = self._records.get(str(ids[0]))
-            held = () if record is None or wait is Wait.NOTHING else record.held
+            if wait is Wait.NOTHING:
+                with call.limited(what, deadline_s):
+                    await host.call(publish, commits_first=commits_first)
+            else:
+                engine.calls.end_after(call, deadline_s)
+                await host.call(publish, commits_first=commits_first, acknowledged=call.done)
+                call.check(what, deadline_s)
+            held = () if wait is Wait.NOTHING else records[0].held
             return Receipt(ids[0], wait, held, engine.config.backups + 1)
         except NotInTimeError:
             raise await self._late(what, ids, content, wait, deadline_s) from None
@@ -203,6 +212,7 @@ class Publishing:
             id = str(ids[0])
             raise PublishRefusedError(str(error), id, EventState.REFUSED.value) from None
         finally:
+            call.is_over = True
             for each in ids:
                 engine.calls.forget(wait.value, each, call)
 
@@ -346,20 +356,20 @@ class Publishing:
             reason = "it is too old to be sent again by itself; publish it again by its key"
         return EventInfo(id, record.state, record.held, reason, record.key, waiting_in)
 
-    def _on_deliver(self, item: object) -> None:
-        calls = self._engine.calls
-        match item:
-            case Published(id):
-                if id in self._under_way and not self._under_way[id].wants_all:
-                    del self._under_way[id]
-                calls.acknowledge(Wait.RENDEZVOUS.value, id)
-            case Confirmed(id):
-                self._under_way.pop(id, None)
-                calls.acknowledge(Wait.ALL.value, id)
-            case Refused(id, reason):
-                self._under_way.pop(id, None)
-                for wait in Wait:
-                    calls.refuse(wait.value, id, reason)
+    def _on_published(self, item: Published) -> None:
+        id = item.id
+        if id in self._under_way and not self._under_way[id].wants_all:
+            del self._under_way[id]
+        self._engine.calls.acknowledge(Wait.RENDEZVOUS.value, id)
+
+    def _on_confirmed(self, item: Confirmed) -> None:
+        self._under_way.pop(item.id, None)
+        self._engine.calls.acknowledge(Wait.ALL.value, item.id)
+
+    def _on_refused(self, item: Refused) -> None:
+        self._under_way.pop(item.id, None)
+        for wait in Wait:
+            self._engine.calls.refuse(wait.value, item.id, item.reason)
 
 
 def must_fit(payload: bytes, message_bytes_max: int) -> None:

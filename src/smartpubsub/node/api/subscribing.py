@@ -40,8 +40,17 @@ class Subscribing:
         """The subscriptions that have a reader, by number."""
         self._unclaimed: dict[int, deque[Event]] = {}
         """The last events of subscriptions that a crash left without a reader or a queue."""
-        engine.on_deliver.append(self._on_deliver)
-        engine.journals.append(self._journal)
+        calls = engine.calls
+        engine.journals[Delivery].append(self._queued)
+        engine.journals[CaughtUp].append(self._history_ended)
+        engine.on_deliver[Delivery].append(self._deliver)
+        engine.on_deliver[CaughtUp].append(self._on_caught_up)
+        engine.on_deliver[Subscribed].append(
+            lambda item: calls.acknowledge("subscribe", item.subscription.number)
+        )
+        engine.on_deliver[Unsubscribed].append(
+            lambda item: calls.acknowledge("unsubscribe", item.subscription.number)
+        )
         engine.on_restart.append(self._restore)
 
     def new(
@@ -257,36 +266,27 @@ class Subscribing:
 
     # --- what the core delivers ---
 
-    def _journal(self, item: object, now: int) -> list[Change]:
+    def _queued(self, delivery: Delivery, now: int) -> list[Change]:
         """Queue a delivery on disk, in the transaction that the core's own changes are in."""
-        queues = self._engine.queues
-        if isinstance(item, CaughtUp):
-            queue = queues.get(item.number)
-            return [] if queue is None else queue.end_history()
-        if not isinstance(item, Delivery):
-            return []
         changes: list[Change] = []
-        for number in item.subscriptions:
+        for number in delivery.subscriptions:
             reader = self._open.get(number)
-            queue = queues.get(number) if reader is None else reader.queue
+            queue = self._engine.queues.get(number) if reader is None else reader.queue
             if queue is not None:
-                changes += queues.append(queue, item, now)
+                changes += self._engine.queues.append(queue, delivery, now)
         return changes
 
-    def _on_deliver(self, item: object) -> None:
-        match item:
-            case Delivery():
-                self._deliver(item)
-            case CaughtUp(number, problem=problem):
-                if number in self._open:
-                    self._open[number].caught_up(item, self._unclaimed.pop(number, ()))
-                if problem:
-                    self._engine.calls.refuse("recall", number, problem)
-                self._engine.calls.acknowledge("recall", number)
-            case Subscribed(subscription):
-                self._engine.calls.acknowledge("subscribe", subscription.number)
-            case Unsubscribed(subscription):
-                self._engine.calls.acknowledge("unsubscribe", subscription.number)
+    def _history_ended(self, told: CaughtUp, _now: int) -> list[Change]:
+        queue = self._engine.queues.get(told.number)
+        return [] if queue is None else queue.end_history()
+
+    def _on_caught_up(self, told: CaughtUp) -> None:
+        number = told.number
+        if number in self._open:
+            self._open[number].caught_up(told, self._unclaimed.pop(number, ()))
+        if told.problem:
+            self._engine.calls.refuse("recall", number, told.problem)
+        self._engine.calls.acknowledge("recall", number)
 
     def _deliver(self, delivery: Delivery) -> None:
         id, event = str(delivery.event.id), event_of(delivery.event, delivery.hops)

@@ -42,7 +42,7 @@ class TopicSubscribing:
         self._read_history = read_history
         self._must_be_there = must_be_there
         self._open: dict[int, TopicSubscription] = {}
-        engine.on_deliver.append(self._on_deliver)
+        engine.on_deliver[Delivery].append(self._deliver)
         engine.on_restart.append(self._restore)
 
     def _restore(self, now: int) -> list[Effect]:
@@ -231,9 +231,7 @@ class TopicSubscribing:
             return SubscriptionState.PENDING
         return self._engine.pulsar.state_of(subscription.number, self._engine.host.clock.now())
 
-    def _on_deliver(self, item: object) -> None:
-        if not isinstance(item, Delivery):
-            return
+    def _deliver(self, item: Delivery) -> None:
         wanting = [self._open[number] for number in item.subscriptions if number in self._open]
         if wanting:
             replica = self._engine.pulsar.directory.of_version(wanting[0].topic)

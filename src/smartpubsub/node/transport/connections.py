@@ -36,7 +36,13 @@ from smartpubsub.node.transport.streams import (
     end,
     shielded,
 )
-from smartpubsub.node.transport.swarm import MakeTcp, make_swarm
+from smartpubsub.node.transport.swarm import (
+    LOOPBACK,
+    NEIGHBOURHOOD_BITS,
+    MakeTcp,
+    make_swarm,
+    prefix_of,
+)
 from smartpubsub.seam import Peer
 
 PING = "/ipfs/ping/1.0.0"
@@ -163,6 +169,15 @@ class Connections:
 
     def _open_to(self, peer: Peer) -> list[INetConn]:
         return [c for c in self._swarm.get_connections(ID(peer)) if not c.is_closed]
+
+    def prefix_of(self, peer: Peer) -> str:
+        """The address prefix of a peer, as the connection shows it; empty if it counts as none."""
+        for connection in self._open_to(peer):
+            muxed: Any = connection.muxed_conn
+            host, _ = muxed.get_remote_address() or ("", 0)
+            prefix = prefix_of(host, NEIGHBOURHOOD_BITS)
+            return "" if prefix == LOOPBACK and self._settings.loopback_is_exempt else prefix
+        return ""
 
     async def dial(self, peer: Peer, address: bytes) -> None:
         """Connect to a peer at an address."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -106,11 +106,11 @@ class _Request:
     """A call of the application into the core."""
 
     action: Callable[[int], tuple[Any, list[Effect]]]
+    done: trio.Event
     result: Any = None
     error: Exception | None = None
     commits_first: bool = False
     is_refused: bool = False
-    done: trio.Event = field(default_factory=trio.Event)
     is_acknowledged: bool = False
     """Whether something else sets `done` unless the call fails."""
 
@@ -212,13 +212,14 @@ class Host:
         self._neighbours = neighbours
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(
-            settings.event_count_max, settings.event_bytes_max, settings.peer_count_max
+            settings.event_count_max, settings.event_bytes_max, settings.peer_count_max, is_member
         )
         self._shares = Shares(
             settings.peer_share_max,
             settings.peer_burst_s,
             settings.peer_count_max,
             is_member,
+            settings.strangers_share_max,
         )
         self._processor = ProcessorClock()
         self._turns = Turns(self._inbox, self._timers, self._delay_us_of)
@@ -262,6 +263,8 @@ class Host:
         )
         self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
         self._encoded: tuple[object, bytes] = (None, b"")
+        self._counted: tuple[object, Mapping[str, int]] = (None, {})
+        """The last message that was sent, and what it contains."""
         self._split: tuple[object, tuple[Any, Any]] = (None, (None, None))
         self._requests: list[_Request] = []
         """The calls whose effects are not carried out yet."""
@@ -343,9 +346,13 @@ class Host:
         When this returns, the changes are on disk. With `commits_first` they are so before any
         message is sent. With `acknowledged`, return when that is set.
         """
-        request = _Request(action, commits_first=commits_first, is_refused=self._stopped.is_set())
-        if acknowledged is not None:
-            request.done, request.is_acknowledged = acknowledged, True
+        request = _Request(
+            action,
+            trio.Event() if acknowledged is None else acknowledged,
+            commits_first=commits_first,
+            is_refused=self._stopped.is_set(),
+            is_acknowledged=acknowledged is not None,
+        )
         if not request.is_refused:
             self._inbox.put(request)
             await request.done.wait()
@@ -615,7 +622,8 @@ class Host:
     def _delivers_early(self, item: object, work: _Work, now: int) -> bool:
         """Store what the application stores of an item; whether to deliver it before the commit."""
         changes = list(self._journal(item, now))
-        work.changes.update(changes)
+        if changes:
+            work.changes.update(changes)
         may_precede = self._may_precede(item)
         if may_precede is None:
             return False
@@ -644,7 +652,9 @@ class Host:
         if body_bytes(frame) > codec.message_bytes_max:
             self.counts.dropped_large += 1
             return
-        for kind, count in codec.kinds(message).items():  # `Counter.update` takes longer.
+        if message is not self._counted[0]:
+            self._counted = message, codec.kinds(message)
+        for kind, count in self._counted[1].items():  # `Counter.update` takes longer.
             self.counts.sent_kinds[kind] += count
         self._lanes.put(peer, codec, frame, number)
         self._usage.touch(peer, trio.current_time())
@@ -683,7 +693,7 @@ class Host:
             self.counts.garbage += 1
             return
         self._inbound.hear_of(codec.contacts(message))
-        self._inbox.put(Answered(peer, message, number))
+        self._inbox.put(Answered(peer, message, number, self.connections.prefix_of(peer)))
 
     async def _drain(self) -> None:
         """Wait until everything is written, except to peers that are not connected."""

@@ -75,6 +75,8 @@ class HostSettings:
     """The same while no other peer, nor the node itself, has events that wait for its end."""
     peer_share_max: float = 0.5
     """The part of the processor for one peer while others wait."""
+    strangers_share_max: float = 0.25
+    """The same for all peers together that are not in the routing table."""
     peer_burst_s: float = 0.05
     """Processor time that a peer may take at once."""
     frame_s: float = 30.0

@@ -28,7 +28,7 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.identify import other_versions
 from smartpubsub.node.transport.inbox import BYTES_PER_S, Inbox, Several
 from smartpubsub.node.transport.processor_clock import ProcessorClock
-from smartpubsub.node.transport.rates import Rates
+from smartpubsub.node.transport.rates import EMPTY, Rates
 from smartpubsub.node.transport.shares import Shares
 from smartpubsub.node.transport.streams import (
     STREAM_ERRORS,
@@ -42,8 +42,7 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Asked, Peer, Received
 
 _log = logging.getLogger(__name__)
-_EMPTY = {"empty": 1}
-"""What a message without contents counts as."""
+_EMPTY = {EMPTY: 1}
 _PAUSE_AFTER_S = 0.001
 """How long messages of a peer are decoded before other tasks go on."""
 _ROUNDS_BETWEEN = 4

@@ -3,7 +3,7 @@
 Handling an event costs a token, its bytes, and the processor time that it takes. The peer that has
 cost least is next (fair queueing by virtual time). So a peer with much or expensive work waits, and
 the others do not wait for it. Events without a peer, such as calls of the application, have a queue
-of their own.
+of their own. Peers that are not in the routing table have the turns of one such peer together.
 """
 
 from __future__ import annotations
@@ -62,15 +62,26 @@ class _Queue(Generic[T]):
     waiting: int = 0
     """Tasks that wait for room."""
     is_in_turn: bool = False
+    is_strangers: bool = False
+    """Whether the peer was not in the routing table when the queue got its turn."""
 
 
 class Inbox(Generic[T]):
     """Bounded queues with one reader. A task that adds a peer's message waits while its is full."""
 
-    def __init__(self, count_max: int, bytes_max: int = 1 << 20, peer_count_max: int = 4_096):
+    def __init__(
+        self,
+        count_max: int,
+        bytes_max: int = 1 << 20,
+        peer_count_max: int = 4_096,
+        is_member: Callable[[Peer], bool] = lambda _peer: True,
+    ) -> None:
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._peer_count_max = peer_count_max
+        self._is_member = is_member
+        self._strangers = 0
+        """The number of queues of strangers that are not empty."""
         self._queues: dict[Peer, _Queue[T]] = {}
         self._turns: list[tuple[float, int, Peer]] = []
         """The queues that are not empty, by virtual time; one that has cost more since is moved."""
@@ -131,7 +142,7 @@ class Inbox(Generic[T]):
     def charge(self, peer: Peer, cost_s: float) -> None:
         """Count processor time that a peer has cost."""
         if peer in self._queues:
-            self._queues[peer].cost_s += cost_s
+            self._add_cost(self._queues[peer], cost_s)
 
     async def wait(self, deadline: float, gather_s: float = 0.0) -> None:
         """Wait for an item, or until a time on trio's clock.
@@ -159,7 +170,7 @@ class Inbox(Generic[T]):
         while self._turns:
             at_s, _, peer = heappop(self._turns)
             queue = self._queues[peer]
-            queue.is_in_turn = False
+            self._end_turn(queue)
             if not queue.items:
                 continue
             if queue.cost_s > at_s:
@@ -190,7 +201,7 @@ class Inbox(Generic[T]):
         self._bytes -= waiting.size
         queue.size -= waiting.size
         queue.count -= waiting.messages
-        queue.cost_s += TOKEN_S + waiting.size / BYTES_PER_S
+        self._add_cost(queue, TOKEN_S + waiting.size / BYTES_PER_S)
         if queue.items:
             self._have_turn(peer, queue)
         elif trio.current_time() - waiting.came_at > WAITED_S_MAX:
@@ -216,7 +227,18 @@ class Inbox(Generic[T]):
     def _have_turn(self, peer: Peer, queue: _Queue[T]) -> None:
         self._turn_number += 1
         queue.is_in_turn = True
+        queue.is_strangers = peer != OWN and not self._is_member(peer)
+        self._strangers += queue.is_strangers
         heappush(self._turns, (queue.cost_s, self._turn_number, peer))
+
+    def _end_turn(self, queue: _Queue[T]) -> None:
+        queue.is_in_turn = False
+        self._strangers -= queue.is_strangers
+
+    def _add_cost(self, queue: _Queue[T], cost_s: float) -> None:
+        if queue.is_strangers:
+            cost_s *= self._strangers + (not queue.is_in_turn)
+        queue.cost_s += cost_s
 
     def _tell_of_room(self, queue: _Queue[T]) -> None:
         if queue.waiting:

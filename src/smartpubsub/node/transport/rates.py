@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from smartpubsub.seam import Peer
 
+EMPTY = "empty"
+"""What a message without contents counts as; no node of this version sends one."""
 RARER = 10
 """The buckets of rare kinds are refilled this many times more slowly."""
 
@@ -29,7 +31,7 @@ class Rates:
     """
 
     def __init__(self, per_s: float, peer_count_max: int) -> None:
-        self.rare_kinds: set[str] = set()
+        self.rare_kinds = {EMPTY}
         """Kinds of which many come only in bursts."""
         self._per_s = per_s
         self._peer_count_max = peer_count_max

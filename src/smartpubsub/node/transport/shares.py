@@ -7,19 +7,32 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from smartpubsub.seam import Peer
 
 SLICE_S = 0.005
 """A message that takes longer blocks all others meanwhile; what is beyond counts several times."""
 BLOCKING_FACTOR = 10
+RECENT_S = 1.0
+"""For how long a stranger that has cost something counts, and a peer is known to be one."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The seconds that were left to a peer at a time."""
+
+    left_s: float
+    at_s: float
+    is_stranger: bool = False
+    judged_at_s: float = -RECENT_S
 
 
 class Shares:
     """A token bucket of processor seconds for each peer.
 
-    Peers that have taken more than their share are refilled in turns: many of them together get
-    no more than one. Members of the overlay are not: they also send what others have caused.
+    Strangers share what one of them would get alone: they can be many. Members of the overlay do
+    not: they also send what others have caused.
     """
 
     def __init__(
@@ -28,50 +41,50 @@ class Shares:
         burst_s: float,
         peer_count_max: int,
         is_member: Callable[[Peer], bool] = lambda _peer: False,
+        strangers_share: float | None = None,
     ) -> None:
         self._share = share
+        self._strangers_share = share if strangers_share is None else strangers_share
         self._burst_s = burst_s
         self._peer_count_max = peer_count_max
         self._is_member = is_member
-        self._left: OrderedDict[Peer, tuple[float, float]] = OrderedDict()
-        """The seconds that are left to a peer, at a time; the latest last."""
-        self._in_debt: dict[Peer, None] = {}
-        """The peers that had taken more than their share when they were last seen."""
+        self._buckets: OrderedDict[Peer, _Bucket] = OrderedDict()
+        """The latest last."""
+        self._strangers: OrderedDict[Peer, float] = OrderedDict()
+        """When strangers have cost something, in the last second; the latest last."""
 
     def charge(self, peer: Peer, cost_s: float, now: float, *, blocks: bool = True) -> None:
         """Count the processor time of one message; in a thread it does not block others."""
         if blocks:
             cost_s += BLOCKING_FACTOR * max(0.0, cost_s - SLICE_S)
-        left_s = self._left_to(peer, now) - cost_s
-        self._left[peer] = left_s, now
-        self._left.move_to_end(peer)
-        if left_s < 0 and peer not in self._in_debt and not self._is_member(peer):
-            self._settle(now)
-            self._in_debt[peer] = None
-        if len(self._left) > self._peer_count_max:
-            forgotten, _ = self._left.popitem(last=False)
-            self._in_debt.pop(forgotten, None)
+        bucket = self._buckets.get(peer)
+        if bucket is None:
+            bucket = self._buckets[peer] = _Bucket(self._burst_s, now)
+            if len(self._buckets) > self._peer_count_max:
+                forgotten, _ = self._buckets.popitem(last=False)
+                self._strangers.pop(forgotten, None)
+        self._buckets.move_to_end(peer)
+        if now - bucket.judged_at_s >= RECENT_S:
+            bucket.is_stranger, bucket.judged_at_s = not self._is_member(peer), now
+        bucket.left_s, bucket.at_s = self._left_to(bucket, now) - cost_s, now
+        if bucket.is_stranger:
+            self._strangers[peer] = now
+            self._strangers.move_to_end(peer)
+            while now - next(iter(self._strangers.values())) > RECENT_S:
+                self._strangers.popitem(last=False)
 
     def delay_s(self, peer: Peer, now: float) -> float:
         """How long a peer has to wait until it has had no more than its share."""
-        left_s = self._left_to(peer, now)
-        if left_s >= 0:
-            if peer in self._in_debt:
-                self._settle(now)
+        bucket = self._buckets.get(peer)
+        if bucket is None:
             return 0.0
-        return -left_s / self._refill(peer)
+        return max(0.0, -self._left_to(bucket, now) / self._refill(bucket))
 
-    def _refill(self, peer: Peer) -> float:
-        return self._share / len(self._in_debt) if peer in self._in_debt else self._share
+    def _refill(self, bucket: _Bucket) -> float:
+        if bucket.is_stranger:
+            return self._strangers_share / max(1, len(self._strangers))
+        return self._share
 
-    def _left_to(self, peer: Peer, now: float) -> float:
-        left_s, at = self._left.get(peer, (self._burst_s, now))
-        return min(self._burst_s, left_s + (now - at) * self._refill(peer))
-
-    def _settle(self, now: float) -> None:
-        """Refill all peers in debt, before their number changes; some have made up for it."""
-        left_s = {peer: self._left_to(peer, now) for peer in self._in_debt}
-        for peer, left in left_s.items():
-            self._left[peer] = left, now
-            if left >= 0:
-                del self._in_debt[peer]
+    def _left_to(self, bucket: _Bucket, now: float) -> float:
+        refilled_s = (now - bucket.at_s) * self._refill(bucket)
+        return min(self._burst_s, bucket.left_s + refilled_s)

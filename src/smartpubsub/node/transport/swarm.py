@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, TypeAlias
 
@@ -33,8 +34,10 @@ LOOPBACK = "loopback"
 
 OUTBOUND_SHARE = 3
 """One in this many connections is for peers that this node dials."""
-IPV6_PREFIX_BITS = 56
-"""What one site usually gets."""
+SITE_BITS = 32, 56
+"""The bits of an address that one site usually gets, of IPv4 and IPv6."""
+NEIGHBOURHOOD_BITS = 24, 48
+"""The bits of addresses that are usually close to each other and rented together."""
 
 MakeTcp: TypeAlias = Callable[[HostSettings, Counts], "WatchedTcp"]
 """Makes another TCP transport with the same arguments, for the testbed and tests."""
@@ -164,11 +167,12 @@ class WatchedTcp(TCP):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)
 
 
-def prefix_of(host: str) -> str:
-    """The part of an address that one person can hold: an IPv4 address, or a /56 of IPv6.
+@lru_cache(maxsize=1 << 10)
+def prefix_of(host: str, bits: tuple[int, int] = SITE_BITS) -> str:
+    """The first bits of an address of IPv4 or IPv6.
 
     >>> prefix_of("192.0.2.7"), prefix_of("2001:db8:0:1::7"), prefix_of("::ffff:127.0.0.1")
-    ('192.0.2.7', '2001:db8::/56', 'loopback')
+    ('192.0.2.7/32', '2001:db8::/56', 'loopback')
     """
     try:
         address = ip_address(host.split("%")[0])
@@ -178,6 +182,5 @@ def prefix_of(host: str) -> str:
         address = address.ipv4_mapped
     if address.is_loopback:
         return LOOPBACK
-    if isinstance(address, IPv6Address):
-        return str(ip_network((address, IPV6_PREFIX_BITS), strict=False))
-    return str(address)
+    length = bits[isinstance(address, IPv6Address)]
+    return str(ip_network((address, length), strict=False))

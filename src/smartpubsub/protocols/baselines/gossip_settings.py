@@ -112,7 +112,7 @@ class GossipSettings(OneTopicSettings):
     graft_flood_us: int = 10 * SECOND
     """A graft this soon after a prune counts as two violations."""
     opportunistic_heartbeats: int = 60
-    """The mesh is maintained thoroughly in one of so many heartbeats."""
+    """The mesh is maintained thoroughly in one of this many heartbeats."""
     opportunistic_count: int = 2
 
     scores: ScoreSettings = field(default_factory=ScoreSettings)

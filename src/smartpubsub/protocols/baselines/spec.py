@@ -1,4 +1,4 @@
-"""What the baselines Floodsub and GossipSub declare to whatever runs them."""
+"""What the baselines Floodsub and GossipSub declare to a live node and to the simulator."""
 
 from __future__ import annotations
 

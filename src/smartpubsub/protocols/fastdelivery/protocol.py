@@ -47,6 +47,7 @@ from smartpubsub.protocols.pubsub import (
     Tally,
 )
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
+from smartpubsub.protocols.runtime.invariants import check_components
 from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.randomness import branch_of, jittered
@@ -371,20 +372,7 @@ class FastDelivery:
         """Assert the invariants of all components."""
         assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
         assert not self._to_self, "a message of this node to itself was not handled"
-        for component in (
-            self._requests,
-            self._lookups,
-            self._keepers,
-            self._delivery,
-            self.directory,
-            self._subscriber,
-            self._reviews,
-            self.helper,
-            self._replicas,
-            self._recent,
-            self._owner,
-        ):
-            component.check()
+        check_components(self)
 
     def tally(self) -> Tally:
         """Return how much the node holds of what has limits, and what it has rejected."""

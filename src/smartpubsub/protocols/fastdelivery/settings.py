@@ -8,8 +8,8 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 
 ASKED_COUNT = 8
-"""Of so many nodes, each of which hides groups with a probability of a half, at least one does not
-in all but four of a thousand directories."""
+"""If each of this many nodes hides groups with a probability of a half, at least one of them does
+not, in all but four of a thousand directories."""
 
 
 @dataclass(frozen=True, kw_only=True)

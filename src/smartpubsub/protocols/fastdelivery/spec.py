@@ -1,4 +1,4 @@
-"""What FastDelivery declares to whatever runs it."""
+"""What FastDelivery declares to a live node and to the simulator."""
 
 from __future__ import annotations
 

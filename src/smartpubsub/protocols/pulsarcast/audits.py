@@ -26,7 +26,7 @@ AUDIT_US_MAX = 15 * SECOND
 """How often a member asks: at first and while something is missing, and at least."""
 TURNS_WITHOUT_KEEPERS = 2
 SILENT_MAX = 2
-"""After so many questions without an answer the keepers are looked up again."""
+"""After this many questions without an answer the keepers are looked up again."""
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ An author signs a draft. A publisher, which may be another peer, gives it a plac
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from smartpubsub.predicates import Predicate
@@ -18,6 +18,7 @@ from smartpubsub.protocols.blocks import (
     link,
     time_text,
 )
+from smartpubsub.protocols.lazy import Lazy
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication, Signing
 from smartpubsub.protocols.pulsarcast.fields import (
     PROTOCOL_VERSION,
@@ -123,17 +124,17 @@ class TopicEvent:
         """The version of the topic that it was published in."""
         return self.draft.topic
 
-    @cached_property
+    @Lazy
     def id(self) -> EventId:
         """The author and its number for the event."""
         return self.draft.id
 
-    @cached_property
+    @Lazy
     def place(self) -> Place:
         """The place in the topic's order, in which parents come first."""
         return self.height, self.cid
 
-    @cached_property
+    @Lazy
     def publication(self) -> Publication:
         """The event as all protocols deliver events; its predicate names the topic."""
         return Publication.of(self.id, predicate_of(self.topic), self.draft.payload, self.signature)

@@ -433,7 +433,7 @@ class _LinkRequest:
 
 @dataclass(slots=True, eq=False)
 class _ParentSearch:
-    """The events that are to be linked to in one topic, and are not here."""
+    """The events that new ones will link to in one topic, and that are not here."""
 
     requests: list[_LinkRequest] = field(default_factory=list)
     asked: int = 0

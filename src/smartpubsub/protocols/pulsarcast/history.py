@@ -48,7 +48,7 @@ class Wanted:
     """Only events after this one in the topic's order."""
     since_us: int = 0
     last: int = 0
-    """Only the newest so many events; 0 for any number."""
+    """Only this many of the newest events; 0 for any number."""
 
 
 class Gathering:

@@ -48,7 +48,7 @@ class Liveness:
         return self._round_trips.smoothed_us
 
     def at_least(self, timeout_us: int, round_trips: int) -> int:
-        """Return a timeout that is no shorter than so many round trips."""
+        """Return a timeout that is no shorter than a number of round trips."""
         return max(timeout_us, round_trips * self.round_trip_us)
 
     def timeout_us(self, transmissions: int = 1) -> int:

@@ -424,7 +424,7 @@ class Log:
     # --- reading ---
 
     def newest_heads(self, count_max: int) -> tuple[Head, ...]:
-        """Return the heads that became known last, at most so many."""
+        """Return the heads that became known last, up to a number."""
         heads = [Head(cid, height) for cid, height in self.heads.items()]
         return tuple(heads[-count_max:])
 

@@ -39,7 +39,7 @@ BUSY_TRIES_MAX = 4
 WAITS_MAX = 10
 """How often a candidate may ask for patience, each time for two `join_us`."""
 SILENT_BEATS_MAX = 4
-"""A child that is silent for so many heartbeats is dropped; if it is alive it joins again."""
+"""A child that is silent for this many heartbeats is dropped; if it is alive it joins again."""
 LATE_BEATS_MAX = 12
 """The same for a child that sends other messages, and is only late with its heartbeats."""
 

@@ -120,7 +120,7 @@ class Fetch(NamedTuple):
 
 @_wire.message(8)
 class Range(NamedTuple):
-    """A question for the events after a place, since a time, or for the newest so many."""
+    """A question for the events after a place, since a time, or for a number of the newest."""
 
     topic_id: ContentId
     number: int

@@ -63,6 +63,7 @@ from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
 from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, Topic, topic_named_by
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
+from smartpubsub.protocols.runtime.invariants import check_components
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.protocols.runtime.randomness import branch_of, jittered
 from smartpubsub.protocols.runtime.replication import Closest, SilentPeers
@@ -514,27 +515,7 @@ class Pulsarcast:
     def check(self) -> None:
         """Assert the invariants of all components."""
         assert all(bound.held <= bound.held_max for bound in self.tally().bounds)
-        for component in (
-            self._overlay,
-            self.liveness,
-            self.directory,
-            self.store,
-            self.membership,
-            self._versions,
-            self.subscriptions,
-            self._dissemination,
-            self.keepers,
-            self._pages,
-            self.fetcher,
-            self._backfill,
-            self._parent_fetcher,
-            self._requests,
-            self._publisher,
-            self._request_server,
-            self._history,
-            self._audits,
-        ):
-            component.check()
+        check_components(self)
 
     def tally(self) -> Tally:
         """Return how much this node holds of what has limits, and what it has refused."""

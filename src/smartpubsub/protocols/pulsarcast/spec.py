@@ -1,4 +1,4 @@
-"""What Pulsarcast declares to whatever runs it."""
+"""What Pulsarcast declares to a live node and to the simulator."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from smartpubsub.seam import Effect, Peer
 PULSARCAST = "/smartpubsub/pulsarcast/2.0.0"
 """Not `/pulsarcast/1.0.0`, under which the first implementation speaks another language."""
 STORAGE_SHARE = 8
-"""Topics may take one part in so many of a node's storage."""
+"""Topics may take one in this many parts of a node's storage."""
 DESCRIPTORS_SHARE = 4
-"""Descriptors may take one part in so many of that, and always the size of a topic and its meta
-topic."""
+"""Descriptors may take one in this many parts of that, and always the size of a topic and its
+meta topic."""
 LINKED_EVENT_BYTES = 600
 """The length of an event that links to others, for estimates."""
 

@@ -67,7 +67,7 @@ class DetectorSettings:
     slow_us: int
     """A peer with so long a timeout gets no extra probes: its link may be full."""
     probes_max: int
-    """A peer that answers none of so many probes is down."""
+    """A peer that answers none of this many probes is down."""
     suspect_us: int
     """A peer that was found down is suspected for this long."""
     forget_us: int

@@ -88,6 +88,7 @@ from smartpubsub.protocols.event_messages import (
 from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX, RANGE_BYTES
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 from smartpubsub.seam import Peer
+from smartpubsub.seam.tuples import made
 
 NUMBER_MAX = (1 << 63) - 1
 FIELDS_MAX = 15
@@ -377,7 +378,7 @@ _LIST_SIZES = {
     "bytes": "sum([field_bytes(len(each)) for each in {0}])",
 }
 _SCOPE: dict[str, Any] = {
-    "new": tuple.__new__,
+    "new": made,
     "limit": limit,
     "field_bytes": field_bytes,
     "varint_bytes": varint_bytes,
@@ -582,9 +583,6 @@ class ListEnvelope(Envelope):
     def _schema(self, one_of: str) -> str:
         envelope = f"message {self._name} {{\n  repeated Part parts = 1;\n}}\n"
         return f"{envelope}message Part {{\n{one_of}}}\n"
-
-    def _load(self, schema: str) -> None:
-        (self.buffer,) = compile_schema(self._package, schema, self._name)
 
     @cached_property
     def _reads_again(self) -> dict[str, Callable[[Any, Budget, Publication], Any]]:

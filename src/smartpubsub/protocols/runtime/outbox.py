@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from smartpubsub.seam import CancelTimer, Deliver, Effect, Peer, Send, SetTimer, Store
+from smartpubsub.seam.tuples import made
 
 Part = TypeVar("Part")
-_new = tuple.__new__
-"""Without the function that a `NamedTuple` is made by, which takes as long as the rest."""
 
 BATCH_TIMER = "flush"
 LATE_TIMER = "late"
@@ -103,13 +102,13 @@ class Outbox(Generic[Part]):
         if queued != self._packed[0]:
             self._packed = queued, list(self._pack(queued))
         for message in self._packed[1]:
-            self._effects.append(Send(peer, message))
+            self._effects.append(made(Send, (peer, message)))
 
     # --- other effects ---
 
     def deliver(self, item: object) -> None:
         """Hand something to the application."""
-        self._effects.append(_new(Deliver, (item,)))
+        self._effects.append(made(Deliver, (item,)))
 
     def set_timer(self, name: tuple[object, ...], after_us: int, peer: Peer = b"") -> None:
         """Have a timer fire after some time; a timer of that name that is set is moved.
@@ -124,7 +123,7 @@ class Outbox(Generic[Part]):
 
     def store(self, key: bytes, value: bytes | None, *, may_be_late: bool = False) -> None:
         """Keep a value through crashes under a key of this protocol; None removes it."""
-        self._effects.append(_new(Store, (self._prefix + key, value, may_be_late)))
+        self._effects.append(made(Store, (self._prefix + key, value, may_be_late)))
 
     def emit(self, effect: Effect) -> None:
         """Add any other effect, such as one of the overlay."""

@@ -80,10 +80,9 @@ class Closest:
 
     def closest(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The closest peers, without this node."""
-        known = self._candidates(name, count)
-        if self._suspicion.suspected_count:
-            known = self.trusted(known)
-        return tuple(known[:count])
+        suspected = self._suspicion.suspected_count
+        known = self._kademlia.closest_local(name, count + suspected)
+        return tuple(self.trusted(known)[:count] if suspected else known)
 
     def closest_nodes(self, name: bytes, count: int) -> list[Contact]:
         """The closest nodes, of which this node may be one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -19,6 +20,10 @@ NUMBER_BITS = 32
 
 TOLD_MAX = 256
 """Statements to one peer that it has not acknowledged."""
+PENDING_MAX = 1 << 17
+"""Questions to all peers that wait for an answer."""
+PENDING_MAX_OF_PEER = 1 << 15
+"""Questions to one peer; more than honest owners of groups have open in a burst of events."""
 _UNLIMITED = 1 << 62
 
 
@@ -57,6 +62,7 @@ class _PendingRequest(Generic[Question, Answer]):
     sent_us: int
     """When the question was first sent."""
     transmissions: int = 1
+    """None has been made of a question that was refused for want of room."""
 
 
 class Requests(Generic[Question, Answer]):
@@ -83,6 +89,8 @@ class Requests(Generic[Question, Answer]):
         self._mark_resend = mark_resend
         self._last_number = 0
         self._pending: dict[int, _PendingRequest[Question, Answer]] = {}
+        self._counts: Counter[Peer] = Counter()
+        """The number of pending requests by peer."""
         self._told: dict[Peer, dict[int, None]] = {}
         """The numbers of pending statements by peer, the oldest first."""
         self._deadlines: Deadlines[int] = Deadlines(outbox, REQUEST_TIMER)
@@ -107,7 +115,10 @@ class Requests(Generic[Question, Answer]):
         """Send a question until the peer answers; return its number.
 
         Give up after `tries_max` transmissions; or, if `us_max` is given, once that time is over.
+        While too many questions are pending, it is not sent, and fails as soon as the caller is
+        done.
         """
+        has_room = len(self._pending) < PENDING_MAX and self._counts[peer] < PENDING_MAX_OF_PEER
         self._last_number = number = self._last_number + 1
         tries = self._tries_max if tries_max is None else tries_max
         self._pending[number] = _PendingRequest(
@@ -118,9 +129,15 @@ class Requests(Generic[Question, Answer]):
             tries if us_max is None else _UNLIMITED,
             _UNLIMITED if us_max is None else us_max,
             self._outbox.now,
+            1 if has_room else 0,
         )
-        self._send(peer, number, question)
-        self._set_timer(number, 1)
+        self._counts[peer] += 1
+        if has_room:
+            self._send(peer, number, question)
+            self._set_timer(number, 1)
+        else:
+            self._outbox.reject("open requests")
+            self._deadlines.set(number, 0)
         return number
 
     def tell(self, peer: Peer, statement: Question, *, tries_max: int | None = None) -> None:
@@ -146,6 +163,9 @@ class Requests(Generic[Question, Answer]):
 
     def _forget(self, number: int) -> None:
         peer = self._pending.pop(number).peer
+        self._counts[peer] -= 1
+        if not self._counts[peer]:
+            del self._counts[peer]
         told = self._told.get(peer)
         if told is not None:
             told.pop(number, None)
@@ -180,6 +200,10 @@ class Requests(Generic[Question, Answer]):
             self._on_late(number, self._pending[number])
 
     def _on_late(self, number: int, request: _PendingRequest[Question, Answer]) -> None:
+        if not request.transmissions:
+            self._forget(number)
+            request.on_failure()
+            return
         is_late = self._outbox.now - request.sent_us >= request.us_max
         if request.transmissions >= request.tries_max or is_late:
             self._forget(number)
@@ -205,7 +229,8 @@ class Requests(Generic[Question, Answer]):
         self._deadlines.check()
         for number, request in self._pending.items():
             assert number <= self._last_number, "a pending request has a number of the future"
-            assert 1 <= request.transmissions <= request.tries_max, "a request is sent too often"
+            assert 0 <= request.transmissions <= request.tries_max, "a request is sent too often"
+        assert self._counts == Counter(request.peer for request in self._pending.values())
         for told in self._told.values():
             assert 0 < len(told) <= TOLD_MAX, "too many statements are pending"
             assert told.keys() <= self._pending.keys(), "a statement is not pending"

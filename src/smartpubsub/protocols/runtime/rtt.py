@@ -28,7 +28,13 @@ class RttSettings:
     gain_variance: int = 4
     round_trips: int = 1
     variance_factor: int = 4
-    """The timeout is so many smoothed round trips, and so many times their variance."""
+    """The timeout is this many smoothed round trips, and this many times their variance."""
+
+
+def smoothed(before_us: int, sample_us: int, gain_up: int, gain_down: int) -> int:
+    """An estimate that follows a new sample, by its gains."""
+    error_us = sample_us - before_us
+    return before_us + error_us // (gain_up if error_us > 0 else gain_down)
 
 
 class RoundTripEstimator:
@@ -56,10 +62,12 @@ class RoundTripEstimator:
             self._has_sample = True
             self._smoothed_us, self._variance_us = round_trip_us, round_trip_us // 2
         else:
-            error_us = round_trip_us - self._smoothed_us
-            gain = settings.gain_up if error_us > 0 else settings.gain_down
-            self._variance_us += (abs(error_us) - self._variance_us) // settings.gain_variance
-            self._smoothed_us += error_us // gain
+            before_us = self._smoothed_us
+            error_us = abs(round_trip_us - before_us)
+            self._variance_us += (error_us - self._variance_us) // settings.gain_variance
+            self._smoothed_us = smoothed(
+                before_us, round_trip_us, settings.gain_up, settings.gain_down
+            )
         timeout_us = settings.round_trips * self._smoothed_us
         timeout_us += settings.variance_factor * self._variance_us
         self._timeout_us = self._bounded(timeout_us)
@@ -74,3 +82,29 @@ class RoundTripEstimator:
             return self._timeout_us
         doublings = min(transmissions - 1, BACKOFF_DOUBLINGS_MAX)
         return min(self._timeout_us << doublings, self._settings.timeout_us_max)
+
+
+class SharedBackoff:
+    """How often the timeout of all requests of one kind has doubled.
+
+    It doubles as long as no request is answered at its first transmission: where links are full,
+    retransmissions would fill them further, and answers would come after their requests were given
+    up. A request that was begun before the last doubling doubles nothing: many requests that time
+    out together say no more than one.
+    """
+
+    def __init__(self, doublings_max: int) -> None:
+        self.doublings = 0
+        self._doublings_max = doublings_max
+        self._doubled_us = 0
+
+    def on_answer(self, *, was_repeated: bool) -> None:
+        """A request was answered."""
+        if not was_repeated:
+            self.doublings = 0
+
+    def on_timeout(self, begun_us: int, now: int) -> None:
+        """A request that was begun at a time was not answered in time."""
+        if begun_us >= self._doubled_us:
+            self.doublings = min(self.doublings + 1, self._doublings_max)
+            self._doubled_us = now

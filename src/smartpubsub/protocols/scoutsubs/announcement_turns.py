@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.protocols.runtime.pace import Pace, Rate
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.messages import Announce
 from smartpubsub.seam import Peer
@@ -24,9 +25,11 @@ AT_ONCE_MAX = 16
 AT_ONCE_MIN = 2
 QUICK_US = SECOND // 4
 """Where that usually takes longer, the nodes around are busy, and there are fewer at a time."""
-PER_SECOND = 50
-BURST = 32
-"""Announcements of one peer that are handled in a second; more after a pause."""
+RATE = Rate(per_second=50, burst=32)
+"""Of the announcements of one peer that are handled."""
+BATCH_US = SECOND // 4
+"""A peer that is beyond its rate has its announcements handled together, so often: the copies and
+announcements that follow from several cost the nodes around little more than those of one."""
 CHANGES_AS_ONE = 32
 """Each so many filters that are added or removed cost one more announcement."""
 FILTERS_AS_ONE = 128
@@ -36,14 +39,10 @@ UNDER_WAY_US_MAX = 10 * SECOND
 HELD_FILTERS_MAX = 20_000
 """Filters in the announcements of one peer that wait, each with one more for its attribute."""
 
-_COST_US = SECOND // PER_SECOND
-_BURST_US = BURST * _COST_US
-
 
 @dataclass(slots=True)
 class _Work:
-    paid_until_us: int
-    """When what the peer has announced so far is within its rate."""
+    pace: Pace
     under_way: dict[str, int] = field(default_factory=dict)
     """The trees whose announcements are being put in force, and since when; the oldest first."""
     held: dict[str, tuple[Contact, Announce]] = field(default_factory=dict)
@@ -139,25 +138,25 @@ class AnnouncementTurns:
         for peer, work in list(self._work.items()):
             self._has_room(work)
             is_idle = not work.under_way and not work.held and not work.is_busy
-            if is_idle and work.paid_until_us <= self._outbox.now:
+            if is_idle and work.pace.is_idle(self._outbox.now):
                 del self._work[peer]
 
     def forget(self, peer: Peer) -> None:
         """Drop what waits: the peer has disconnected, and announces it again if it comes back."""
         work = self._work.get(peer)
         if work is not None:
-            self._work[peer] = _Work(work.paid_until_us)
+            self._work[peer] = _Work(work.pace)
 
     def _work_of(self, peer: Peer) -> _Work:
         work = self._work.get(peer)
         if work is None:
-            work = self._work[peer] = _Work(self._outbox.now)
+            work = self._work[peer] = _Work(Pace(self._outbox.now))
         return work
 
     def _charge(self, work: _Work, part: Announce, peer: Peer) -> None:
         cost = 1 + _filters_in(part) // CHANGES_AS_ONE
         cost += self._filter_count(peer, part.attribute) // FILTERS_AS_ONE
-        work.paid_until_us = max(work.paid_until_us, self._outbox.now) + cost * _COST_US
+        work.pace.charge(RATE, self._outbox.now, cost)
 
     def _drop(self, work: _Work, attribute: str) -> None:
         held = work.held.pop(attribute, None)
@@ -166,11 +165,7 @@ class AnnouncementTurns:
 
     def _may_begin(self, work: _Work, attribute: str) -> bool:
         has_room = self._has_room(work) or attribute in work.under_way
-        return has_room and not work.is_busy and self._rate_us(work) == 0
-
-    def _rate_us(self, work: _Work) -> int:
-        """How long the peer has to wait until it is within its rate."""
-        return max(0, work.paid_until_us - self._outbox.now - _BURST_US)
+        return has_room and not work.is_busy and not work.pace.wait_us(RATE, self._outbox.now)
 
     def _sample(self, began_us: int) -> None:
         self._usual_us += (self._outbox.now - began_us - self._usual_us) // 8
@@ -189,7 +184,9 @@ class AnnouncementTurns:
     def _go_on_when_there_is_room(self, peer: Peer, work: _Work) -> None:
         if work.is_busy:
             return  # The end of the long announcement is the next occasion.
-        wait_us = self._rate_us(work)
+        wait_us = work.pace.wait_us(RATE, self._outbox.now)
+        if wait_us:
+            wait_us = max(wait_us, BATCH_US)
         work.is_called = len(work.under_way) < self._at_once_max
         if not work.is_called:
             room_us = next(iter(work.under_way.values())) + UNDER_WAY_US_MAX

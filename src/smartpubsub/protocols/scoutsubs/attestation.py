@@ -40,7 +40,7 @@ _PROVED_COUNT_MAX = 64
 
 
 def held_bytes(id: EventId, attribute: str, more: int = 0) -> bytes:
-    """The statement that a node keeps an event for an attribute, and so many after it."""
+    """The statement that a node keeps an event for an attribute, and this many after it."""
     if more:
         first = framed(id.publisher) + sequence_of(id)
         return _ALL_HELD + first + pack(">I", more) + attribute.encode()

@@ -32,8 +32,8 @@ from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.history import SKEW_US_MAX, place_of
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
+from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, Missed, SignedAnswer
-from smartpubsub.protocols.scoutsubs.replay import Replay
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name
 from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
@@ -44,15 +44,16 @@ SLACK_US = SECOND
 FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
 SKIPPED_MAX = 3
-"""Where links seem to be full, so many audits in a row are left out. With the next one they take
+"""Where links seem to be full, this many audits in a row are left out. With the next one they take
 less than the time for which keepers keep an event."""
 BROUGHT_MAX = 1_000
 LATE_MAX = 20
+EARLY_MAX = 1_000
 ACCUSED_US = 10 * SECOND
-"""A keeper is accused at most so often."""
+"""A keeper is accused at most once in this time."""
 PUBLISHERS_MAX = 100
 TREES_MAX = 1_000
-"""A node audits so many trees."""
+"""A node audits at most this many trees."""
 
 
 class _Question(NamedTuple):
@@ -63,6 +64,15 @@ class _Question(NamedTuple):
     until_us: int
     filters: tuple[Predicate, ...]
     had: tuple[int, ...]
+
+
+class _Early(NamedTuple):
+    """An event that a keeper has named and that the tree may still bring."""
+
+    missed: Missed
+    asked_us: int
+    due_us: int
+    """When it counts as missed."""
 
 
 class _Got(NamedTuple):
@@ -117,6 +127,7 @@ class _AuditedTree:
     """Events that audits have brought and the tree has not."""
     answers: dict[Peer, tuple[SignedAnswer, int]] = field(default_factory=dict)
     """The last signed answer of each keeper, and up to when it names events."""
+    early: dict[EventId, _Early] = field(default_factory=dict)
     late: deque[tuple[Publication, int]] = field(default_factory=lambda: deque(maxlen=LATE_MAX))
     """The last events that audits have brought, and when they came to a keeper."""
     accused_us: dict[Peer, int] = field(default_factory=dict)
@@ -133,7 +144,7 @@ class Auditor:
     _detector: FailureDetector
     _times: ResponseTimes
     _filters: Filters
-    _replay: Replay
+    _delivery: LocalDelivery
     _dissemination: Dissemination
     _lookup: TreeKeepers
     _own_keeper: AuditKeeper
@@ -192,14 +203,16 @@ class Auditor:
 
     def _grace_us(self, audited: _AuditedTree) -> int:
         settings = self._settings
-        learned_us = min(max(audited.grace_us, 2 * audited.late_us), settings.audit_grace_us_max)
-        return max(settings.audit_grace_us, 2 * self._times.timeout_us, learned_us)
+        learned_us = max(audited.grace_us, 2 * audited.late_us, 2 * self._times.timeout_us)
+        return max(settings.audit_grace_us, min(learned_us, settings.audit_grace_us_max))
 
     # --- questions ---
 
     def _set_timer(self, tree: str, audited: _AuditedTree) -> None:
         """Set the next audit, a little off the interval, so that nodes do not ask all at once."""
-        least_us = max(audited.interval_us, 4 * self._times.timeout_us)
+        least_us = max(
+            audited.interval_us, min(4 * self._times.timeout_us, self._settings.audit_us_max)
+        )
         after_us = least_us * self._rng.randint(80, 120) // 100
         self._outbox.set_timer(("audit", tree), after_us)
 
@@ -283,13 +296,18 @@ class Auditor:
         self._outbox.queue(peer, part)
 
     def _question(self, tree: str, audited: _AuditedTree, since_us: int) -> tuple[Audit, int]:
-        """A question about the events since a time, and up to when the answer is whole."""
+        """A question about the events since a time, and up to when the answer is whole.
+
+        Audits that must be quick ask for the latest events too. The others leave them to the next
+        audit, because most of them are on their way, and would fill slow links twice.
+        """
         now, grace_us = self._outbox.now, self._grace_us(audited)
+        unasked_us = 0 if self._settings.keeper_quorum else grace_us
         age_us = min(now - since_us + SLACK_US, KEPT_US)
         self._last_number += 1
         wanted, had = self._wanted(tree), self._had(audited, now - age_us - grace_us - SLACK_US)
-        part = Audit(tree, self._last_number, wanted, age_us // MS, grace_us // MS, had)
-        return part, now - grace_us
+        part = Audit(tree, self._last_number, wanted, age_us // MS, unasked_us // MS, had)
+        return part, now - unasked_us
 
     def _wanted(self, tree: str) -> tuple[Predicate, ...]:
         """The filters of this node's own subscriptions."""
@@ -328,13 +346,41 @@ class Auditor:
     def _take(
         self, tree: str, audited: _AuditedTree, missed: Sequence[Missed], asked_us: int
     ) -> None:
-        """Deliver events that a keeper has named; if some were missing, ask again soon."""
-        ordered = sorted(missed, key=lambda one: place_of(one.event))
-        brought = [one for one in ordered if self._deliver(tree, audited, one, asked_us)]
-        if brought:
-            audited.is_alerted = True
-            audited.interval_us = self._settings.audit_us_min
-            self._set_timer(tree, audited)
+        """Deliver events that a keeper has named, once the tree has had time to bring them."""
+        grace_us = self._grace_us(audited)
+        is_lost = False
+        for one in sorted(missed, key=lambda one: place_of(one.event)):
+            due_us = asked_us - one.age_ms * MS + grace_us
+            if due_us > self._outbox.now and len(audited.early) < EARLY_MAX:
+                audited.early.setdefault(one.event.id, _Early(one, asked_us, due_us))
+            else:
+                is_lost |= self._deliver(tree, audited, one, asked_us)
+        self._await_early(tree, audited)
+        if is_lost:
+            self._alert(tree, audited)
+
+    def _await_early(self, tree: str, audited: _AuditedTree) -> None:
+        if audited.early:
+            due_us = min(early.due_us for early in audited.early.values())
+            self._outbox.set_timer(("audit early", tree), due_us - self._outbox.now)
+
+    def on_early_timer(self, tree: str) -> None:
+        """Deliver the events that the tree should have brought by now."""
+        audited, now = self._trees.get(tree), self._outbox.now
+        if audited is None:
+            return
+        due = [early for early in audited.early.values() if early.due_us <= now]
+        for early in due:
+            del audited.early[early.missed.event.id]
+        self._await_early(tree, audited)
+        if [one for one in due if self._deliver(tree, audited, one.missed, one.asked_us)]:
+            self._alert(tree, audited)
+
+    def _alert(self, tree: str, audited: _AuditedTree) -> None:
+        """Audit again soon: an event was missing."""
+        audited.is_alerted = True
+        audited.interval_us = self._settings.audit_us_min
+        self._set_timer(tree, audited)
 
     def _deliver(self, tree: str, audited: _AuditedTree, missed: Missed, asked_us: int) -> bool:
         """Deliver an event unless it has come meanwhile; return whether it was missing."""
@@ -357,7 +403,7 @@ class Auditor:
             if self._is_after(audited, number, event, came_us)
         )
         audited.got.append(_Got(event.id, now, bool(numbers)))
-        if not numbers or not self._replay.deliver_late(Delivery(event, numbers, 0)):
+        if not numbers or not self._delivery.deliver_early(Delivery(event, numbers, 0)):
             return False
         audited.brought[event.id] = None
         audited.late.append((event, came_us))
@@ -408,10 +454,7 @@ class Auditor:
         """
         if not event.created_us:
             return False
-        took = audited.took.get(event.id.publisher)
-        others_us = sorted(other.last_us for other in audited.took.values())
-        usual_us = others_us[len(others_us) // 2] if others_us else 0
-        differ_us = usual_us if took is None else took.last_us
+        differ_us = _took_usually(audited, event.id.publisher).last_us
         return self._outbox.now - event.created_us - differ_us > KEPT_US + SKEW_US_MAX
 
     def _is_after(
@@ -439,19 +482,32 @@ class Auditor:
         ]
         if not others or any(got < id for got in others):
             return True
-        took = audited.took.get(id.publisher)
-        if took is None or not event.created_us:
+        if not event.created_us:
             return False
         # The tree would have brought it at this time, or a little later.
-        return event.created_us + took.least_us >= since_us + min(audited.late_us, slack_us)
+        least_us = _took_usually(audited, id.publisher).least_us
+        return event.created_us + least_us >= since_us + min(audited.late_us, slack_us)
 
     def check(self) -> None:
         """Assert the invariants: each tree has a subscription and a timer interval."""
         settings = self._settings
         assert len(self._trees) <= TREES_MAX
+        assert all(len(audited.early) <= EARLY_MAX for audited in self._trees.values())
         for audited in self._trees.values():
             assert audited.since_us
             assert settings.audit_us_min <= audited.interval_us <= settings.audit_us_max
+
+
+def _took_usually(audited: _AuditedTree, publisher: Peer) -> _Took:
+    """How long the events of a publisher take by the tree, or else those of most others.
+
+    If the tree has brought none at all, clocks count as right.
+    """
+    took = audited.took.get(publisher)
+    if took is not None:
+        return took
+    others = sorted(audited.took.values())
+    return others[len(others) // 2] if others else _Took(0, 0)
 
 
 def _in_turn(bands: list[list[Peer]], turn: int, count: int) -> list[Peer]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.scoutsubs.arrival_order import ArrivalOrder
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey, digest_of_id
 from smartpubsub.protocols.scoutsubs.history import MEMORY_BYTES
@@ -65,30 +66,34 @@ class AuditKeeper:
         self._kept: dict[str, dict[EventId, _KeptForAudits]] = {}
         """By tree, in the order of arrival."""
         self._account = ledger.open("events for audits", KEPT_BYTES_MAX, KEPT_BYTES_MAX)
-        self._of_publisher: dict[Peer, dict[EventKey, None]] = {}
-        """In the order of arrival."""
+        self._order = ArrivalOrder(self._keys)
 
     def keep(self, event: Publication, tree: str) -> None:
         """Keep an event that this node has for a tree, in whatever role.
 
         The keepers of an attribute keep the events of all its shards.
         """
-        if not self._settings.has_audits or event.id in self._kept.get(tree, ()):
+        if not self._settings.has_audits or tree != base_name(tree):
             return
-        if tree != base_name(tree):
+        id, account, of_tree = event.id, self._account, self._kept.get(tree)
+        if of_tree is None:
+            of_tree = self._kept[tree] = {}
+        elif id in of_tree:
             return
-        id, account = event.id, self._account
-        publisher = id.publisher
         self._last_place += 1
-        kept = _KeptForAudits(event, self._outbox.now, digest_of_id(id), self._last_place)
-        self._kept.setdefault(tree, {})[id] = kept
-        self._of_publisher.setdefault(publisher, {})[id, tree] = None
-        account.change(publisher, _kept_bytes(event))
+        of_tree[id] = _KeptForAudits(event, self._outbox.now, digest_of_id(id), self._last_place)
+        self._order.add((id, tree))
+        account.change(id.publisher, _kept_bytes(event))
         while account.size > account.size_max:
-            user = self._account.largest()
+            user = account.largest()
             assert user is not None
-            self._account.evicted += 1
-            self._drop(next(iter(self._of_publisher[user])))
+            account.evicted += 1
+            self._drop(self._order.oldest_of(user))
+
+    def _keys(self) -> list[EventKey]:
+        """All events in the order of arrival."""
+        every = [(kept, tree) for tree, some in self._kept.items() for kept in some.values()]
+        return [(kept.event.id, tree) for kept, tree in sorted(every, key=lambda e: e[0].place)]
 
     def on_keep(self, peer: Peer, part: KeepForAudits) -> None:
         """A publisher has found this node among the keepers of a tree."""
@@ -167,10 +172,7 @@ class AuditKeeper:
         if not self._kept[tree]:
             del self._kept[tree]
         self._account.change(id.publisher, -_kept_bytes(kept.event))
-        of_publisher = self._of_publisher[id.publisher]
-        del of_publisher[key]
-        if not of_publisher:
-            del self._of_publisher[id.publisher]
+        self._order.drop(key)
 
     @property
     def bytes_held(self) -> int:
@@ -178,9 +180,9 @@ class AuditKeeper:
         return self._account.size
 
     def check(self) -> None:
-        """Assert the invariants: the indexes have the same events."""
+        """Assert the invariants: the order has the same events, and so has the account."""
         events = [kept.event for tree in self._kept.values() for kept in tree.values()]
-        assert sum(map(len, self._of_publisher.values())) == len(events)
+        self._order.check()
         assert self._account.size == sum(map(_kept_bytes, events))
 
 

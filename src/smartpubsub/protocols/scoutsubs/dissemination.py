@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -23,9 +22,18 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow, EventKey
 from smartpubsub.protocols.scoutsubs.filter_table import FormerChild, ScoutChild
 from smartpubsub.protocols.scoutsubs.filters import Filters
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Confirm, NoCopy, Notify, Offer
+from smartpubsub.protocols.scoutsubs.flight import Flight, FlightTarget, RootFlight
+from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
+from smartpubsub.protocols.scoutsubs.messages import (
+    NOBODY,
+    Confirm,
+    NoCopy,
+    Notify,
+    Offer,
+    Want,
+)
+from smartpubsub.protocols.scoutsubs.recent_events import RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
-from smartpubsub.protocols.scoutsubs.replay import Replay
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import sibling_names
@@ -33,65 +41,7 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 DROPPED_SHARE = 100
-"""One in so many late events of a child is dropped at a time, as finding them takes long."""
-
-
-class FlightState(Enum):
-    """The state of an event in flight at one node."""
-
-    SENT = "sent"
-    RETRANSMITTED = "retransmitted"
-    CONFIRMED = "confirmed"
-    ABANDONED = "abandoned"
-
-    __hash__ = object.__hash__  # States are compared by identity; that of Enum takes longer.
-
-
-FLIGHT_TRANSITIONS: dict[tuple[FlightState, str], FlightState] = {
-    (FlightState.SENT, "retransmit"): FlightState.RETRANSMITTED,
-    (FlightState.SENT, "all confirmed"): FlightState.CONFIRMED,
-    (FlightState.SENT, "child added"): FlightState.SENT,
-    (FlightState.SENT, "lapse"): FlightState.ABANDONED,
-    (FlightState.RETRANSMITTED, "retransmit"): FlightState.RETRANSMITTED,
-    (FlightState.RETRANSMITTED, "all confirmed"): FlightState.CONFIRMED,
-    (FlightState.RETRANSMITTED, "child added"): FlightState.RETRANSMITTED,
-    (FlightState.RETRANSMITTED, "lapse"): FlightState.ABANDONED,
-    (FlightState.CONFIRMED, "retransmit"): FlightState.CONFIRMED,
-    (FlightState.CONFIRMED, "child added"): FlightState.SENT,
-    (FlightState.CONFIRMED, "lapse"): FlightState.ABANDONED,
-}
-
-
-@dataclass(slots=True)
-class FlightTarget:
-    """A child that has not confirmed an event."""
-
-    backups: tuple[Contact, ...]
-    tries: int = 0
-
-
-@dataclass(slots=True)
-class Flight:
-    """An event in flight to this node's children, or to those of a node that it stands in for."""
-
-    event: Publication
-    attribute: str
-    hops: int
-    upstream: Peer | None
-    """The node to confirm to; None at the rendezvous."""
-    on_behalf: Peer
-    targets: dict[Peer, FlightTarget]
-    sent_us: int
-    key: EventKey
-    """The event and its attribute."""
-    retransmitted_us: int = 0
-    state: FlightState = FlightState.SENT
-    notify: Notify | None = None
-    """The first transmission, which is the same for all children."""
-
-    def move(self, happening: str) -> None:
-        """Change the state along the table of transitions."""
-        self.state = FLIGHT_TRANSITIONS[self.state, happening]
+"""One in this many late events of a child is dropped at a time, as finding them takes long."""
 
 
 @dataclass(slots=True)
@@ -112,20 +62,19 @@ class EventSpread(NamedTuple):
     """This node has an event and has sent it on."""
 
     event: Publication
-    hops: int
     attribute: str
 
 
 class RootFlightConfirmed(NamedTuple):
     """A child has confirmed an event to this node as the rendezvous."""
 
-    flight: Flight
+    flight: RootFlight
 
 
 class ChildGivenUp(NamedTuple):
     """A child that does not confirm an event gets it no more from this node as the rendezvous."""
 
-    flight: Flight
+    flight: RootFlight
 
 
 DisseminationNews: TypeAlias = EventSpread | RootFlightConfirmed | ChildGivenUp
@@ -144,7 +93,8 @@ class Dissemination:
     _recovery: Recovery
     _replicas: TableReplicas
     _filters: Filters
-    _replay: Replay
+    _delivery: LocalDelivery
+    _recent: RecentEvents
     _report: Callable[[DisseminationNews], None]
 
     def __post_init__(self) -> None:
@@ -197,14 +147,11 @@ class Dissemination:
 
     def _give_up(self, flight: Flight, peer: Peer) -> None:
         self._outbox.reject("late events")
-        del flight.targets[peer]
-        if not flight.targets:
-            flight.move("all confirmed")
-        if flight.upstream is None:
+        flight.drop_child(peer)
+        if isinstance(flight, RootFlight):
             self._report(ChildGivenUp(flight))
-        elif not flight.targets:
-            self.end(flight)
-            self._confirm(flight.upstream, flight.key, flight.on_behalf)
+        else:
+            self._end_if_confirmed(flight)
 
     def has_spread(self, key: EventKey) -> bool:
         """Whether an event has come by a tree, or by another shard of its attribute."""
@@ -216,23 +163,15 @@ class Dissemination:
         """Whether an event is older than those that this node remembers."""
         return self._delivered.is_replay(key)
 
-    def root_flight(self, key: EventKey) -> Flight | None:
+    def root_flight(self, key: EventKey) -> RootFlight | None:
         """An event in flight from this node as the rendezvous."""
         flight = self._flights.get(key, {}).get(NOBODY)
-        return flight if flight is not None and flight.upstream is None else None
+        return flight if isinstance(flight, RootFlight) else None
 
-    def root_flights(self, attribute: str | None = None) -> list[Flight]:
+    def root_flights(self, attribute: str | None = None) -> list[RootFlight]:
         """All events in flight from this node as the rendezvous, or those of one attribute."""
         found = [self.root_flight(key) for key in self._flights if attribute in (None, key[1])]
         return [flight for flight in found if flight is not None]
-
-    def keep_at_root(self, flight: Flight) -> None:
-        """Keep an event in flight, even if no child has to confirm it, until it is recorded."""
-        flights = self._flights.get(flight.key)
-        if flights is None:
-            self._flights[flight.key] = {NOBODY: flight}
-        else:
-            flights[NOBODY] = flight
 
     # --- down the tree ---
 
@@ -243,7 +182,7 @@ class Dissemination:
         now, key = self._outbox.now, (part.event.id, part.attribute)
         flight = self._flights.get(key, {}).get(part.on_behalf)
         if flight is not None:
-            if flight.upstream is None:
+            if isinstance(flight, RootFlight):
                 self._confirm(peer, key, NOBODY)  # This node has custody of it.
                 return
             flight.upstream = peer
@@ -268,25 +207,24 @@ class Dissemination:
             late_us = 2 * (self._settings.renew_us if is_late else self._times.timeout_us)
             table = self._filters.tables[part.attribute]
             former = table.former_interested(part.event.predicate, now - late_us)
-            self.spread(part.attribute, part.event, part.hops, peer, former=former)
+            flight = Flight(part.event, part.attribute, part.hops, peer, now)
+            self.spread(flight, former=former)
 
     def spread(
         self,
-        attribute: str,
-        event: Publication,
-        hops: int,
-        upstream: Peer | None,
+        flight: Flight,
         *,
         excluded: Peer = NOBODY,
         is_resend: bool = False,
         former: Mapping[Peer, FormerChild] = MappingProxyType({}),
-    ) -> Flight:
+    ) -> None:
         """Deliver an event here and send it to all interested children, present and former."""
-        table, now = self._filters.tables[attribute], self._outbox.now
+        event, attribute = flight.event, flight.attribute
+        table = self._filters.tables[attribute]
         own, children = table.interested(event.predicate)
-        is_first = self._delivered.add((event.id, attribute), now)
+        is_first = self._delivered.add(flight.key, self._outbox.now)
         if is_first and own and not self._came_by_sibling(event.id, attribute):
-            self._replay.deliver(Delivery(event, own, hops))
+            self._delivery.deliver(Delivery(event, own, flight.hops))
         targets = {
             peer: FlightTarget(table.children[peer].backups)
             for peer in children
@@ -294,52 +232,36 @@ class Dissemination:
         }
         if former:
             targets |= {peer: FlightTarget(child.backups) for peer, child in former.items()}
-        flight = self._begin(event, attribute, hops, upstream, NOBODY, targets)
+        flight.await_children(targets)
         for peer in list(targets):
             if is_resend or self._detector.is_down(peer) or peer in former:
                 self.retransmit_to(flight, peer)
             else:
                 self._send_first(flight, table.children[peer])
         self._keep(flight)
-        self._report(EventSpread(event, hops, attribute))
-        return flight
+        self._recent.keep(event, flight.hops)
+        self._report(EventSpread(event, attribute))
 
     def _came_by_sibling(self, id: EventId, attribute: str) -> bool:
         """A publisher without an acknowledgement may send an event again by another shard."""
         return any((id, name) in self._delivered for name in sibling_names(attribute))
 
-    def _begin(
-        self,
-        event: Publication,
-        attribute: str,
-        hops: int,
-        upstream: Peer | None,
-        on_behalf: Peer,
-        targets: dict[Peer, FlightTarget],
-    ) -> Flight:
-        key, now = (event.id, attribute), self._outbox.now
-        flight = Flight(event, attribute, hops, upstream, on_behalf, targets, now, key)
-        if not targets:
-            flight.state = FlightState.CONFIRMED
-        return flight
-
-    def begin_late(self, attribute: str, event: Publication, hops: int) -> Flight:
-        """A flight without children, of an event that was in flight from this root before."""
-        return self._begin(event, attribute, hops, None, NOBODY, {})
-
-    def add_child(self, flight: Flight, peer: Peer) -> None:
-        """Have a child confirm an event that was in flight before it came."""
-        child = self._filters.tables[flight.attribute].children[peer]
-        flight.targets[peer] = FlightTarget(child.backups)
-        flight.move("child added")
+    def add_child(self, flight: RootFlight, peer: Peer) -> None:
+        """Have a child confirm an event that was sent down the tree before it came."""
+        flight.add_child(peer, self._filters.tables[flight.attribute].children[peer].backups)
+        self._keep(flight)
 
     def _keep(self, flight: Flight) -> None:
+        """Keep an event in flight until all children have confirmed it.
+
+        The rendezvous keeps it until it is recorded, too.
+        """
         if not self._settings.is_reliable:
             return
-        if flight.targets:
+        if flight.targets or isinstance(flight, RootFlight):
             self._flights.setdefault(flight.key, {})[flight.on_behalf] = flight
-        elif flight.upstream is not None:
-            self._confirm(flight.upstream, flight.key, flight.on_behalf)
+        else:
+            self._confirm_upward(flight)
 
     def _stand_in(self, peer: Peer, part: Notify) -> None:
         """Forward an event to the children of another node, by the copy of its table."""
@@ -352,7 +274,10 @@ class Dissemination:
             for child in kept.children.values()
             if any(wanted.matches(part.event.predicate) for wanted in child.filters)
         }
-        flight = self._begin(part.event, part.attribute, part.hops, peer, part.on_behalf, targets)
+        flight = Flight(
+            *(part.event, part.attribute, part.hops, peer, self._outbox.now, part.on_behalf)
+        )
+        flight.await_children(targets)
         self._keep(flight)
         self.retransmit(flight)
 
@@ -365,10 +290,6 @@ class Dissemination:
         if link is None or link.child is not child:
             link = self._links[name] = _ChildLink(child)
         return link
-
-    def path_of(self, attribute: str, child: ScoutChild) -> Peer:
-        """Where the last event for a child was sent."""
-        return self._link(attribute, child).path
 
     def _send_first(self, flight: Flight, child: ScoutChild) -> None:
         """Send an event to a child for the first time, or to its shortcut.
@@ -404,12 +325,26 @@ class Dissemination:
                 flight.notify = Notify(event, attribute, flight.hops + 1, False, NOBODY)
             self._outbox.queue(path, flight.notify)
 
+    def on_want(self, peer: Peer, part: Want) -> None:
+        """A child requests an event that it was offered."""
+        table = self._filters.tables.get(part.attribute)
+        found = self._recent.get(part.id)
+        if table is None or found is None:
+            return
+        for child in table.children.values():
+            path = self._link(part.attribute, child).path
+            if peer in (child.contact.peer, path) and any(
+                wanted.matches(found.event.predicate) for wanted in child.filters
+            ):
+                hops = found.hops + 1
+                self._outbox.queue(peer, Notify(found.event, part.attribute, hops, False, NOBODY))
+                return
+
     # --- retransmission ---
 
     def retransmit(self, flight: Flight) -> None:
         """Send an event again to the children that have not confirmed it."""
         flight.retransmitted_us = self._outbox.now
-        flight.move("retransmit")
         for peer in list(flight.targets):
             if peer in flight.targets:  # A node that stands in may confirm to itself meanwhile.
                 self.retransmit_to(flight, peer)
@@ -495,19 +430,25 @@ class Dissemination:
             child = self._confirmed_child(flight, peer, part.on_behalf)
             if child is None:
                 continue
-            del flight.targets[child]
-            if not flight.targets:
-                flight.move("all confirmed")
+            flight.drop_child(child)
             link = self._current_link(flight.attribute, child)
             if link is not None:
                 link.outstanding = max(0, link.outstanding - 1)
                 if link.outstanding == 0:
                     self._release_held(link)
-            if flight.upstream is None:
+            if isinstance(flight, RootFlight):
                 self._report(RootFlightConfirmed(flight))
-            elif not flight.targets:
-                self.end(flight)
-                self._confirm(flight.upstream, flight.key, flight.on_behalf)
+            else:
+                self._end_if_confirmed(flight)
+
+    def _end_if_confirmed(self, flight: Flight) -> None:
+        if not flight.targets:
+            self.end(flight)
+            self._confirm_upward(flight)
+
+    def _confirm_upward(self, flight: Flight) -> None:
+        assert flight.upstream is not None
+        self._confirm(flight.upstream, flight.key, flight.on_behalf)
 
     def _confirmed_child(self, flight: Flight, peer: Peer, on_behalf: Peer) -> Peer | None:
         """Return the child that a confirmation counts for, if there is one.
@@ -534,11 +475,6 @@ class Dissemination:
             flights.pop(flight.on_behalf, None)
             if not flights:
                 del self._flights[flight.key]
-
-    def abandon(self, flight: Flight) -> None:
-        """Give up the children that have not confirmed an event in time: they have lapsed."""
-        flight.targets.clear()
-        flight.move("lapse")
 
     def on_no_copy(self, peer: Peer, part: NoCopy) -> None:
         """A replica has no copy; the next retransmission goes to another one."""
@@ -606,9 +542,7 @@ class Dissemination:
             assert flights
             for on_behalf, flight in flights.items():
                 assert (flight.key, flight.on_behalf) == (key, on_behalf)
-                assert (flight.state is FlightState.CONFIRMED) == (not flight.targets)
-                assert flight.state is not FlightState.ABANDONED
-                assert flight.targets or flight.upstream is None
+                flight.check()
         for (_, peer), link in self._links.items():
             assert link.child.contact.peer == peer
             assert link.outstanding >= 0

@@ -4,22 +4,12 @@ A child announces the changes since the version that its parent has. The parent 
 table, has the table replicated, announces the changes of its own summary, and notifies the child
 when all of that is in force. One announcement is under way at a time; later changes go with the
 next one.
-
-Shard epochs travel with announcements: a parent tells its children the epoch of the attribute, and
-a child claims the epoch up to which everything below it is in all shards.
-
-A node with filters in several trees would get an event that matches in two of them twice. So it
-tells its parent in a tree which filters it has in other trees (overlaps), and the parent offers it
-such an event in place of sending it. A node names only filters in trees that come earlier in an
-order that all nodes share, so one of the trees always carries the event itself. A parent's
-knowledge may be out of date: at worst an event comes twice, or has to be requested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact, key_of
@@ -27,6 +17,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.announcement_turns import AT_ONCE_MAX, AnnouncementTurns
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.epochs import ShardEpochs
 from smartpubsub.protocols.scoutsubs.filter_steps import STEP, LongAnnouncement
 from smartpubsub.protocols.scoutsubs.filter_table import (
     AwaitedVersion,
@@ -41,17 +32,14 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Announce,
     Announced,
     ChildCopy,
-    Elsewhere,
 )
+from smartpubsub.protocols.scoutsubs.overlaps import Overlaps
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import (
-    EPOCH_MAX,
-    FIRST_EPOCH,
     NO_EPOCH,
-    base_name,
     is_split,
 )
 from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes, backed_off
@@ -61,17 +49,6 @@ NO_ROOM = 0
 """The acknowledged version of a parent that has no room for the filters."""
 INCARNATION_BITS = 28
 """Tables of a later incarnation have higher versions for replicas than those of earlier ones."""
-EPOCHS_AT_ONCE_MAX = 1 << 20
-"""A child whose epoch is ahead of its rendezvous by more than this is lying."""
-ELSEWHERE_COUNT_MAX = 64
-"""The number of filters in other trees that a parent is told of."""
-OVERLAP_TREES_MAX = 64
-"""The number of trees whose parents are told: those of own subscriptions first."""
-MEMBER_COUNT_MAX = 1_000
-"""Filters of larger tables are not named in other trees: it would take long to find them."""
-OVERLAP_DELAY_US = 50_000
-OVERLAP_INTERVAL_US = 250_000
-"""Parents are told of overlaps this long after a change, and at most once in this interval."""
 
 
 class TableChanged(NamedTuple):
@@ -145,6 +122,10 @@ class Filters:
         self.tables: dict[str, FilterTable] = {}
         self.quotas = PeerQuotas()
         self.turns = AnnouncementTurns(self._outbox, self._filter_count)
+        self.epochs = ShardEpochs(
+            self._outbox, self._persistence, self._membership, self.tables, self._on_epoch
+        )
+        self.overlaps = Overlaps(self._outbox, self._membership, self.tables)
         self._long: dict[Peer, LongAnnouncement] = {}
         """Announcements that enter their tables in steps; others of the peer wait meanwhile."""
         self._version_floor = 0
@@ -154,11 +135,6 @@ class Filters:
         self._leaving: dict[tuple[str, Peer], int] = {}
         """Former parents that have not acknowledged the withdrawal, and the number of tries."""
         self._replicated: dict[str, _TableReplication] = {}
-        self._lagging: dict[str, None] = {}
-        """Attributes with own subscriptions that are in force but not in all shards yet."""
-        self._overlaps_told: dict[str, tuple[Peer, tuple[Predicate, ...]]] = {}
-        self._overlaps_are_due = False
-        self._overlaps_told_us = -OVERLAP_INTERVAL_US
 
     # --- tables ---
 
@@ -175,7 +151,7 @@ class Filters:
         """Remove the table of a tree that the node leaves."""
         table = self.tables.pop(attribute)
         self._under_way.pop(attribute, None)
-        self._overlaps_told.pop(attribute, None)
+        self.overlaps.forget(attribute)
         self._persistence.drop_epoch(attribute)
         self._version_floor = max(self._version_floor, table.version)
         self._copy_version_floor = max(self._copy_version_floor, table.copy_version)
@@ -197,11 +173,6 @@ class Filters:
     def acts_as_root(self, attribute: str) -> bool:
         """Whether the node is the root, or was until the new root has all filters."""
         return self._membership.is_root(attribute) or self.tables[attribute].is_handing_over
-
-    def epoch_of(self, attribute: str) -> int:
-        """The shard epoch of an attribute, as far as this node knows."""
-        table = self.tables.get(attribute)
-        return NO_EPOCH if table is None else table.epoch
 
     def is_child(self, attribute: str, peer: Peer) -> bool:
         """Whether a peer has announced filters in a tree."""
@@ -308,7 +279,7 @@ class Filters:
         is_root = self._membership.is_root(attribute)
         return self.tables[attribute].advance(
             self.replicas_of(attribute),
-            self.claim(attribute),
+            self.epochs.claim(attribute),
             offers_shortcut=self._settings.redirects and not is_root,
         )
 
@@ -339,7 +310,7 @@ class Filters:
         part = table.announcement(self._recovery.incarnation, root_ms, is_retry=is_retry)
         self._outbox.queue(parent.peer, part)
         if part.base == WHOLE:
-            self._tell_overlaps_again(attribute)
+            self.overlaps.tell_again(attribute)
         timeout_us = timeouts * self._times.timeout_us_for(parent.peer)
         # Owners of filters wait for the answer. After a pause of the parent the timeout is long.
         timeout_us = min(timeout_us, self._settings.check_us_max)
@@ -408,7 +379,7 @@ class Filters:
     def _take_in_force(self, table: FilterTable, part: Announced) -> None:
         if part.in_force:
             # First, as what is in force in a split attribute is in force in its shards.
-            self._on_parent_epoch(table, part.epoch)
+            self.epochs.on_parent_epoch(table, part.epoch)
         table.in_force = max(table.in_force, part.in_force)
         if self.is_in_force(table.attribute):
             table.in_force_us = self._outbox.now
@@ -587,7 +558,7 @@ class Filters:
         child.backups, child.epoch = part.backups, part.epoch or child.epoch
         child.direct = self._accepted_shortcut(contact, part)
         self.touch(attribute, peer)
-        self.on_child_epoch(attribute, part.epoch)
+        self.epochs.on_child_epoch(attribute, part.epoch)
         self._changed(table, peer, part.version)
         self._report(ChildAnnounced(attribute, peer, is_restarted, part.is_retry, part.root_ms))
 
@@ -667,13 +638,6 @@ class Filters:
         self.touch(attribute, self._proximity.own.peer)
         self._changed(table, number, 0)
 
-    def set_lagging(self, attribute: str, *, is_lagging: bool) -> None:
-        """Note whether own subscriptions in force are not in all shards yet."""
-        if is_lagging:
-            self._lagging[attribute] = None
-        else:
-            self._lagging.pop(attribute, None)
-
     def set_recent(self, attribute: str, *, has_recent: bool) -> None:
         """Note whether events were admitted here that a former root may have missed."""
         self.tables[attribute].has_recent = has_recent
@@ -683,7 +647,7 @@ class Filters:
     def _changed(self, table: FilterTable, owner: FilterOwner, told_version: int) -> None:
         """Filters have changed: notify their owner when that is in force."""
         self._membership.use(table.attribute)
-        self._schedule_overlaps()
+        self.overlaps.schedule()
         self.advance(table.attribute)
         before = table.waiting.pop(owner, None)
         if before is not None and isinstance(owner, bytes) and owner in table.children:
@@ -753,149 +717,24 @@ class Filters:
         answer = Announced(part.attribute, part.incarnation, version, in_force, wants_whole, None)
         self._outbox.queue(peer, answer)
 
-    # --- shard epochs ---
-
-    def claim(self, attribute: str) -> int:
-        """Return the shard epoch up to which all filters here and below are in every shard.
-
-        If some nodes below are split and others are not, it is `FIRST_EPOCH`: the others have left
-        the shards.
-        """
-        table = self.tables[attribute]
-        if table.epoch == FIRST_EPOCH:
-            return FIRST_EPOCH
-        claims = [child.epoch for child in table.live_children() if child.epoch != NO_EPOCH]
-        if attribute in self._lagging:
-            claims.append(max(FIRST_EPOCH, table.epoch - 1))
-        if table.epoch != NO_EPOCH:
-            claims.append(table.epoch)
-        lowest = min(claims, default=NO_EPOCH)
-        has_left = is_split(lowest) and not all(map(is_split, claims))
-        return FIRST_EPOCH if has_left else lowest
-
-    def set_epoch(self, attribute: str, epoch: int) -> None:
-        """Take a later epoch of an attribute; a further shard is always whole."""
-        table = self.tables[attribute]
-        if base_name(attribute) != attribute:
-            epoch = min(epoch, FIRST_EPOCH)
-        if not table.epoch < epoch <= EPOCH_MAX:
-            return
-        had_epoch = table.epoch != NO_EPOCH
-        table.epoch = epoch
-        if table.claim == NO_EPOCH and epoch == FIRST_EPOCH:
-            table.claim = epoch  # The parent that has told it assumes so.
-        if is_split(epoch) or had_epoch:
-            self._on_epoch(table)
-
-    def _on_parent_epoch(self, table: FilterTable, epoch: int) -> None:
-        """A parent tells its epoch.
-
-        After failures that can be an earlier one than other nodes have told. The nodes above may
-        send events down the shards then, so this node has to be there.
-        """
-        contact = self._membership.parent(table.attribute)
-        parent = contact.peer if contact else None
-        if epoch >= table.epoch:
-            table.epoch_by = parent
-        elif is_split(epoch) and not is_split(table.epoch) and table.epoch_by != parent:
-            table.epoch_by, epoch = parent, table.epoch + 1
-        self.set_epoch(table.attribute, epoch)
-
-    def on_child_epoch(self, attribute: str, epoch: int) -> None:
-        """A child knows of an epoch: so there was one, even if this rendezvous is new.
-
-        That does not make other nodes leave the shards, as events may be under way there.
-        """
-        table = self.tables[attribute]
-        if not self._membership.is_root(attribute) or epoch <= table.epoch:
-            return
-        if epoch - table.epoch > EPOCHS_AT_ONCE_MAX:
-            self._outbox.reject("epochs")
-            return
-        is_merged = is_split(table.epoch) and not is_split(epoch)
-        self.set_epoch(attribute, epoch + 1 if is_merged else epoch)
-
     def _on_epoch(self, table: FilterTable) -> None:
+        """The attribute is split, or whole again: tell replicas, children and the parent."""
         attribute = table.attribute
         table.copy_version += 1
         table.epoch_copy_version = table.copy_version
-        self._persistence.keep_epoch(attribute, table.epoch)
         self.touch(attribute, self._proximity.own.peer)
         self._report(EpochChanged(attribute))
         for child in table.live_children():
             self._answer_known(table, child)
         self.update(attribute)
-        self._schedule_overlaps()
-
-    # --- overlaps with other trees ---
-
-    def _schedule_overlaps(self) -> None:
-        """Tell the parents of overlaps after a moment."""
-        if not self._overlaps_are_due:
-            self._overlaps_are_due = True
-            earliest_us = self._overlaps_told_us + OVERLAP_INTERVAL_US - self._outbox.now
-            self._outbox.set_timer(("overlaps",), max(OVERLAP_DELAY_US, earliest_us))
-
-    def tell_overlaps(self) -> None:
-        """Tell the parents which overlaps have changed."""
-        self._overlaps_are_due = False
-        self._overlaps_told_us = self._outbox.now
-        others: tuple[Predicate, ...] = ()
-        tables = self._tables_with_parents()
-        for base, group in groupby(tables, lambda table: base_name(table.attribute)):
-            shown: tuple[Predicate, ...] = ()
-            for table in group:
-                overlaps = others if table.direct is None else _overlaps_of_only_child(table)
-                self._tell_overlaps_to_parent(table.attribute, overlaps)
-                if table.attribute == base and len(others) < ELSEWHERE_COUNT_MAX:
-                    shown = _shown_elsewhere(table)
-            others = (*others, *shown)[:ELSEWHERE_COUNT_MAX]
-
-    def _tell_overlaps_again(self, attribute: str) -> None:
-        """The parent of a tree may not know the overlaps."""
-        self._overlaps_told.pop(attribute, None)
-        self._schedule_overlaps()
-
-    def _tables_with_parents(self) -> list[FilterTable]:
-        """Tables whose events come from a parent, in the order that all nodes share.
-
-        Other nodes decide how many trees this one relays in, so it looks at a limited number.
-        """
-        trees = self._membership.trees.values()
-        below = [t.attribute for t in trees if t.role is Role.CHILD and t.parent]
-        tables = [table for name in below if not (table := self.tables[name]).is_empty]
-        if len(tables) > OVERLAP_TREES_MAX:
-            tables = sorted(tables, key=lambda table: not table.own)[:OVERLAP_TREES_MAX]
-        return sorted(
-            tables,
-            key=lambda table: (key_of(base_name(table.attribute).encode()), table.attribute),
-        )
-
-    def _tell_overlaps_to_parent(self, attribute: str, others: tuple[Predicate, ...]) -> None:
-        contact = self._membership.parent(attribute)
-        assert contact is not None
-        parent = contact.peer
-        if self._overlaps_told.get(attribute, (parent, ())) != (parent, others):
-            self._outbox.queue(parent, Elsewhere(attribute, others))
-        self._overlaps_told[attribute] = (parent, others)
-
-    def on_elsewhere(self, peer: Peer, part: Elsewhere) -> None:
-        """A child tells which filters it has in other trees."""
-        table = self.tables.get(part.attribute)
-        child = table.children.get(peer) if table else None
-        if child is not None:
-            child.elsewhere = {}
-            for wanted in part.others[:ELSEWHERE_COUNT_MAX]:
-                child.elsewhere.setdefault(next(iter(wanted.attributes)), []).append(wanted)
-            if table is not None and table.direct is not None:
-                self._schedule_overlaps()
+        self.overlaps.schedule()
 
     # --- invariants ---
 
     def check(self) -> None:
         """Assert the invariants of all tables, and that quotas and trees agree with them."""
         assert list(self.tables) == list(self._membership.trees)
-        assert self._overlaps_told.keys() <= self.tables.keys()
+        self.overlaps.check()
         assert self._under_way.keys() <= self.tables.keys()
         self.turns.check()
         assert all(self.turns.is_busy(peer) for peer in self._long)
@@ -906,24 +745,3 @@ class Filters:
                 filters[peer] = filters.get(peer, 0) + len(child.filters)
         assert all(self.quotas.filters_of(peer) == count for peer, count in filters.items())
         assert len(self.quotas) == sum(count > 0 for count in filters.values())
-
-
-def _shown_elsewhere(table: FilterTable) -> tuple[Predicate, ...]:
-    """The filters of a table that parents in other trees are told of."""
-    # With a shortcut past this node, events do not come to it.
-    if table.direct is not None or table.member_count > MEMBER_COUNT_MAX:
-        return ()
-    if is_split(table.epoch):  # Each shard has other nodes below this one.
-        return tuple(dict.fromkeys(wanted for wanted, _ in table.own.values()))
-    return table.summary()
-
-
-def _overlaps_of_only_child(table: FilterTable) -> tuple[Predicate, ...]:
-    """What the parent has to know of the node that the shortcut leads to.
-
-    Nothing while the filters of another child are being added, after which the shortcut ends.
-    """
-    live = table.live_children()
-    if len(live) != 1:
-        return ()
-    return tuple(wanted for some in live[0].elsewhere.values() for wanted in some)

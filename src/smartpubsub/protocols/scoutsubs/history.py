@@ -24,6 +24,7 @@ from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.scoutsubs.arrival_order import ArrivalOrder
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey, digest_of_id
 from smartpubsub.protocols.scoutsubs.messages import NOBODY, Inherit, Recall, Recalled, Span
@@ -46,7 +47,7 @@ FETCH_TRIES_MAX = 4
 DOWN_MAX = 8
 """How many of the closest peers may be down before the overlay has noticed."""
 ON_THEIR_WAY = 50
-"""In the current hour, a peer may have one in so many events more before this node fetches them."""
+"""In the current hour a peer may have one in this many events more; then this node fetches them."""
 
 
 class HistoryPlace(NamedTuple):
@@ -58,7 +59,7 @@ class HistoryPlace(NamedTuple):
 
 def place_of(event: Publication) -> HistoryPlace:
     """The place of an event."""
-    return tuple.__new__(HistoryPlace, (event.created_us, event.id))
+    return HistoryPlace(event.created_us, event.id)
 
 
 def place_before(since_us: int, after: EventId | None = None) -> HistoryPlace:
@@ -93,12 +94,11 @@ class History:
         """In the order of arrival."""
         bytes_max = settings.history_bytes_max
         self._account = ledger.open("history of publishers", bytes_max, bytes_max)
-        self._of_publisher: dict[Peer, dict[EventKey, None]] = {}
-        """The events of each publisher, in the order of arrival."""
+        self._order = ArrivalOrder(lambda: self._kept)
         self._shares: dict[str, Account] = {}
         """By attribute: how many events each publisher has."""
         self._evicted_us: dict[str, int] = {}
-        """By attribute: the time after the last event that was dropped for want of room."""
+        """By attribute: the time after the last event that was dropped to make room."""
         self._places: dict[str, list[HistoryPlace]] = {}
         """By attribute, in order."""
         self._spans: dict[str, dict[int, tuple[int, int]]] = {}
@@ -143,10 +143,7 @@ class History:
             self._places[attribute] = []
         publisher = event.id.publisher
         self._kept[key] = event
-        of_publisher = self._of_publisher.get(publisher)
-        if of_publisher is None:
-            of_publisher = self._of_publisher[publisher] = {}
-        of_publisher[key] = None
+        self._order.add(key)
         places, place = self._places[attribute], place_of(event)
         if not places or places[-1] < place:  # As is usual.
             places.append(place)
@@ -198,7 +195,7 @@ class History:
             self._evict((first.id, attribute))
         while self._account.excess:
             user = _user_with_most(self._account)
-            self._evict(next(iter(self._kept if user is None else self._of_publisher[user])))
+            self._evict(next(iter(self._kept)) if user is None else self._order.oldest_of(user))
 
     def _evict(self, key: EventKey) -> None:
         self._miss(self._kept[key], key[1])
@@ -216,11 +213,10 @@ class History:
         publisher = event.id.publisher
         self._account.change(publisher, -_size(event))
         self._shares[key[1]].change(publisher, -1)
-        del self._of_publisher[publisher][key]
-        if not self._of_publisher[publisher]:
-            del self._of_publisher[publisher]
+        self._order.drop(key)
         places = self._places[key[1]]
-        del places[bisect_left(places, place_of(event))]
+        is_oldest = places[0].id == event.id  # As is usual.
+        del places[0 if is_oldest else bisect_left(places, place_of(event))]
         self._count(event, key[1], -1)
         if not places:
             del self._places[key[1]], self._spans[key[1]], self._whole_us[key[1]]
@@ -341,7 +337,7 @@ class History:
         """Assert the invariants: places, spans and sizes agree with the events."""
         assert sum(map(len, self._places.values())) == len(self._kept)
         assert self.bytes_held == sum(map(_size, self._kept.values()))
-        assert sum(map(len, self._of_publisher.values())) == len(self._kept)
+        self._order.check()
         self._account.check()
         for attribute, places in self._places.items():
             assert sum(count for count, _ in self._spans[attribute].values()) == len(places)

@@ -2,8 +2,8 @@
 
 Usually they are the 2f + 1 nodes closest to the attribute's key. Ids can be minted: an attacker
 with some ids closer to the key than all honest nodes would be all of these. So where `region_size`
-is set, the keepers are all nodes in a region around the key that holds about so many nodes or a few
-more, however many nodes are closer. Minted ids add keepers and displace none.
+is set, the keepers are all nodes in a region around the key that holds about `region_size` nodes or
+a few more, however many nodes are closer. Minted ids add keepers and displace none.
 
 A node estimates the size of the region by how far apart nodes are around itself and around random
 places. Minted ids make a place seem crowded, so the nodes in one small part of a place count little
@@ -34,17 +34,19 @@ from smartpubsub.protocols.scoutsubs.root_lookup import AGAIN_US, TREE_COUNT_MAX
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
-FOUND_PER_BAND = 12
+FOUND_PER_BAND = (12, 12, 8, 6)
+"""How many nodes are looked up in a band, from the widest one on: each holds half as many nodes as
+the one before."""
 FOUND_CLOSEST = 8
-"""How many nodes are looked up in a band, and closest to the key."""
+"""How many nodes are looked up closest to the key."""
 DEPTH = 3
 """The number of bands beside the innermost one."""
 WIDER = 2
-"""The region of a publisher is so many times as large, and has one band more."""
+"""The region of a publisher is this many times as large, and has one band more."""
 RANDOM_PLACES = 2
 PARTS = 16
 PRECISION = 1_000
-"""Estimates are made by so many parts of a place, and counted in thousandths."""
+"""An estimate divides a place into this many parts, and counts in thousandths."""
 BAND_COUNT_MAX = 64
 """How many nodes of a band are known at most."""
 _TRIES_MAX = 1 << 17
@@ -105,7 +107,7 @@ class TreeKeepers:
             inner = [peer for power in outer[DEPTH:] for peer in bands[power]]
             found = [*([*bands[power]] for power in outer[:DEPTH]), inner]
         is_banned = self._detector.is_banned
-        others = ([p for p in band if p != own and not is_banned(p)] for band in found)
+        others = [[p for p in band if p != own and not is_banned(p)] for band in found]
         return [band for band in others if band]
 
     def found(self, tree: str) -> list[Peer]:
@@ -178,8 +180,9 @@ class TreeKeepers:
             region = self._regions.get(tree)
             is_wide = region is not None and region.is_wide
             self._find(tree, tree.encode(), FOUND_CLOSEST, self._settings.audit_path_count)
-            for name in self._places(tree, is_wide=is_wide):
-                self._find(tree, name, FOUND_PER_BAND)
+            counts = FOUND_PER_BAND[0 if is_wide else 1 :]
+            for name, count in zip(self._places(tree, is_wide=is_wide), counts, strict=False):
+                self._find(tree, name, count)
 
     def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
         self._under_way[tree] += 1

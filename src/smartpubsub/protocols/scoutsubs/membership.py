@@ -52,7 +52,7 @@ ROLE_TRANSITIONS: dict[tuple[Role, str], Role] = {
 
 
 VERIFIED_AT_ONCE_MAX = 16
-"""A root is not verified while so many lookups are under way."""
+"""A root is not verified while this many lookups are under way."""
 
 
 @dataclass(slots=True)

@@ -371,7 +371,7 @@ class Recall(NamedTuple):
     after: EventId | None
     """Of the events of that time, only those that come after this one."""
     newest: int
-    """Only the newest so many; 0 for all."""
+    """Only this many of the newest; 0 for all."""
     about: EventId | None
     """If given, the question is for this one event; the end of its publisher's id will do."""
 

@@ -1,6 +1,6 @@
 """Offered events: one copy of an event to a node that wants it in several trees.
 
-A parent that knows of an overlap (`filters.py`) offers an event in place of sending it: the id and
+A parent that knows of an overlap (`overlaps.py`) offers an event in place of sending it: the id and
 the predicate, in the event's place among the others of its publisher. Usually the event itself
 comes by the other tree. If it does not, the node requests it.
 """
@@ -9,36 +9,26 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.filter_table import FilterTable
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.messages import NOBODY, Notify, Offer, Want
+from smartpubsub.protocols.scoutsubs.recent_events import RecentEvent, RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split, tree_name
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
-RECENT_US = 60_000_000
-RECENT_COUNT_MAX = 10_000
-RECENT_BYTES_MAX = 8 << 20
 HELD_COUNT_MAX = 10_000
 """The limit of what waits for offered events; offers beyond it are retransmitted later."""
 
 LineName: TypeAlias = tuple[str, Peer]
 """An attribute and a publisher."""
-
-
-class _RecentEvent(NamedTuple):
-    """A recent event, and the number of links that it has passed."""
-
-    event: Publication
-    hops: int
-    since_us: int
 
 
 @dataclass(slots=True)
@@ -52,38 +42,23 @@ class _HeldPart:
 
 @dataclass(eq=False)
 class Offers:
-    """The offers that this node has, and the recent events that it may be asked for."""
+    """The events that were offered to this node, and those that wait behind them."""
 
     _outbox: ScoutOutbox
     _times: ResponseTimes
     _recovery: Recovery
     _filters: Filters
+    _recent: RecentEvents
     _dissemination: Dissemination
 
     def __post_init__(self) -> None:
-        self._recent: dict[EventId, _RecentEvent] = {}
-        self._recent_bytes = 0
-        self._arrived: list[EventId] = []
+        self._arrived: deque[EventId] = deque()
+        """Events whose waiting lines go on next."""
         self._lines: dict[LineName, deque[_HeldPart]] = {}
         """What waits for an event that was offered before it."""
         self.held_count = 0
         self._waiting: dict[EventId, dict[LineName, None]] = {}
         """The lines that an event was offered in."""
-
-    def keep(self, event: Publication, hops: int) -> None:
-        """Keep an event for a while, as it may be offered in other trees."""
-        if len(event.predicate.attributes) == 1 or event.id in self._recent:
-            return
-        self._recent[event.id] = _RecentEvent(event, hops, self._outbox.now)
-        self._recent_bytes += event.wire_bytes
-        while len(self._recent) > RECENT_COUNT_MAX or self._recent_bytes > RECENT_BYTES_MAX:
-            self._forget_oldest()
-        if event.id in self._waiting:
-            self._arrived.append(event.id)
-
-    def _forget_oldest(self) -> None:
-        oldest = self._recent.pop(next(iter(self._recent)))
-        self._recent_bytes -= oldest.event.wire_bytes
 
     # --- events and offers from the parent ---
 
@@ -135,11 +110,20 @@ class Offers:
         self._lines.setdefault(name, deque()).append(held)
         self.held_count += 1
 
-    def settle(self) -> None:
-        """Let pass what has waited for events that have arrived now."""
+    def on_event(self, id: EventId) -> None:
+        """An event has arrived: let pass what has waited for it, and what that lets pass in turn.
+
+        In a loop, as a chain of events that wait for each other may be long.
+        """
+        if id not in self._waiting:
+            return
+        self._arrived.append(id)
+        if len(self._arrived) > 1:
+            return  # The loop is running.
         while self._arrived:
-            for name in list(self._waiting.get(self._arrived.pop(0), ())):
+            for name in list(self._waiting.get(self._arrived[0], ())):
                 self._advance(name)
+            self._arrived.popleft()
 
     def _advance(self, name: LineName) -> None:
         """Take events from the head of a line, up to one that has not arrived."""
@@ -188,31 +172,10 @@ class Offers:
         held.is_requested = True
         self._outbox.queue(held.peer, Want(_id(held.part), held.part.attribute))
 
-    def on_want(self, peer: Peer, part: Want) -> None:
-        """A child requests an event that it was offered."""
-        table = self._filters.tables.get(part.attribute)
-        found = self._recent.get(part.id)
-        if table is None or found is None:
-            return
-        for child in table.children.values():
-            path = self._dissemination.path_of(part.attribute, child)
-            if peer in (child.contact.peer, path) and any(
-                wanted.matches(found.event.predicate) for wanted in child.filters
-            ):
-                hops = found.hops + 1
-                self._outbox.queue(peer, Notify(found.event, part.attribute, hops, False, NOBODY))
-                return
-
-    def tick(self) -> None:
-        """Forget events that no child will request any more."""
-        oldest_us = self._outbox.now - RECENT_US
-        while self._recent and next(iter(self._recent.values())).since_us < oldest_us:
-            self._forget_oldest()
-
     def check(self) -> None:
         """Assert the invariants: counts and indexes agree with the lines."""
         assert self.held_count == sum(map(len, self._lines.values()))
-        assert self._recent_bytes == sum(r.event.wire_bytes for r in self._recent.values())
+        assert not self._arrived
         assert all(self._lines.values())
         for id, names in self._waiting.items():
             assert names
@@ -233,5 +196,5 @@ def _id(part: Notify | Offer) -> EventId:
     return part.id if isinstance(part, Offer) else part.event.id
 
 
-def _as_notify(part: Offer, known: _RecentEvent) -> Notify:
+def _as_notify(part: Offer, known: RecentEvent) -> Notify:
     return Notify(known.event, part.attribute, known.hops, False, NOBODY)

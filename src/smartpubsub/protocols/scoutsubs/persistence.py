@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
-from smartpubsub.kademlia.ledger import USER_SHARE, Account, Ledger
+from smartpubsub.kademlia.ledger import USER_SHARE, Ledger
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.messages import RpcLimits
@@ -72,8 +72,8 @@ class Persistence:
         self._by_publisher = ledger.open("records of publishers", bytes_max, user_bytes_max)
         self._by_owner = ledger.open("records for rendezvous", bytes_max, user_bytes_max)
         self._by_child = ledger.open("filters of children", bytes_max, user_bytes_max)
-        self._charged: dict[bytes, tuple[tuple[Account, Peer], ...]] = {}
-        """The accounts that stored things are charged to, and their users."""
+        self._owners: dict[bytes, Peer] = {}
+        """The nodes that have custody of stored events which are not completed."""
         self._sizes: dict[bytes, int] = {}
         self.bytes_held = 0
         self._marked_in: dict[bytes, bytes] = {}
@@ -116,7 +116,11 @@ class Persistence:
         aged = Record(event, attribute, hops, wants_all, 0) if age_ms else record
         key = _record_key((event.id, attribute))
         value = _counted(owner) + _INT64.pack(began_us) + encode_lone(aged)
-        self._put(key, value, self._record_users(record, owner))
+        publisher = event.id.publisher
+        if key in self._owners:
+            self._discharge(key, publisher)
+        self._put(key, value)
+        self._charge(key, publisher, owner)
         if key in self._marked_in:
             self._unmark(key)
 
@@ -130,6 +134,7 @@ class Persistence:
     def drop_record(self, key: EventKey) -> None:
         """An event is completed and does not stay."""
         stored_key = _record_key(key)
+        self._discharge(stored_key, key[0].publisher)
         self._drop(stored_key, may_be_late=True)
         if stored_key in self._marked_in:
             self._forget_mark(stored_key)
@@ -138,7 +143,7 @@ class Persistence:
         """An event is completed and stays as history."""
         stored_key = _record_key(key)
         if stored_key in self._sizes and stored_key not in self._marked_in:
-            self._discharge(stored_key)  # From now on, the history counts it.
+            self._discharge(stored_key, key[0].publisher)  # From now on, the history counts it.
             if self._next_marks not in self._marks:
                 self._outbox.set_timer((MARKS_TIMER,), _MARKS_US)
             self._mark(stored_key, self._next_marks)
@@ -185,8 +190,10 @@ class Persistence:
 
     def drop_done(self, key: EventKey) -> None:
         """An event leaves the history; it stays stored if it is not completed."""
-        if _record_key(key) in self._marked_in:
-            self.drop_record(key)
+        stored_key = _record_key(key)
+        if stored_key in self._marked_in:  # It was discharged when it was completed.
+            self._drop(stored_key, may_be_late=True)
+            self._forget_mark(stored_key)
 
     # --- filters and epochs ---
 
@@ -200,13 +207,13 @@ class Persistence:
                 self._outbox.reject("stored filters")
                 content = b""
         if content:
-            self._put(_child_key(attribute, peer), content, ((self._by_child, peer),))
+            self._by_child.change(peer, self._put(_child_key(attribute, peer), content))
         else:
             self.drop_child(attribute, peer)
 
     def drop_child(self, attribute: str, peer: Peer) -> None:
         """Remove a child's filters."""
-        self._drop(_child_key(attribute, peer))
+        self._by_child.change(peer, self._drop(_child_key(attribute, peer)))
 
     def keep_epoch(self, attribute: str, epoch: int) -> None:
         """Store the shard epoch, as events come by the shards after a restart."""
@@ -228,45 +235,37 @@ class Persistence:
             self._by_child.refuse()
         return may
 
-    def _record_users(self, record: Record, owner: Peer) -> tuple[tuple[Account, Peer], ...]:
-        return (self._by_publisher, record.event.id.publisher), (self._by_owner, owner)
+    def _charge(self, key: bytes, publisher: Peer, owner: Peer) -> None:
+        """Charge an event that is stored and not completed."""
+        size, self._owners[key] = self._sizes[key], owner
+        self._by_publisher.change(publisher, size)
+        if owner != self._own:
+            self._by_owner.change(owner, size)
 
-    def _put(
-        self,
-        key: bytes,
-        value: bytes,
-        charged: tuple[tuple[Account, Peer], ...] = (),
-    ) -> None:
+    def _discharge(self, key: bytes, publisher: Peer) -> None:
+        size, owner = self._sizes.get(key, 0), self._owners.pop(key, None)
+        if owner is not None:
+            self._by_publisher.change(publisher, -size)
+            if owner != self._own:
+                self._by_owner.change(owner, -size)
+
+    def _put(self, key: bytes, value: bytes) -> int:
+        """Store a value; return how many more bytes are stored."""
         size = len(STORED) + len(key) + len(value)
-        before = self._sizes.get(key)
-        if before is not None:
-            self._discharge(key)
-            self.bytes_held -= before
-        self.bytes_held += size
+        more = size - self._sizes.get(key, 0)
+        self.bytes_held += more
         self._sizes[key] = size
-        if charged:
-            self._charge(key, charged)
         self._outbox.store(key, value)
+        return more
 
-    def _charge(self, key: bytes, charged: tuple[tuple[Account, Peer], ...]) -> None:
-        self._charged[key] = charged
-        size = self._sizes[key]
-        for account, user in charged:
-            account.change(user, size)
-
-    def _discharge(self, key: bytes) -> None:
-        charged = self._charged.pop(key, None)
-        if charged is not None:
-            size = -self._sizes[key]
-            for account, user in charged:
-                account.change(user, size)
-
-    def _drop(self, key: bytes, *, may_be_late: bool = False) -> None:
-        self._discharge(key)
+    def _drop(self, key: bytes, *, may_be_late: bool = False) -> int:
+        """Remove a value, if there is one; return how many more bytes are stored."""
         size = self._sizes.pop(key, None)
-        if size is not None:
-            self.bytes_held -= size
-            self._outbox.store(key, None, may_be_late=may_be_late)
+        if size is None:
+            return 0
+        self.bytes_held -= size
+        self._outbox.store(key, None, may_be_late=may_be_late)
+        return -size
 
     # --- after a start ---
 
@@ -294,7 +293,7 @@ class Persistence:
                 past.append((record.event, record.attribute))
             else:
                 self._records.append((owner, record))
-                self._charge(key, self._record_users(record, owner))
+                self._charge(key, record.event.id.publisher, owner)
         for key in [key for key in self._marked_in if key not in self._sizes]:
             self._forget_mark(key)
         return past
@@ -317,7 +316,7 @@ class Persistence:
             part = _decoded(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})
             children.update({copy.contact.peer: copy for copy in part.children})
-            self._charge(key, tuple((self._by_child, c.contact.peer) for c in part.children[:1]))
+            self._by_child.change(_child_in(key), self._sizes[key])
 
     def _read_marks(self, key: bytes, value: bytes) -> None:
         if not value:  # As earlier versions have stored the mark of one event.
@@ -360,7 +359,7 @@ class Persistence:
         assert self.bytes_held == sum(self._sizes.values())
         for account in (self._by_publisher, self._by_owner, self._by_child):
             account.check()
-        assert self._charged.keys() <= self._sizes.keys()
+        assert self._owners.keys() <= self._sizes.keys()
         assert sum(map(len, self._marks.values())) == len(self._marked_in)
         assert all(key in self._sizes for key in self._marked_in)
 
@@ -376,6 +375,11 @@ def _marks_key(number: int) -> bytes:
 
 def _child_key(attribute: str, peer: Peer) -> bytes:
     return _CHILD + _counted(peer) + attribute.encode()
+
+
+def _child_in(key: bytes) -> Peer:
+    first = len(_CHILD) + 1
+    return key[first : first + key[first - 1]]
 
 
 @lru_cache(maxsize=1 << 12)

@@ -2,7 +2,7 @@
 
 The rendezvous and its replicas hold an event by its acknowledgement. Its publisher sends it to the
 other keepers. With `keeper_quorum`, the publisher sends each event to all keepers at once, and the
-event is published only when so many keepers have signed that they keep it. Otherwise the publisher
+event is published only when a quorum of them have signed that they keep it. Otherwise the publisher
 asks for signatures if the rendezvous does not acknowledge an event.
 """
 

@@ -2,9 +2,10 @@
 
 Each component owns its state and knows only those before it in this order: outbox, lookups, failure
 detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
-subscriptions, replication, anti-entropy, replay, shards, dissemination, offers, rendezvous, root
-lookup, tree keepers, convictions, placement, publisher, auditor, senders. What a component finds
-out that concerns later ones it reports here.
+subscriptions, replication, anti-entropy, local delivery, replay, shards, recent events,
+dissemination, offers, forwarding, custody, admission, root lookup, tree keepers, convictions,
+placement, publisher, auditor, senders. What a component finds out that concerns later ones it
+reports here.
 """
 
 from __future__ import annotations
@@ -38,14 +39,17 @@ from smartpubsub.protocols.runtime.failure_detector import (
     PeerTrusted,
     PeerUp,
 )
+from smartpubsub.protocols.runtime.invariants import check_components
 from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import BATCH_TIMER, LATE_TIMER
 from smartpubsub.protocols.runtime.randomness import branch_of, jittered
-from smartpubsub.protocols.scoutsubs import announcement_turns, messages
+from smartpubsub.protocols.scoutsubs import announcement_turns, messages, new_trees
+from smartpubsub.protocols.scoutsubs.admission import Admission
 from smartpubsub.protocols.scoutsubs.attestation import STATEMENTS, Attestation, ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_BYTES_MAX, AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
+from smartpubsub.protocols.scoutsubs.custody import Custody
 from smartpubsub.protocols.scoutsubs.dissemination import (
     ChildGivenUp,
     Dissemination,
@@ -60,10 +64,12 @@ from smartpubsub.protocols.scoutsubs.filters import (
     OwnFilterInForce,
     TableChanged,
 )
+from smartpubsub.protocols.scoutsubs.forwarding import Forwarding
 from smartpubsub.protocols.scoutsubs.fragments import INCOMPLETE_COUNT_MAX, Reassembly
 from smartpubsub.protocols.scoutsubs.history import History, HistoryAntiEntropy
 from smartpubsub.protocols.scoutsubs.inspection import ScoutView, TreeView
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
+from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.membership import (
     BecameRoot,
     ParentChanged,
@@ -78,8 +84,8 @@ from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
 from smartpubsub.protocols.scoutsubs.ranges import is_range, singly
+from smartpubsub.protocols.scoutsubs.recent_events import RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
-from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
@@ -104,11 +110,11 @@ from smartpubsub.seam import (
 )
 
 TICKS_PER_ROOT_LOOKUP = 9
-"""A lookup verifies every so many ticks, which is three minutes, that a rendezvous still is one."""
+"""At every ninth tick, or three minutes, a lookup verifies that a rendezvous still is one."""
 RAISED_BEFORE_JOINING_MAX = 1_000
 """How many events of others wait until the node has joined; their publishers retransmit more."""
 TREES_AT_ONCE = 64
-"""A node looks after so many trees at a time, and handles other inputs in between."""
+"""A node looks after this many trees at a time, and handles other inputs in between."""
 PROBE_US_MAX = 10 * MINUTE
 """A probe that was answered later than this says nothing about the next ones."""
 
@@ -179,19 +185,31 @@ class ScoutSubs:
         self._anti_entropy = HistoryAntiEntropy(
             outbox, settings, signing, detector, proximity, times, history
         )
+        self._delivery = delivery = LocalDelivery(
+            outbox, settings, lambda number, event: self._replay.on_held(number, event)
+        )
         self._replay = replay = Replay(
             *(outbox, settings, own.peer, lookups, signing, detector, times),
-            *(filters, subscriptions, history),
+            *(filters, subscriptions, history, delivery),
         )
         self._shards = shards = Shards(outbox, settings, membership, filters)
+        self._recent = recent = RecentEvents(outbox)
         self._dissemination = dissemination = Dissemination(
             *(outbox, settings, own, signing, detector, times, recovery, tables_kept),
-            *(filters, replay, self._on_news),
+            *(filters, delivery, recent, self._on_news),
         )
-        self._offers = Offers(outbox, times, recovery, filters, dissemination)
-        self._rendezvous = rendezvous = Rendezvous(
+        self._offers = Offers(outbox, times, recovery, filters, recent, dissemination)
+        self._forwarding = forwarding = Forwarding(
+            *(outbox, settings, detector, proximity, times, membership, dissemination),
+            lambda part, came_from: self._admission.admit(part, came_from),
+        )
+        self._custody = custody = Custody(
+            *(outbox, settings, detector, proximity, persistence, filters, history, audits_kept),
+            *(shards, dissemination, forwarding),
+        )
+        self._admission = Admission(
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
-            *(filters, history, audits_kept, events_kept, shards, dissemination),
+            *(filters, events_kept, shards, dissemination, forwarding, custody),
         )
         self._roots = roots = RootLookup(outbox, settings, lookups, self._on_roots_found)
         self._keepers = keepers = TreeKeepers(
@@ -204,15 +222,15 @@ class ScoutSubs:
             lambda key: self._publisher.on_quorum(key),
         )
         self._publisher = Publisher(
-            outbox, settings, own.peer, detector, times, rendezvous, roots, placement
+            outbox, settings, own.peer, detector, times, forwarding, roots, placement
         )
         self._auditor = Auditor(
-            *(outbox, settings, signing, detector, times, filters, replay, dissemination),
+            *(outbox, settings, signing, detector, times, filters, delivery, dissemination),
             *(keepers, audits_kept, convictions, branch_of(rng, "audits")),
         )
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
-            *(self._replication, self._anti_entropy, replay, dissemination, rendezvous),
+            *(self._replication, self._anti_entropy, replay, dissemination, custody),
             *(roots, placement, self._publisher, self._auditor),
         )
 
@@ -240,7 +258,7 @@ class ScoutSubs:
         return {
             messages.Announce: self._filters.on_announce,
             messages.Announced: from_peer(self._filters.on_announced),
-            messages.Elsewhere: from_peer(self._filters.on_elsewhere),
+            messages.Elsewhere: from_peer(self._filters.overlaps.on_elsewhere),
             messages.Pull: self._on_pull,
             messages.Pulled: self._on_pulled,
             messages.Adopt: self._membership.on_adopt,
@@ -248,7 +266,7 @@ class ScoutSubs:
             messages.TreeCopied: from_peer(self._replication.on_copied),
             messages.PullOwn: lambda contact, _: self._tables_kept.on_pull_own(contact.peer),
             messages.PulledOwn: from_peer(self._on_pulled_own),
-            messages.Raise: lambda contact, part: self._pass_up(contact.peer, part),
+            messages.Raise: lambda contact, part: self._forward(contact.peer, part),
             messages.Record: self._on_record,
             messages.Recorded: from_peer(self._on_recorded),
             messages.Done: from_peer(self._events_kept.on_done),
@@ -256,7 +274,7 @@ class ScoutSubs:
             messages.Completed: lambda _, part: self._publisher.on_completed(part),
             messages.Notify: from_peer(self._offers.on_notify),
             messages.Offer: from_peer(self._offers.on_offer),
-            messages.Want: from_peer(self._offers.on_want),
+            messages.Want: from_peer(self._dissemination.on_want),
             messages.Confirm: from_peer(self._dissemination.on_confirm),
             messages.NoCopy: from_peer(self._dissemination.on_no_copy),
             messages.Recall: from_peer(self._history.on_recall),
@@ -278,16 +296,18 @@ class ScoutSubs:
             LATE_TIMER: self._outbox.send_late,
             "announce": self._filters.on_timer,
             announcement_turns.TIMER: self._filters.on_turn,
-            "overlaps": self._filters.tell_overlaps,
+            "overlaps": self._filters.overlaps.tell,
             "sync": self._membership.on_timer,
             "replicate": self._replication.on_timer,
             "publish": self._publisher.on_timer,
-            "reorder": self._rendezvous.on_reorder_timer,
-            "confirm": self._rendezvous.on_timer,
+            new_trees.TIMER: self._forwarding.new_trees.on_turn,
+            "reorder": self._admission.on_reorder_timer,
+            "confirm": self._custody.on_timer,
             "offer": self._offers.on_timer,
             "replay": self._replay.on_timer,
             "history": self._anti_entropy.on_timer,
             "audit": self._auditor.on_timer,
+            "audit early": self._auditor.on_early_timer,
             "recover": self._recovery.on_timer,
             MARKS_TIMER: self._persistence.store_marks,
             "probe": self._detector.on_timer,
@@ -309,8 +329,8 @@ class ScoutSubs:
             OwnFilterInForce: self._on_own_filter_in_force,
             EpochChanged: self._on_epoch_changed,
             EventSpread: self._on_event_spread,
-            RootFlightConfirmed: lambda news: self._rendezvous.on_confirmed(news.flight),
-            ChildGivenUp: lambda news: self._rendezvous.on_given_up(news.flight),
+            RootFlightConfirmed: lambda news: self._custody.on_confirmed(news.flight),
+            ChildGivenUp: lambda news: self._custody.on_given_up(news.flight),
         }
 
     # --- requests of the application ---
@@ -394,7 +414,6 @@ class ScoutSubs:
                 self._publisher.start(incarnation)
                 self._persistence.start()
                 self._set_tick()
-        self._offers.settle()
         return self._outbox.take()
 
     def _begin(self) -> None:
@@ -415,7 +434,7 @@ class ScoutSubs:
             return
         if self._has_joined:
             self._detector.hear(peer)
-            self._rendezvous.on_heard(peer)
+            self._forwarding.on_heard(peer)
         contact = Contact.of(peer, addresses)
         for part in received:
             whole: messages.Part | None = part
@@ -440,7 +459,7 @@ class ScoutSubs:
         if isinstance(part, messages.PullOwn):
             self._tables_kept.on_pull_own(peer)
         elif isinstance(part, messages.Raise) and not self._raised.run(
-            lambda: self._pass_up(peer, part)
+            lambda: self._forward(peer, part)
         ):
             self._outbox.reject("events before joining")
 
@@ -463,18 +482,18 @@ class ScoutSubs:
         for contact, part in self._senders.take_held(tree):
             self._on_message(contact, part)
 
-    def _pass_up(self, peer: Peer, part: messages.Raise) -> None:
+    def _forward(self, peer: Peer, part: messages.Raise) -> None:
         """Pass an event on; forged ones only where all nodes are trusted, to save the check."""
         if self._settings.has_audits and not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
             return
-        self._rendezvous.pass_up(part, peer)
+        self._forwarding.forward(part, peer)
 
     def _on_pull(self, contact: Contact, part: messages.Pull) -> None:
-        """A node that is to be the rendezvous asks what this one knows."""
+        """A node that becomes the rendezvous asks what this one knows."""
         attribute, table = part.attribute, self._filters.tables.get(part.attribute)
-        records = self._rendezvous.records_of(attribute)
-        epoch = self._filters.epoch_of(attribute)
+        records = self._admission.records_of(attribute)
+        epoch = self._filters.epochs.of(attribute)
         if table is not None and self._filters.acts_as_root(attribute):
             pulled = messages.Pulled(attribute, True, self._own.peer, (), records, epoch)
         else:
@@ -499,7 +518,7 @@ class ScoutSubs:
         self._events_kept.on_record(contact, part)
 
     def _on_recorded(self, peer: Peer, part: messages.Recorded) -> None:
-        self._rendezvous.on_recorded(peer, part)
+        self._custody.on_recorded(peer, part)
         self._placement.on_recorded(peer, part)
 
     def _on_recalled(self, peer: Peer, part: messages.Recalled) -> None:
@@ -537,7 +556,8 @@ class ScoutSubs:
             self._filters.update(attribute)
         for attribute in self._tables_kept.root_attributes(peer):
             self._membership.join(attribute)
-        self._rendezvous.on_peer_down(peer)
+        self._custody.on_peer_down(peer)
+        self._forwarding.on_heard(peer)
         self._events_kept.on_peer_down(peer)
         for attribute in self._events_kept.attributes_of(peer):
             self._membership.join(attribute)
@@ -550,7 +570,7 @@ class ScoutSubs:
 
     def _on_peer_restarted(self, news: PeerRestarted) -> None:
         self._replication.on_restarted(news.peer)
-        self._rendezvous.on_peer_restarted(news.peer)
+        self._custody.on_peer_restarted(news.peer)
         for attribute, tree in self._membership.trees.items():
             if tree.parent is not None and tree.parent.peer == news.peer:
                 self._filters.announce_whole(attribute)
@@ -563,27 +583,27 @@ class ScoutSubs:
         self._replication.refresh(attribute)
         self._filters.advance(attribute)
         self._filters.set_parent(attribute, news.former, is_retry=news.is_retry)
-        self._rendezvous.release(attribute)
+        self._forwarding.release(attribute)
         if news.was_root:
-            self._rendezvous.hand_over(attribute)
+            self._admission.hand_over(attribute)
 
     def _on_became_root(self, news: BecameRoot) -> None:
         attribute = news.attribute
         self._filters.begin_root(attribute)
         adopted = self._adopt_children(news)
         epochs = [self._tables_kept.root_epoch(attribute), *(p.epoch for _, p in news.heard)]
-        self._filters.set_epoch(attribute, max(FIRST_EPOCH, *epochs))
+        self._filters.epochs.set_epoch(attribute, max(FIRST_EPOCH, *epochs))
         for child in self._filters.tables[attribute].live_children():
-            self._filters.on_child_epoch(attribute, child.epoch)
+            self._filters.epochs.on_child_epoch(attribute, child.epoch)
         for peer in adopted:  # After all are added, as an update replaces what replicas have.
             self._filters.touch(attribute, peer)
         self._replication.refresh(attribute)
         self._filters.advance(attribute)
         self._filters.settle(attribute)
         for _, pulled in news.heard:
-            self._rendezvous.take_over(attribute, pulled.records)
-        self._rendezvous.take_over(attribute, self._rendezvous.records_of(attribute))
-        self._rendezvous.release(attribute)
+            self._admission.take_over(attribute, pulled.records)
+        self._admission.take_over(attribute, self._admission.records_of(attribute))
+        self._forwarding.release(attribute)
 
     def _adopt_children(self, news: BecameRoot) -> list[Peer]:
         """Adopt the children of former roots, including children that are down.
@@ -612,9 +632,9 @@ class ScoutSubs:
         is_restarted = news.is_restarted
         self._dissemination.on_child_announced(attribute, peer, is_restarted=is_restarted)
         if news.is_retry:
-            self._rendezvous.send_in_flight_to(attribute, peer)
+            self._custody.send_in_flight_to(attribute, peer)
         if news.root_ms and self._settings.is_reliable:
-            self._rendezvous.send_recent_to(attribute, peer, news.root_ms)
+            self._admission.send_recent_to(attribute, peer, news.root_ms)
         self._membership.on_child_announced(attribute, peer)
 
     def _on_own_filter_in_force(self, news: OwnFilterInForce) -> None:
@@ -622,7 +642,7 @@ class ScoutSubs:
         self._auditor.on_in_force(*news)
 
     def _on_event_spread(self, news: EventSpread) -> None:
-        self._offers.keep(news.event, news.hops)
+        self._offers.on_event(news.event.id)
         self._auditor.on_event(news.event, news.attribute)
 
     def _on_epoch_changed(self, news: EpochChanged) -> None:
@@ -664,7 +684,7 @@ class ScoutSubs:
             if tree is not None and tree.role is Role.CHILD:
                 self._restore_children(attribute)
         for owner, record in self._persistence.take_records():
-            self._rendezvous.restore(owner, record)
+            self._admission.restore(owner, record)
 
     def _restore_children(self, attribute: str) -> None:
         for copy in self._persistence.take_children(attribute):
@@ -697,11 +717,12 @@ class ScoutSubs:
         self._replication.tick(attributes)
         self._tables_kept.tick()
         self._publisher.tick()
-        self._rendezvous.tick()
-        self._rendezvous.check_replicas()
+        self._forwarding.new_trees.tick()
+        self._custody.tick()
+        self._admission.check_replicas()
         self._dissemination.tick()
         self._persistence.tick(self._membership.trees)
-        self._offers.tick()
+        self._recent.tick()
         self._history.tick()
         self._audits_kept.tick()
         self._anti_entropy.tick()
@@ -743,10 +764,11 @@ class ScoutSubs:
         for attribute in attributes:
             tree = self._membership.trees[attribute]
             is_unused = tree.used_us < horizon_us and self._filters.is_idle(attribute)
-            if is_unused and not self._rendezvous.needs_tree(attribute):
+            is_awaited = self._forwarding.needs_tree(attribute)
+            if is_unused and not is_awaited and not self._dissemination.root_flights(attribute):
                 self._membership.leave(attribute)
                 self._filters.remove(attribute)
-                self._rendezvous.forget(attribute)
+                self._admission.forget(attribute)
 
     def _watch_peers(self) -> None:
         trees = self._membership.trees.values()
@@ -786,7 +808,7 @@ class ScoutSubs:
         return ScoutView(
             trees=tuple(self._membership.trees),
             replicas={key: tuple(copy.children.values()) for key, copy in kept.items()},
-            records=tuple(r for name in attributes for r in self._rendezvous.records_of(name)),
+            records=tuple(r for name in attributes for r in self._admission.records_of(name)),
             suspected=self._detector.suspected(),
         )
 
@@ -800,7 +822,7 @@ class ScoutSubs:
             place.parent,
             self._filters.tables[attribute],
             self._filters.replicas_of(attribute),
-            self._filters.claim(attribute),
+            self._filters.epochs.claim(attribute),
         )
 
     def tables(self) -> list[tuple[str, tuple[messages.ChildCopy, ...]]]:
@@ -833,22 +855,7 @@ class ScoutSubs:
         for bound in self.tally().bounds:
             # The event that fills the storage, and those of a take-over, may go beyond the limit.
             assert bound.held <= bound.held_max or bound.what == "stored bytes", bound.what
-        for component in (
-            *(self._lookups, self._detector, self._persistence, self._recovery, self._history),
-            self._reassembly,
-            *(
-                self._audits_kept,
-                self._tables_kept,
-                self._events_kept,
-                self._membership,
-                self._filters,
-            ),
-            *(self._subscriptions, self._replication, self._anti_entropy, self._replay),
-            *(self._shards, self._dissemination, self._offers, self._rendezvous),
-            *(self._roots, self._keepers, self._convictions, self._placement, self._publisher),
-            *(self._auditor, self._senders),
-        ):
-            component.check()
+        check_components(self)
 
     def tally(self) -> Tally:
         """The sizes of everything that has a limit, and the rejected messages by reason."""
@@ -857,7 +864,7 @@ class ScoutSubs:
         children = [len(table.children) for table in tables]
         largest = max((len(copy.children) for copy in copies), default=0)
         copied = self._tables_kept.account
-        waiting, records = self._rendezvous.waiting_count, settings.record_count_max
+        records = settings.record_count_max
         bounds = (
             Bound("trees", len(tables), settings.tree_count_max),
             Bound("children in a tree", max(children, default=0), settings.child_count_max),
@@ -867,7 +874,8 @@ class ScoutSubs:
             Bound("stored bytes", self._persistence.bytes_held, settings.stored_bytes_max),
             Bound("events in flight", self._dissemination.flight_count, records),
             Bound("event replicas", len(self._events_kept.kept), records),
-            Bound("events that wait on their way up", waiting, records),
+            Bound("events that wait on their way up", len(self._forwarding), records),
+            Bound("events that wait for a predecessor", len(self._admission), records),
             Bound("events without an acknowledgement", len(self._publisher), records),
             Bound("attributes published to", self._publisher.last_count, LAST_KNOWN_MAX),
             Bound("history of an attribute", history.longest, settings.history_count_max),

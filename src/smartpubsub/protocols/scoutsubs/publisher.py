@@ -17,13 +17,13 @@ from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.forwarding import Forwarding
 from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Completed,
     Raise,
 )
 from smartpubsub.protocols.scoutsubs.placement import Placement
-from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, tree_name
@@ -32,14 +32,12 @@ from smartpubsub.seam import Peer
 
 ROOTS_KNOWN_MAX = 1_000
 ASKED_TRIES = 2
-"""After so many tries the publisher asks keepers to sign for an event without acknowledgement."""
+"""After this many tries the publisher asks keepers to sign for an event without acknowledgement."""
 KEPT_TRIES = 3
-"""After so many tries a quorum of keepers replaces the acknowledgement of the rendezvous. A
+"""After this many tries a quorum of keepers replaces the acknowledgement of the rendezvous. A
 rendezvous that is down is replaced before that."""
-_new = tuple.__new__
-"""Without the function that a `NamedTuple` is made by, which takes as long as the rest."""
 LAST_KNOWN_MAX = 10_000
-"""The last event is remembered for so many attributes; for others the order is not kept."""
+"""The last event is remembered for this many attributes; for others the order is not kept."""
 
 
 @dataclass(slots=True)
@@ -75,7 +73,7 @@ class Publisher:
     _own: Peer
     _detector: FailureDetector
     _times: ResponseTimes
-    _rendezvous: Rendezvous
+    _forwarding: Forwarding
     _root_lookup: RootLookup
     _placement: Placement
 
@@ -153,7 +151,7 @@ class Publisher:
             copy.sent_to = root.peer
             self._outbox.queue(root.peer, part)
         else:
-            copy.sent_to = self._rendezvous.pass_up(part, came_from=None)
+            copy.sent_to = self._forwarding.forward(part, came_from=None)
         if copy.sent_to is not None:
             self._root_lookup.prepare(copy.attribute)
             if is_retry and self._settings.has_audits:
@@ -187,7 +185,7 @@ class Publisher:
         if root is None or is_retry:
             return root
         publisher, incarnation, _ = copy.event.id
-        id = _new(EventId, (publisher, incarnation, copy.previous))
+        id = EventId(publisher, incarnation, copy.previous)
         before = self._copies.get((id, copy.attribute))
         is_overtaking = before is not None and before.sent_to != root.peer
         return None if is_overtaking else root
@@ -253,7 +251,7 @@ class Publisher:
             self._outbox.deliver(Refused(part.id, part.refusal))
             return
         tree, holders = part.attribute, ((peer, part.evidence), *part.holders)
-        self._settle(copy, [_new(Held, (tree, *holder)) for holder in holders])
+        self._settle(copy, [Held(tree, *holder) for holder in holders])
 
     def _settle(self, copy: _PublishedCopy, held: list[Held]) -> None:
         """An attribute's rendezvous, or keepers in its place, have an event."""
@@ -361,7 +359,7 @@ class Publisher:
         if self._settings.is_reliable and not self._detector.is_slow(peer):
             for copy in [copy for copy in self._copies.values() if copy.sent_to == peer]:
                 self._retransmit(copy)
-                self._rendezvous.probe_around(copy.attribute)
+                self._forwarding.probe_around(copy.attribute)
 
     def check(self) -> None:
         """Assert the invariants: indexes agree with the copies."""

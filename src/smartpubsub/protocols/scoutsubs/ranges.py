@@ -20,6 +20,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Part,
     Recorded,
 )
+from smartpubsub.seam.tuples import made
 
 _RANGED = frozenset({Admitted, Confirm, Done, Recorded})
 _NUMBER_MAX = (1 << 32) - 1
@@ -27,8 +28,6 @@ _NUMBER_MAX = (1 << 32) - 1
 _MORE_MAX = RANGE_COUNT_MAX - 1
 _RANGE = Struct(">II")
 """The number of the first event, and how many follow it."""
-_new = tuple.__new__
-"""Without the function that a `NamedTuple` is made by, which takes as long as the rest."""
 
 
 class EventRange(NamedTuple):
@@ -87,7 +86,7 @@ class _Run:
     place: int = 0
 
     def message(self) -> Any:
-        return _new(type(self.first), (*self.first[:-1], self.more)) if self.more else self.first
+        return self.first._replace(more=self.more) if self.more else self.first
 
 
 def is_range(part: Any) -> bool:
@@ -103,7 +102,7 @@ def singly(part: Any) -> list[Any]:
         single = single._replace(evidence=part.evidence + _RANGE.pack(number, more))
     kind, said = type(part), single[1:]
     return [
-        _new(kind, (_new(EventId, (publisher, incarnation, each)), *said))
+        made(kind, (made(EventId, (publisher, incarnation, each)), *said))
         for each in range(number, min(number + more, _NUMBER_MAX) + 1)
     ]
 

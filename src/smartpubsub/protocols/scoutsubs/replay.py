@@ -27,12 +27,12 @@ from smartpubsub.protocols.scoutsubs.history import (
     place_before,
     place_of,
 )
+from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.messages import Recall, Recalled
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH, shard_names
 from smartpubsub.protocols.scoutsubs.subscriptions import Subscriptions
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
-from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
 TRIES_MAX = 5
@@ -50,7 +50,7 @@ class Past:
     """Events after this one; the end of its publisher's id is enough."""
     since_us: int = 0
     last: int = 0
-    """Only the newest ones, so many; 0 for all."""
+    """Only this many of the newest ones; 0 for all."""
 
 
 class CaughtUp(NamedTuple):
@@ -78,7 +78,7 @@ class _Source:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be asked next."""
+        """Whether the keeper can be asked for more."""
         return not self.is_done and not self.question
 
 
@@ -106,9 +106,10 @@ class _ReplayReader:
     sources: dict[_HistoryKeeper, _Source] = field(default_factory=dict)
     silent: dict[_HistoryKeeper, None] = field(default_factory=dict)
     events: dict[EventId, Publication] = field(default_factory=dict)
-    held: list[Delivery] = field(default_factory=list)
-    """Events that have arrived meanwhile."""
+    held_count: int = 0
+    """The number of events that have arrived meanwhile."""
     size: int = 0
+    """Of the events that were replayed or have arrived, in bytes."""
     oldest_us: dict[str, int] = field(default_factory=dict)
     """By tree: the time of the oldest kept event."""
     whole_us: dict[str, int] = field(default_factory=dict)
@@ -134,12 +135,10 @@ class Replay:
     _filters: Filters
     _subscriptions: Subscriptions
     _history: History
+    _delivery: LocalDelivery
 
     def __post_init__(self) -> None:
-        settings = self._settings
         self._readers: dict[int, _ReplayReader] = {}
-        self._given: Seen[tuple[int, EventId]] = Seen(settings.seen_us, settings.seen_count_max)
-        """Replayed events, which may still arrive by the tree."""
 
     def __len__(self) -> int:
         return len(self._readers)
@@ -160,6 +159,7 @@ class Replay:
         predicate, attribute = wanted
         after = place_before(past.since_us) if past.since is None else None
         self._readers[number] = _ReplayReader(number, predicate, attribute, past, after)
+        self._delivery.hold(number)
         if self._subscriptions.state_of(number) is SubscriptionState.IN_FORCE:
             self.on_in_force(number)
 
@@ -172,40 +172,15 @@ class Replay:
 
     def forget(self, number: int) -> None:
         """A subscription, or its replay, ends."""
+        self._delivery.release(number)
         if self._readers.pop(number, None) is not None:
             self._outbox.cancel_timer(("replay", number))
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Deliver an event, except to subscriptions that get it by replay."""
-        if not self._readers and not len(self._given):
-            self._outbox.deliver(delivery)
-            return
-        ready = []
-        for number in delivery.subscriptions:
-            reader = self._readers.get(number)
-            if reader is not None:
-                self._hold(reader, delivery._replace(subscriptions=(number,)))
-            elif (number, delivery.event.id) not in self._given:
-                ready.append(number)
-        if ready:
-            self._outbox.deliver(delivery._replace(subscriptions=tuple(ready)))
-
-    def deliver_late(self, delivery: Delivery) -> bool:
-        """Deliver an event that may still arrive by the tree; return whether it was missing."""
-        missing = [
-            number
-            for number in delivery.subscriptions
-            if (number, delivery.event.id) not in self._given
-        ]
-        if missing:
-            self.deliver(delivery._replace(subscriptions=tuple(missing)))
-        for number in missing:
-            self._given.add((number, delivery.event.id), self._outbox.now)
-        return bool(missing)
-
-    def _hold(self, reader: _ReplayReader, delivery: Delivery) -> None:
-        reader.held.append(delivery)
-        reader.size += delivery.event.wire_bytes
+    def on_held(self, number: int, event: Publication) -> None:
+        """An event has arrived for a subscription whose replay is under way."""
+        reader = self._readers[number]
+        reader.held_count += 1
+        reader.size += event.wire_bytes
         self._end_if_too_much(reader)
 
     # --- keepers ---
@@ -213,7 +188,7 @@ class Replay:
     def _look_up(self, reader: _ReplayReader) -> None:
         reader.lookups += 1
         # Each shard of an attribute has its own history.
-        was_split = self._filters.epoch_of(reader.attribute) > FIRST_EPOCH
+        was_split = self._filters.epochs.of(reader.attribute) > FIRST_EPOCH
         trees = shard_names(reader.attribute) if was_split else (reader.attribute,)
         reader.looking += len(trees)
         for tree in trees:
@@ -395,17 +370,17 @@ class Replay:
 
     def _hand_over(self, reader: _ReplayReader, events: list[Publication]) -> None:
         """Deliver replayed and new events in one order, each once."""
+        held = self._delivery.release(reader.number)
         self.forget(reader.number)
         deliveries = {event.id: Delivery(event, (reader.number,), 0) for event in events}
-        for delivery in reader.held:
+        for delivery in held:
             deliveries.setdefault(delivery.event.id, delivery)
         for delivery in sorted(deliveries.values(), key=_place_of_delivery):
-            self._given.add((reader.number, delivery.event.id), self._outbox.now)
-            self._outbox.deliver(delivery)
+            self._delivery.deliver_replayed(reader.number, delivery)
 
     def _end_if_too_much(self, reader: _ReplayReader) -> None:
         settings = self._settings
-        count = len(reader.events) + len(reader.held)
+        count = len(reader.events) + reader.held_count
         if count > settings.recalled_count_max or reader.size > settings.recalled_bytes_max:
             self._end(reader, "the history is too long to be read at once; ask for less of it")
 
@@ -421,7 +396,7 @@ class Replay:
         settings = self._settings
         for reader in self._readers.values():
             assert reader.size <= settings.recalled_bytes_max
-            assert len(reader.events) + len(reader.held) <= settings.recalled_count_max
+            assert len(reader.events) + reader.held_count <= settings.recalled_count_max
             has_unanswered = any(source.question for source in reader.sources.values())
             assert not reader.has_begun or reader.looking or has_unanswered
 

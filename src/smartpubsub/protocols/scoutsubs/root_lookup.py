@@ -2,7 +2,8 @@
 
 A publisher believes an acknowledgement only from a node that its own lookup has found among the
 2f + 1 closest to the key. The lookup follows disjoint paths, so that a lying node misleads only one
-of them. It does not wait for nodes that are slow to answer: they are not the ones that acknowledge.
+of them. It does not wait for nodes that are slow to answer. One of them may be the rendezvous, if
+all nodes around are busy, so a known node counts as found that is closer than the farthest found.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.runtime.bounded import BoundedDict
@@ -29,6 +31,7 @@ TREE_COUNT_MAX = 1_000
 class _FoundRoots:
     """The result of the last lookup for a tree."""
 
+    closest: tuple[Contact, ...] = ()
     peers: dict[Peer, None] = field(default_factory=dict)
     found_us: int = -1 << 62
     paths: int = 0
@@ -49,10 +52,23 @@ class RootLookup:
         self._under_way: dict[str, None] = {}
         """The trees that are being looked up."""
 
+    @property
+    def _count(self) -> int:
+        return 2 * self._settings.backups + 1
+
     def has_found(self, tree: str, peer: Peer) -> bool:
         """Whether a lookup on disjoint paths has found a peer among the closest to a tree's key."""
         found = self._found.get(tree)
         return found is not None and found.paths >= PATHS and peer in found.peers
+
+    def would_find(self, tree: str, contact: Contact) -> bool:
+        """Whether a peer would be among the closest if it had answered the lookup of a tree."""
+        found = self._found.get(tree)
+        if found is None or found.paths < PATHS:
+            return False
+        key = key_of(tree.encode())
+        is_short = len(found.closest) < self._count
+        return is_short or contact.key ^ key < found.closest[-1].key ^ key
 
     def found(self, tree: str) -> list[Peer]:
         """The peers that the last lookup has found, the closest first."""
@@ -65,7 +81,7 @@ class RootLookup:
             self.look_up(tree, paths)
 
     def is_fresh(self, tree: str, paths: int) -> bool:
-        """Whether a tree was looked up not long ago, on so many paths."""
+        """Whether a tree was looked up not long ago, on at least this many paths."""
         found = self._found.get(tree)
         oldest_us = self._outbox.now - self._settings.renew_us
         return found is not None and found.found_us >= oldest_us and found.paths >= paths
@@ -86,7 +102,7 @@ class RootLookup:
         self._lookups.find_closest(
             tree.encode(),
             partial(self._on_lookup_ended, tree, paths),
-            2 * self._settings.backups + 1,
+            self._count,
             paths=paths,
             waits_for_slow=False,
         )
@@ -95,7 +111,7 @@ class RootLookup:
     def _on_lookup_ended(self, tree: str, paths: int, found: Found) -> None:
         del self._under_way[tree]
         peers = dict.fromkeys(contact.peer for contact in found.closest)
-        self._found[tree] = _FoundRoots(peers, self._outbox.now, paths)
+        self._found[tree] = _FoundRoots(found.closest, peers, self._outbox.now, paths)
         self._on_found(tree)
 
     def check(self) -> None:

@@ -21,6 +21,7 @@ from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit import Auditor
+from smartpubsub.protocols.scoutsubs.custody import Custody
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.history import HistoryAntiEntropy
@@ -29,12 +30,11 @@ from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import Publisher
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
-from smartpubsub.protocols.scoutsubs.rendezvous import Rendezvous
 from smartpubsub.protocols.scoutsubs.replay import Replay
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
 from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
-from smartpubsub.protocols.scoutsubs.shard_names import base_name, shard_for
+from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name, shard_for
 from smartpubsub.seam import Peer
 
 ELIGIBLE_US = 10_000_000
@@ -59,7 +59,7 @@ class ScoutSenders:
     anti_entropy: HistoryAntiEntropy
     replay: Replay
     dissemination: Dissemination
-    rendezvous: Rendezvous
+    custody: Custody
     _roots: RootLookup
     placement: Placement
     publisher: Publisher
@@ -94,7 +94,10 @@ class ScoutSenders:
         if self._roots.look_up(tree) and len(self._held) < HELD_COUNT_MAX:
             self._held[contact.peer, part.id, tree] = (contact, part)
             return None
-        return self._roots.has_found(tree, contact.peer)
+        if self._roots.has_found(tree, contact.peer):
+            return True
+        # A busy node answers no lookup in time, and acknowledges an event later.
+        return self._roots.would_find(tree, contact) and self.is_eligible(contact, tree)
 
     def take_held(self, tree: str) -> list[tuple[Contact, messages.Admitted]]:
         """Return the acknowledgements that have waited for the lookup of a tree."""
@@ -165,10 +168,14 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         "a child of the receiver",
         lambda s, contact, part: s.filters.is_child(part.attribute, contact.peer),
     ),
-    messages.Raise: Rule("any node; the event has its publisher's signature"),
+    messages.Raise: Rule(
+        "any node; the event has the attribute, and its publisher's signature",
+        lambda _, __, part: attribute_of(part.attribute) in part.event.predicate.attributes,
+    ),
     messages.Admitted: Rule(
-        "a node that the publisher's own lookup has found among the 2f + 1 closest to the key,"
-        " while the event is not acknowledged",
+        "a node that the publisher's own lookup has found among the 2f + 1 closest to the key, or"
+        " a known node that is among them and was slow to answer, while the event is not"
+        " acknowledged",
         ScoutSenders.may_acknowledge,
     ),
     messages.Completed: Rule(
@@ -207,7 +214,7 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
     messages.Recorded: Rule(
         "a replica or a keeper that was asked to keep the event",
         lambda s, contact, part: (
-            s.rendezvous.has_asked_to_record(part.id, part.attribute, contact.peer)
+            s.custody.has_asked_to_record(part.id, part.attribute, contact.peer)
             or s.placement.has_asked(contact.peer, part)
         ),
     ),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
+from smartpubsub.protocols.lazy import Lazy
 
 
 class Mapping(Enum):
@@ -35,7 +36,7 @@ class ScoutSettings:
     no limit. Small, so that all subscribers share the load of a popular attribute."""
 
     hot_copies_per_s: int = 50
-    """A rendezvous that sends so many copies of events, and half as many without those of its
+    """A rendezvous that sends this many copies of events, and half as many without those of its
     busiest publisher, splits its attribute over several keys; 0 for never. Only in reliable
     variants: in others events spread on their way up."""
 
@@ -59,7 +60,7 @@ class ScoutSettings:
     check_us_max: int = 30 * SECOND
     """The bounds of the confirmation timeout, after which an event is retransmitted."""
     tries_max: int = 3
-    """A peer that answers none of so many tries is suspected."""
+    """A peer that answers none of this many tries is suspected."""
     hold_us_max: int = 10 * SECOND
     """The longest time that an event waits for its predecessor; usually it is twice the response
     timeout."""
@@ -113,13 +114,13 @@ class ScoutSettings:
     slow links. Nodes that delay events make links seem slow."""
 
     region_size: int = 0
-    """The keepers of a tree are all nodes in a region around its key that holds about so many; 0
+    """The keepers of a tree are all nodes in a region around its key that holds about this many; 0
     for the 2f + 1 closest."""
     keeper_quorum: int = 0
     """How many keepers must have signed that they keep an event before it is published, if there
-    are so many; 0 for the rendezvous and its replicas alone."""
+    are as many; 0 for the rendezvous and its replicas alone."""
 
-    @property
+    @Lazy
     def has_audits(self) -> bool:
         """Whether subscribers look for events that they have missed; only if none may be lost."""
         return self.is_reliable and bool(self.audit_us_max)

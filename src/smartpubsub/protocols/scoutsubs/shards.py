@@ -25,7 +25,7 @@ from smartpubsub.seam import Peer
 PERMIT_US = 30_000_000
 """How long a shard may admit events after the attribute's rendezvous has said so, at most."""
 COOL = 8
-"""An attribute with so many times less load than makes it hot need not be split."""
+"""An attribute need not be split if its load is this many times less than what makes it hot."""
 LOAD_US = 1_000_000
 
 
@@ -79,9 +79,9 @@ class Shards:
             load.hot_us = self._outbox.now
         # The events of one publisher stay in one tree in any case.
         is_hot = per_s >= hot and 2 * (per_s - most_per_s) >= hot
-        epoch = self._filters.epoch_of(attribute)
-        if is_hot and not is_split(epoch) and self._filters.claim(attribute) == epoch:
-            self._filters.set_epoch(attribute, epoch + 1)
+        epoch = self._filters.epochs.of(attribute)
+        if is_hot and not is_split(epoch) and self._filters.epochs.claim(attribute) == epoch:
+            self._filters.epochs.set_epoch(attribute, epoch + 1)
 
     def _load_of(self, attribute: str) -> _Load:
         load = self._loads.get(attribute)
@@ -99,13 +99,13 @@ class Shards:
         tables = self._filters.tables
         self._loads = {name: load for name, load in self._loads.items() if name in tables}
         for attribute in list(tables):
-            epoch = self._filters.epoch_of(attribute)
+            epoch = self._filters.epochs.of(attribute)
             if self._membership.is_root(attribute) and is_split(epoch):
                 # Longer than any permit lasts, or any event that was permitted.
                 load = self._load_of(attribute)
                 cold_us = self._outbox.now - max(load.epoch_us, load.hot_us)
                 if cold_us > 4 * self._settings.renew_us:
-                    self._filters.set_epoch(attribute, epoch + 1)
+                    self._filters.epochs.set_epoch(attribute, epoch + 1)
         oldest = self._outbox.now - self._permit_us
         self._permitted_us = {n: at for n, at in self._permitted_us.items() if at > oldest}
 
@@ -116,7 +116,7 @@ class Shards:
         self._under_way.setdefault(_line(key), {})[key] = None
 
     def on_concluded(self, key: EventKey) -> None:
-        """An event is completed, or was retransmitted so often that none waits for it any more."""
+        """An event is completed, or was retransmitted often enough that no other waits for it."""
         line = _line(key)
         there = self._under_way.get(line, {})
         there.pop(key, None)
@@ -163,7 +163,7 @@ class Shards:
         table = self._filters.tables[attribute]
         return (
             is_split(table.epoch)
-            and self._filters.claim(attribute) == table.epoch
+            and self._filters.epochs.claim(attribute) == table.epoch
             and self._outbox.now - self._load_of(attribute).hot_us < self._settings.renew_us
             and self._filters.copied_version(attribute) >= table.epoch_copy_version
         )

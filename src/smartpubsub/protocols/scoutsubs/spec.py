@@ -1,4 +1,4 @@
-"""What ScoutSubs declares to whatever runs it."""
+"""What ScoutSubs declares to a live node and to the simulator."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     wire_bytes,
 )
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
+from smartpubsub.protocols.scoutsubs.ranges import is_range
 from smartpubsub.protocols.scoutsubs.settings import AUDITED, BYZANTINE, ScoutSettings, settings_for
 from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
 
@@ -28,9 +29,9 @@ SCOUTSUBS = "/smartpubsub/scoutsubs/3.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 
 STORAGE_SHARE = 2
-"""Events and filters may take one part in so many of a node's storage."""
+"""Events and filters may take one in this many parts of a node's storage."""
 HISTORY_SHARE = 8
-"""Events that are kept for later subscribers may take one part in so many of it."""
+"""Events that are kept for later subscribers may take one in this many parts of it."""
 
 _EVENT_PARTS = frozenset(
     {
@@ -122,8 +123,11 @@ def _at_once(bundle: Bundle) -> tuple[Bundle | None, Bundle | None]:
 def _kinds_in(bundle: Bundle) -> Counter[str]:
     """What a bundle contains; an acknowledgement counts for each of its events."""
     kinds: Counter[str] = Counter()
+    for kind, count in Counter(map(type, bundle.parts)).items():
+        kinds[_PART_KINDS[kind]] = count
     for part in bundle.parts:
-        kinds[_PART_KINDS[type(part)]] += 1 + getattr(part, "more", 0)
+        if is_range(part):
+            kinds[_PART_KINDS[type(part)]] += part.more  # type: ignore[union-attr]
     return kinds
 
 
@@ -133,6 +137,8 @@ def _event_ids(bundle: Bundle) -> list[EventId]:
 
 def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
     for entry in bundle.parts:
+        if type(entry) in _EVENT_PARTS:
+            continue
         part = entry.part if isinstance(entry, messages.Piece) else entry
         match part:
             case messages.Announce(direct=direct, backups=backups):

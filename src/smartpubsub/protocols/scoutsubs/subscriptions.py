@@ -106,7 +106,7 @@ class Subscriptions:
             self._place(placed)
             if placed.is_told and not self._is_everywhere(placed):
                 self._lagging.setdefault(placed.base, {})[number] = None
-                self._filters.set_lagging(placed.base, is_lagging=True)
+                self._filters.epochs.set_lagging(placed.base, is_lagging=True)
             else:
                 self._stop_lagging(placed)
 
@@ -169,7 +169,7 @@ class Subscriptions:
             lagging.pop(placed.subscription.number, None)
             if not lagging:
                 del self._lagging[placed.base]
-                self._filters.set_lagging(placed.base, is_lagging=False)
+                self._filters.epochs.set_lagging(placed.base, is_lagging=False)
 
     # --- invariants ---
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from smartpubsub.protocols.runtime.rtt import (
+    RoundTripEstimator,
+    RttSettings,
+    SharedBackoff,
+    smoothed,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
@@ -21,10 +27,6 @@ GAIN_DOWN = 8
 be later next time."""
 
 
-def _smoothed(before_us: int, sample_us: int) -> int:
-    return before_us + (sample_us - before_us) // (GAIN_UP if sample_us > before_us else GAIN_DOWN)
-
-
 def backed_off(timeout_us: int, transmissions: int, *, was_heard: bool) -> int:
     """The timeout after a number of transmissions of the same message."""
     return timeout_us << min(transmissions - 1, BACKOFF_HEARD_MAX if was_heard else BACKOFF_MAX)
@@ -35,33 +37,35 @@ class ResponseTimes:
 
     def __init__(self, settings: ScoutSettings) -> None:
         self._settings = settings
-        self._usual_us = settings.timeout_us_first // 4
-        self._has_sample = False
+        self._usual = RoundTripEstimator(
+            RttSettings(
+                timeout_us_first=settings.timeout_us_first,
+                timeout_us_min=settings.timeout_us_min,
+                timeout_us_max=settings.timeout_us_max,
+                gain_up=GAIN_UP,
+                gain_down=GAIN_DOWN,
+                round_trips=4,
+                variance_factor=0,
+            )
+        )
         self._slow_us: dict[Peer, int] = {}
         """The response times of peers that need longer than the maximum for all."""
 
     def sample(self, us: int, transmissions: int = 1) -> None:
         """A request was answered after a time; after a retransmission that says nothing."""
-        if transmissions > 1:
-            return
-        us = min(max(us, 0), self._settings.timeout_us_max)
-        self._usual_us = _smoothed(self._usual_us, us) if self._has_sample else us
-        self._has_sample = True
+        self._usual.sample(us, transmissions=transmissions)
 
     def sample_probe(self, peer: Peer, us: int) -> None:
         """A peer has answered a probe after a time, perhaps after the timeout."""
         self.sample(us)
-        usual_us = _smoothed(self._slow_us.pop(peer, 0), us)
+        usual_us = smoothed(self._slow_us.pop(peer, 0), us, GAIN_UP, GAIN_DOWN)
         if 4 * usual_us > self._settings.timeout_us_max:
             self._slow_us[peer] = usual_us
 
     @property
     def timeout_us(self) -> int:
         """How long to wait for an answer."""
-        settings, us = self._settings, 4 * self._usual_us  # Comparisons take less than functions.
-        if us < settings.timeout_us_min:
-            us = settings.timeout_us_min
-        return us if us < settings.timeout_us_max else settings.timeout_us_max
+        return self._usual.timeout_us()
 
     @property
     def are_slow(self) -> bool:
@@ -82,34 +86,26 @@ class ResponseTimes:
 
 
 class AdaptiveTimeout:
-    """The retransmission timeout of one kind of request, learned from unrepeated requests.
-
-    As long as nothing is answered in time the timeout doubles, also for later requests: where all
-    links are full, retransmissions would fill them further. A request that was begun before the
-    last doubling doubles nothing: many requests that time out together say no more than one.
-    """
+    """The retransmission timeout of one kind of request, learned from unrepeated requests."""
 
     def __init__(self, usual_us: int) -> None:
         self._usual_us = usual_us
-        self._doublings = 0
-        self._doubled_us = 0
+        self._backoff = SharedBackoff(DOUBLINGS_MAX)
 
     def on_answer(self, us: int, *, was_repeated: bool) -> None:
         """A request was answered after a time."""
         if not was_repeated:
-            self._usual_us = _smoothed(self._usual_us, us)
-            self._doublings = 0
+            self._usual_us = smoothed(self._usual_us, us, GAIN_UP, GAIN_DOWN)
+        self._backoff.on_answer(was_repeated=was_repeated)
 
     def on_timeout(self, begun_us: int, now: int) -> None:
         """A request that was begun at a time was not answered in time."""
-        if begun_us >= self._doubled_us:
-            self._doublings = min(self._doublings + 1, DOUBLINGS_MAX)
-            self._doubled_us = now
+        self._backoff.on_timeout(begun_us, now)
 
     def timeout_us(self, tries: int, *, least_us: int, most_us: int) -> int:
         """How long to wait after a number of tries."""
         usual_us = max(least_us, 4 * self._usual_us)
-        if not tries and not self._doublings:
+        doublings = max(self._backoff.doublings, tries)
+        if not doublings:
             return usual_us
-        longest_us = max(most_us, usual_us)
-        return min(longest_us, usual_us << min(max(self._doublings, tries), DOUBLINGS_MAX))
+        return min(max(most_us, usual_us), usual_us << min(doublings, DOUBLINGS_MAX))

@@ -52,6 +52,9 @@ from smartpubsub.workloads.actions import Action, CrashNode, LeaveNode, RestartN
 
 JOINING_NODES_MAX = 300
 """Larger overlays get settled routing tables instead of joining, which saves minutes."""
+MINTED_PREFIX = "minted"
+"""The address prefix of all nodes with minted ids: they are one attacker's. Of honest nodes no two
+have the same."""
 SLICE_US = 100_000
 WATCH_US = 2_000_000
 """How often the limits of all nodes are checked."""
@@ -119,8 +122,9 @@ class Experiment:
         if self.crowd.sybils:
             peers = (*(contact.peer for contact in honest), *self.crowd.sybils)
             self._population = Population(self.world, options.seed, peers)
-        for _ in range(options.nodes + len(self.crowd.sybils)):
-            self._population.add(self._make_core, options.started_before)
+        for number in range(options.nodes + len(self.crowd.sybils)):
+            host = self._population.add(self._make_core, options.started_before)
+            host.prefix = MINTED_PREFIX if number >= options.nodes else ""
 
     def _region(self, node: int) -> int:
         return self.world.network.region(node)
@@ -248,7 +252,8 @@ class Experiment:
         rng = stream(self.options.seed, "layout")
         tables = settled_tables(contacts, self.options.kademlia.k, rng)
         for host, known in zip(hosts, tables, strict=True):
-            effects = self.core(host.number).settle(known, host.clock(self.world.now))
+            now = host.clock(self.world.now)
+            effects = self.core(host.number).settle(known, now, self.world.prefix_of)
             self.world.carry_out(host, effects)
 
     def _plan(self, fault: Fault) -> None:

@@ -98,6 +98,7 @@ class SimOptions:
     regions: int = 0
     adversary: tuple[Adversary, ...] = ()
     id_work_bits: int = 0
+    peers_per_prefix: int = 0
 
     @property
     def scenario_name(self) -> str:
@@ -219,7 +220,9 @@ class SimOptions:
             nodes=nodes,
             seed=self.seed,
             network=self.network,
-            kademlia=Settings(id_work_bits=self.id_work_bits),
+            kademlia=Settings(
+                id_work_bits=self.id_work_bits, peers_per_prefix_max=self.peers_per_prefix
+            ),
             peers=self.peers(nodes) if self.id_work_bits else (),
             adversaries=self.adversary,
         )

@@ -180,8 +180,14 @@ class Journal:
         return any(node in handlers for node in nodes)
 
     def was_up(self, node: int, since: int) -> bool:
-        """Whether a node was up from a time on until the end of the run."""
-        return all(span.end_us is not None and span.end_us <= since for span in self._downs(node))
+        """Whether a node was up from a time on until the end of the run.
+
+        After a pause, calls and a restart that were due meanwhile come at one time.
+        """
+        return all(
+            span.end_us is not None and span.end_us <= since and span.start_us < since
+            for span in self._downs(node)
+        )
 
     def is_gone(self, node: int) -> bool:
         """Whether a node crashed for good."""

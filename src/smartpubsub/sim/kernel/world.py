@@ -35,6 +35,7 @@ from smartpubsub.seam import (
     Timer,
     TimerFired,
 )
+from smartpubsub.seam.tuples import made
 from smartpubsub.sim.kernel.calendar import Calendar, Entry
 from smartpubsub.sim.kernel.network import Network, NetworkOptions
 from smartpubsub.sim.kernel.places import region_of
@@ -52,9 +53,6 @@ _NAP_BITS = 16
 
 _FOREVER = 1 << 62
 
-# Calling a NamedTuple class takes twice as long, and messages are the most frequent objects.
-_new = tuple.__new__
-
 
 @dataclass(slots=True, eq=False)
 class Host:
@@ -66,6 +64,8 @@ class Host:
     """Makes the core of an incarnation."""
     addresses: tuple[bytes, ...]
     core: Core
+    prefix: str = ""
+    """The address prefix that it shares with others; empty if with none."""
     storage: dict[bytes, bytes] = field(default_factory=dict)
     undone: dict[bytes, bytes | None] = field(default_factory=dict)
     """What a crash restores: values before changes that may be late."""
@@ -168,6 +168,10 @@ class World:
     def number_of(self, peer: bytes) -> int:
         """The number of a peer's node."""
         return self._by_peer[peer].number
+
+    def prefix_of(self, peer: bytes) -> str:
+        """The address prefix of a peer."""
+        return self._by_peer[peer].prefix
 
     def add(
         self,
@@ -348,21 +352,22 @@ class World:
         if self._through:
             message = self._through[type(message)](message)
         if message is not self._said.message or host.peer is not self._said.peer:
-            self._said = _new(Received, (host.peer, message, host.addresses))
+            self._said = made(Received, (host.peer, message, host.addresses))
         self._transmit(host, peer, message, self._said)
 
     def _ask(self, host: Host, effect: Ask) -> None:
         peer, message, number, _ = effect
         if self._through:
             message = self._through[type(message)](message)
-        event = _new(Asked, (host.peer, message, number, host.addresses))
+        event = made(Asked, (host.peer, message, number, host.addresses))
         self._transmit(host, peer, message, event)
 
     def _answer(self, host: Host, effect: Answer) -> None:
         peer, message, number = effect
         if self._through:
             message = self._through[type(message)](message)
-        self._transmit(host, peer, message, _new(Answered, (host.peer, message, number)))
+        event = made(Answered, (host.peer, message, number, host.prefix))
+        self._transmit(host, peer, message, event)
 
     def _transmit(self, host: Host, peer: bytes, message: object, event: Event) -> None:
         if message is not self._measured:

@@ -115,7 +115,8 @@ class _ObservedNode(Node):
         self._note_call = note
         self._on_start = on_start
         super().__init__(config=config)
-        self._engine.on_deliver.append(on_deliver)
+        for kind in (*_NOTED, Delivery):
+            self._engine.on_deliver[kind].append(on_deliver)
 
     def _made_engine(self) -> Engine:
         return Engine(self.config, self._composed)
