@@ -222,6 +222,7 @@ def test_a_node_that_finds_nobody_can_be_ended(running: Commands, tmp_path: Path
         (["node", "run", "--listen", "here"], "--listen: expected addresses /ip4/"),
         (["node", "run", "--bootstrap", LOOPBACK], "--bootstrap: expected addresses that end"),
         (["node", "run", "--backups", "-1"], "--backups: expected a whole number"),
+        (["node", "run", "--resilience", "iron"], "--resilience: expected crash, audited or byz"),
         (["node", "run", "--protocol", "smoke"], "'smoke' is not a protocol; there are: scoutsubs"),
         (["node", "run", "--log-level", "loud"], "'loud' is not one of 'debug'"),
         (["node", "run", "--limit", "data=1"], "--limit: expected NAME=N, where NAME is one of"),

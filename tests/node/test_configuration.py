@@ -20,6 +20,7 @@ from smartpubsub.node.configuration import (
     NodeLimits,
     host_settings,
     load_config,
+    protocol_options,
 )
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
@@ -91,6 +92,16 @@ def test_any_sources_combine(present: int, tmp_path: Path) -> None:
     )
 
     assert config.backups == (SOURCES[there[-1]] if there else NodeConfig().backups)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("crash", "crash"), ("standard", "crash"), ("byzantine", "byzantine")]
+)
+def test_a_resilience_has_its_name_and_one_of_earlier_versions(
+    text: str, meant: str, tmp_path: Path
+) -> None:
+    assert load({}, {}, written(tmp_path, f"resilience = '{text}'")).resilience == meant
+    assert protocol_options(load({"resilience": text})).resilience == meant
 
 
 def test_the_file_is_looked_for_in_the_data_folder(tmp_path: Path) -> None:

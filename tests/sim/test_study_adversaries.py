@@ -7,7 +7,7 @@ from smartpubsub.sim.studies.adversaries import study
 def test_every_protocol_has_a_row_for_every_attack() -> None:
     attacks = (None, Adversary("drop", 0.2))
 
-    found = study(15, 1, 5, attacks, ("gossipsub", "floodsub"), ("standard",))
+    found = study(15, 1, 5, attacks, ("gossipsub", "floodsub"), ("crash",))
 
     rows = [(one.protocol, one.attack, one.adversaries) for one in found]
     assert rows == [

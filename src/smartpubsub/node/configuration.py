@@ -84,6 +84,14 @@ def _variants() -> Values:
     return Values(named.allowed, lambda value: "" if value == "" else named.read(value))
 
 
+def _resiliences() -> Values:
+    named = one_of(RESILIENCES)
+    # Configurations of earlier versions call `crash` so.
+    return Values(
+        named.allowed, lambda value: named.read("crash" if value == "standard" else value)
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeLimits:
     """The limits of a node."""
@@ -175,8 +183,8 @@ class NodeConfig(NodeLimits):
     """The variant, if the protocol has variants; empty for the default one."""
     backups: int = _setting(2, whole(0, 100))
     """The number of replicas besides this node."""
-    resilience: str = _setting(DEFAULT_RESILIENCE, one_of(RESILIENCES))
-    """What the network withstands: with `standard` nodes that stop, with `audited` also nodes that
+    resilience: str = _setting(DEFAULT_RESILIENCE, _resiliences)
+    """What the network withstands: with `crash` nodes that stop, with `audited` also nodes that
     drop events, and with `byzantine` more of them at a higher cost (docs/security.md). All nodes of
     a network should have the same."""
     region: str = _setting("", NAME)

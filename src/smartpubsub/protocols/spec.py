@@ -16,7 +16,7 @@ from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident
 
-RESILIENCES = ("standard", "audited", "byzantine")
+RESILIENCES = ("crash", "audited", "byzantine")
 """What the nodes of a network withstand: nodes that stop, nodes that drop events in silence, and
 more nodes that lie, at a higher cost."""
 DEFAULT_RESILIENCE = "audited"

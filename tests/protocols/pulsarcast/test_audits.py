@@ -21,6 +21,6 @@ def test_everything_comes_though_one_node_in_five_drops(seed: int) -> None:
 
     verdict = result.verdict
     assert verdict.missing == verdict.app_duplicates == verdict.unexpected == 0
-    slowest_ms = verdict.delivered_within_ms["p100"]
+    slowest_ms = verdict.delivered_within_ms["max"]
     assert slowest_ms is not None
     assert slowest_ms < 30_000

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
 )
 @click.option("--variant", type=VariantName(), help="The variant of the protocol.")
 @click.option("--backups", metavar="N", help="The number of replicas besides this node.")
+@click.option(
+    "--resilience",
+    metavar="crash|audited|byzantine",
+    help="What the network withstands: nodes that stop; nodes that drop events; or more nodes that"
+    " lie, at a higher cost.  [default: audited]",
+)
 @click.option("--region", metavar="NAME", help="The node's region, for groups that it joins.")
 @click.option("--capacity", metavar="N", help="How many members of a group it serves.")
 @click.option(
@@ -89,6 +95,7 @@ def run(
     protocol: str | None,
     variant: str | None,
     backups: str | None,
+    resilience: str | None,
     region: str | None,
     capacity: str | None,
     limits: tuple[str, ...],
@@ -122,6 +129,7 @@ def run(
         "protocol": protocol,
         "variant": variant,
         "backups": backups,
+        "resilience": resilience,
         "region": region,
         "capacity": capacity,
         "metrics": metrics,

@@ -13,7 +13,7 @@ from smartpubsub.sim.judging.checkers.order import inversions
 from smartpubsub.sim.judging.journal import DeliveryRecord, SubscriptionRecord
 from smartpubsub.sim.judging.oracle import wants
 
-_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, "p100": 1.0}
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
