@@ -12,8 +12,8 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
 from smartpubsub.protocols.fastdelivery.messages import GroupNotify, Packet, Relay, wire_bytes
-from smartpubsub.protocols.fastdelivery.news import GroupOpened, JoinRefused, SearchResult
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
+from smartpubsub.protocols.fastdelivery.results import GroupOpened, JoinRefused, SearchResult
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId

@@ -6,6 +6,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
+from smartpubsub.protocols.fastdelivery.group import MemberPaths
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
 from smartpubsub.protocols.fastdelivery.messages import (
     Agreed,
@@ -21,7 +22,6 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Release,
     RequestDone,
 )
-from smartpubsub.protocols.fastdelivery.paths import MemberPaths
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
 from smartpubsub.protocols.fastdelivery.subscriber import SUBSCRIPTION_TRANSITIONS, Progress

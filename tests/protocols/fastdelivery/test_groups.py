@@ -10,7 +10,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, MemberState
 from smartpubsub.protocols.fastdelivery.messages import Relay, Request
-from smartpubsub.protocols.fastdelivery.news import JoinRefused, Overloaded
+from smartpubsub.protocols.fastdelivery.results import JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.subscriber import GROUP_ENDED
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed

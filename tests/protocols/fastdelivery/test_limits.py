@@ -8,7 +8,7 @@ from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import Request
-from smartpubsub.protocols.fastdelivery.news import (
+from smartpubsub.protocols.fastdelivery.results import (
     GroupRefused,
     JoinRefused,
     NotAdvertised,

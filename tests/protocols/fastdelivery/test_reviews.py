@@ -6,8 +6,8 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.messages import Review
-from smartpubsub.protocols.fastdelivery.ports import FastOutbox
 from smartpubsub.protocols.fastdelivery.review import RECENT_US, RecentGroupEvents, mark_of
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication

@@ -18,7 +18,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Relay,
     ServedBy,
 )
-from smartpubsub.protocols.fastdelivery.news import JoinRefused
+from smartpubsub.protocols.fastdelivery.results import JoinRefused
 from smartpubsub.protocols.fastdelivery.senders import FAST_RULES
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery

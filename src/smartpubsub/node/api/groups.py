@@ -26,7 +26,7 @@ from smartpubsub.node.transport.contacts import contact_of, text_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.group import Contract, accept_all
 from smartpubsub.protocols.fastdelivery.messages import GroupId, Notice, Request
-from smartpubsub.protocols.fastdelivery.news import (
+from smartpubsub.protocols.fastdelivery.results import (
     GroupOpened,
     GroupRefused,
     JoinRefused,

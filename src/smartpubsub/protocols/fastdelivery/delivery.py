@@ -16,8 +16,8 @@ from functools import partial
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.matching import Index
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.messages import Expect, GroupId
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Delivery, Subscription
 from smartpubsub.protocols.runtime.reorder import Reorder

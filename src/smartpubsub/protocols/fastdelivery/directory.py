@@ -18,6 +18,7 @@ from typing import TypeVar
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastComponent, ignore_answer
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import (
     Advertise,
@@ -39,7 +40,6 @@ from smartpubsub.protocols.fastdelivery.messages import (
     digest_of,
     place_in_directory,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastComponent, ignore_answer
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.runtime.requests import ignore_failure
 from smartpubsub.seam import Peer

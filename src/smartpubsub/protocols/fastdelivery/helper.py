@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery, Transmission
-from smartpubsub.protocols.fastdelivery.interest import MemberInterest
+from smartpubsub.protocols.fastdelivery.group import MemberInterest
 from smartpubsub.protocols.fastdelivery.messages import (
     Agreed,
     Answer,
@@ -28,7 +29,6 @@ from smartpubsub.protocols.fastdelivery.messages import (
     RequestDone,
     Working,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 

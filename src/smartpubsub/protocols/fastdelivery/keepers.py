@@ -8,7 +8,7 @@ from functools import partial
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
-from smartpubsub.protocols.fastdelivery.ports import FastOutbox
+from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.lookups import Lookups

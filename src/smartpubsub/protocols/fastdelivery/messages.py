@@ -75,23 +75,6 @@ def canonical_text(predicate: Predicate) -> str:
     return str(predicate.canonical())
 
 
-def notice_bytes(predicate: Predicate) -> bytes:
-    """The bytes that an owner signs of a notice; the signature shows the owner."""
-    return b"smartpubsub-group:" + canonical_text(predicate).encode()
-
-
-def request_bytes(request: Request) -> bytes:
-    """The bytes that a subscriber signs of a request, which has no signature yet."""
-    wanted = "\n".join(map(canonical_text, request.predicates))
-    said = f"{wanted}\n{request.region}\n{request.capacity}\n{request.version}"
-    return b"smartpubsub-join:" + said.encode()
-
-
-def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
-    """The bytes that the owner of a private group signs for a peer that may join it."""
-    return b"smartpubsub-invitation:" + canonical_text(group).encode() + b"\n" + invited
-
-
 # --- directory ---
 
 

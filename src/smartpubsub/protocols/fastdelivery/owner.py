@@ -16,7 +16,6 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery import messages
-from smartpubsub.protocols.fastdelivery.advertiser import GroupAdvertiser
 from smartpubsub.protocols.fastdelivery.book import (
     AskToHelp,
     Book,
@@ -30,9 +29,12 @@ from smartpubsub.protocols.fastdelivery.book import (
     TakeBack,
     TurnAway,
 )
+from smartpubsub.protocols.fastdelivery.component import FastComponent
+from smartpubsub.protocols.fastdelivery.directory_client import GroupAdvertiser
 from smartpubsub.protocols.fastdelivery.group import (
     Contract,
     EventInFlight,
+    MemberPaths,
     OwnedGroup,
     accept_all,
     accept_none_yet,
@@ -65,22 +67,20 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Watched,
     Working,
 )
-from smartpubsub.protocols.fastdelivery.news import (
-    GroupOpened,
-    GroupRefused,
-    NotAdvertised,
-    Overloaded,
-)
-from smartpubsub.protocols.fastdelivery.paths import MemberPaths
 from smartpubsub.protocols.fastdelivery.persistence import (
     GroupStore,
     Stored,
     StoredGroup,
     StoredMember,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
+from smartpubsub.protocols.fastdelivery.results import (
+    GroupOpened,
+    GroupRefused,
+    NotAdvertised,
+    Overloaded,
+)
 from smartpubsub.protocols.fastdelivery.review import RecentGroupEvents
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused

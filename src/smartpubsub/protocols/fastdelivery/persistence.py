@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.messages import (
     Join,
     Packet,
@@ -16,7 +17,6 @@ from smartpubsub.protocols.fastdelivery.messages import (
     decode,
     encode,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastOutbox
 from smartpubsub.seam import Load, Peer
 
 _GROUP = b"group/"

@@ -13,16 +13,16 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery import messages as fast
-from smartpubsub.protocols.fastdelivery.advertiser import GroupAdvertiser
+from smartpubsub.protocols.fastdelivery.component import FastOutbox, FastRequests
 from smartpubsub.protocols.fastdelivery.delivery import HOLD_TIMER, GroupDelivery
 from smartpubsub.protocols.fastdelivery.directory import GroupDirectory
+from smartpubsub.protocols.fastdelivery.directory_client import GroupAdvertiser, GroupSearch
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import Answer, GroupNotify, Packet, Question, Relay
 from smartpubsub.protocols.fastdelivery.owner import GroupOwner
 from smartpubsub.protocols.fastdelivery.persistence import GroupStore
-from smartpubsub.protocols.fastdelivery.ports import FastOutbox, FastRequests
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.review import (
@@ -31,7 +31,6 @@ from smartpubsub.protocols.fastdelivery.review import (
     GroupReviews,
     RecentGroupEvents,
 )
-from smartpubsub.protocols.fastdelivery.search import GroupSearch
 from smartpubsub.protocols.fastdelivery.senders import FastSenders
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of

@@ -13,8 +13,8 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery.book import Book
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.messages import Answer, Measure, Measured, Ping
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.seam import Peer
 
 _UNREACHED_US = 1 << 62

@@ -13,6 +13,7 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
@@ -21,7 +22,6 @@ from smartpubsub.protocols.fastdelivery.messages import (
     NotHelping,
     RequestDone,
 )
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 

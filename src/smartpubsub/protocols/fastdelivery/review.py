@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastComponent, FastOutbox
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.messages import Answer, GroupId, Review, Reviewed
-from smartpubsub.protocols.fastdelivery.ports import FastComponent, FastOutbox
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.runtime.randomness import jittered

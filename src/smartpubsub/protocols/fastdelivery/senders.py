@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.fastdelivery import messages as fast
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import GroupId
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
 from smartpubsub.protocols.fastdelivery.subscriber import GroupSubscriber
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.seam import Peer

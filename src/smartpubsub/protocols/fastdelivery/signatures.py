@@ -9,13 +9,28 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import (
     Notice,
     Request,
-    invitation_bytes,
-    notice_bytes,
-    request_bytes,
+    canonical_text,
 )
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.seam import Peer
+
+
+def notice_bytes(predicate: Predicate) -> bytes:
+    """The bytes that an owner signs of a notice; the signature shows the owner."""
+    return b"smartpubsub-group:" + canonical_text(predicate).encode()
+
+
+def request_bytes(request: Request) -> bytes:
+    """The bytes that a subscriber signs of a request, which has no signature yet."""
+    wanted = "\n".join(map(canonical_text, request.predicates))
+    said = f"{wanted}\n{request.region}\n{request.capacity}\n{request.version}"
+    return b"smartpubsub-join:" + said.encode()
+
+
+def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
+    """The bytes that the owner of a private group signs for a peer that may join it."""
+    return b"smartpubsub-invitation:" + canonical_text(group).encode() + b"\n" + invited
 
 
 class GroupSignatures:

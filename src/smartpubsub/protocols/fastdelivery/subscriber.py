@@ -15,7 +15,9 @@ from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
+from smartpubsub.protocols.fastdelivery.directory_client import GroupSearch, Inquiry
 from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     Got,
@@ -31,9 +33,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Unwatch,
     Working,
 )
-from smartpubsub.protocols.fastdelivery.news import JoinRefused, NotInForce
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
-from smartpubsub.protocols.fastdelivery.search import GroupSearch, Inquiry
+from smartpubsub.protocols.fastdelivery.results import JoinRefused, NotInForce
 from smartpubsub.protocols.fastdelivery.shapes import finds
 from smartpubsub.protocols.pubsub import (
     Subscribed,

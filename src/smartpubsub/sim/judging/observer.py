@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.news import GroupOpened
+from smartpubsub.protocols.fastdelivery.results import GroupOpened
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import (
     Delivery,

@@ -25,7 +25,7 @@ from smartpubsub.node.errors import NodeClosedError
 from smartpubsub.node.identity import keep_identity
 from smartpubsub.node.transport.containment import Failures
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.news import GroupOpened
+from smartpubsub.protocols.fastdelivery.results import GroupOpened
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pubsub import (

@@ -1,46 +1,147 @@
-"""Searches the directory of an attribute: all its keepers are asked, page by page.
+"""The client of directories: advertises groups in them, and searches them for groups.
 
-The first keeper lists all groups that it finds. The others are asked afterwards, with a digest of
-that list, and list groups only if theirs differs. So lists cost about as much as with one keeper.
+All keepers of an attribute's directory are asked, page by page. If one does not answer, the keepers
+are looked up again, and an answer names keepers that this node has missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import (
+    Advertise,
     Answer,
     GroupId,
     Listed,
     Notice,
     Request,
     Search,
+    Watched,
+    Watchers,
     digest_of,
 )
-from smartpubsub.protocols.fastdelivery.news import SearchResult
-from smartpubsub.protocols.fastdelivery.ports import FastComponent
+from smartpubsub.protocols.fastdelivery.results import SearchResult
 from smartpubsub.seam import Peer
 
 OnNotice = Callable[[Notice], None]
+OnWatchers = Callable[[Notice, Sequence[Watched]], None]
+"""Is called with standing searches that find the group."""
+OnComplete = Callable[[str], None]
+"""Is called when all keepers have answered, with the problem; "" if there is none."""
+
+
+@dataclass(slots=True, eq=False)
+class _AdvertisingRound:
+    """One time that a group is advertised, and which keepers have answered."""
+
+    notice: Notice
+    on_watchers: OnWatchers
+    on_advertised: OnComplete
+    told: dict[str, dict[Peer, bool]] = field(default_factory=dict)
+    """The keepers of each attribute that were found, and whether each has answered."""
+    refused: dict[str, dict[Peer, str]] = field(default_factory=dict)
+    """Keepers that have not taken the advertisement, and why."""
+
+    @property
+    def problem(self) -> str:
+        """Why a search may not find the group; "" if every directory has it."""
+        for attribute, told in self.told.items():
+            refused = self.refused.get(attribute, {})
+            if len(refused) == len(told):
+                reason = next(iter(refused.values()), "no node that keeps it answers")
+                return (
+                    f"it is not in the directory of {attribute!r}: {reason}; nodes that know its"
+                    " owner can join it, and it is advertised again before long"
+                )
+        return ""
+
+    @property
+    def is_complete(self) -> bool:
+        return all(
+            attribute in self.told and all(self.told[attribute].values())
+            for attribute in self.notice.predicate.attributes
+        )
+
+
+@dataclass(eq=False)
+class GroupAdvertiser(FastComponent):
+    """Puts groups into the directories of all attributes of their predicates."""
+
+    _keepers: KeeperLookup
+
+    def advertise(
+        self, predicate: Predicate, on_watchers: OnWatchers, on_advertised: OnComplete
+    ) -> None:
+        """Put a group into all its directories, and learn which searches wait for it."""
+        notice = self._signatures.advertisement(predicate)
+        turn = _AdvertisingRound(notice, on_watchers, on_advertised)
+        for attribute in predicate.attributes:
+            self._find(turn, attribute)
+
+    def _find(self, turn: _AdvertisingRound, attribute: str) -> None:
+        self._keepers.find(attribute.encode(), partial(self._tell, turn, attribute))
+
+    def _tell(self, turn: _AdvertisingRound, attribute: str, keepers: list[Contact]) -> None:
+        told = turn.told.setdefault(attribute, {})
+        for keeper in keepers:
+            if keeper.peer not in told:
+                told[keeper.peer] = False
+                self._ask(turn, attribute, keeper.peer, b"")
+        if turn.is_complete:
+            turn.on_advertised(turn.problem)
+
+    def _ask(self, turn: _AdvertisingRound, attribute: str, keeper: Peer, after: Peer) -> None:
+        self._requests.ask(
+            keeper,
+            Advertise(attribute, turn.notice, after),
+            partial(self._on_watchers, turn, attribute, keeper),
+            partial(self._on_failure, turn, attribute, keeper),
+            tries_max=self._settings.directory_tries_max,
+        )
+
+    def _on_watchers(
+        self, turn: _AdvertisingRound, attribute: str, keeper: Peer, answer: Answer
+    ) -> None:
+        if not isinstance(answer, Watchers):
+            return
+        if answer.refusal:
+            turn.refused.setdefault(attribute, {})[keeper] = answer.refusal
+        turn.on_watchers(turn.notice, answer.watched)
+        if answer.is_more and answer.watched:
+            self._ask(turn, attribute, keeper, answer.watched[-1].request.contact.peer)
+        else:
+            turn.told[attribute][keeper] = True
+            self._tell(turn, attribute, self._keepers.trusted(answer.closer))
+
+    def _on_failure(self, turn: _AdvertisingRound, attribute: str, keeper: Peer) -> None:
+        self._keepers.suspect(keeper)
+        del turn.told[attribute][keeper]
+        turn.refused.get(attribute, {}).pop(keeper, None)
+        self._find(turn, attribute)  # Another node keeps the directory in its place.
 
 
 @dataclass(slots=True, eq=False)
 class Inquiry:
-    """One search, and which keepers have answered it."""
+    """One search, and which keepers have answered it.
+
+    The first keeper lists all groups that it finds. The others are asked afterwards, with a digest
+    of that list, and list groups only if theirs differs. So lists cost about as much as with one
+    keeper.
+    """
 
     attribute: str
     predicate: Predicate
     watch: Callable[[], Request] | None
     """Signs the request that makes it a standing search; None if it is done once."""
     on_notice: OnNotice
-    on_complete: Callable[[str], None]
-    """Is called with the problem of the search; "" if it has none."""
+    on_complete: OnComplete
     keepers: dict[Peer, bool] = field(default_factory=dict)
     """The keepers of the directory, and whether each has answered."""
     first: Peer | None = None
@@ -48,9 +149,8 @@ class Inquiry:
     listed: dict[GroupId, None] = field(default_factory=dict)
     known: bytes = b""
     """The digest of the first keeper's list, once that is complete."""
-    refused: dict[Peer, None] = field(default_factory=dict)
-    """Keepers without room for the directory or for a standing search."""
-    refusal: str = ""
+    refused: dict[Peer, str] = field(default_factory=dict)
+    """Keepers without room for the directory or for a standing search, and what they say."""
     is_cancelled: bool = False
 
     @property
@@ -62,7 +162,7 @@ class Inquiry:
         is_one_enough = self.watch is None and len(self.refused) < len(self.keepers)
         if self.keepers and (not self.refused or is_one_enough):
             return ""
-        reason = self.refusal if self.keepers else "no node that keeps it answers"
+        reason = next(iter(self.refused.values()), "no node that keeps it answers")
         return f"the directory of {self.attribute!r} cannot be used: {reason}; try again later"
 
 
@@ -89,7 +189,7 @@ class GroupSearch(FastComponent):
         self,
         predicate: Predicate,
         on_notice: OnNotice,
-        on_complete: Callable[[str], None],
+        on_complete: OnComplete,
         watch: Callable[[], Request] | None = None,
     ) -> Inquiry:
         """Ask all keepers of the directory; with `watch` they remember the search."""
@@ -147,8 +247,7 @@ class GroupSearch(FastComponent):
             else:
                 self._outbox.reject("advertisements")
         if answer.refusal:
-            inquiry.refusal = answer.refusal
-            inquiry.refused[keeper] = None
+            inquiry.refused[keeper] = answer.refusal
         if answer.is_more and answer.notices:
             self._ask(inquiry, keeper, answer.notices[-1].id)
         else:
