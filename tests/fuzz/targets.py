@@ -24,7 +24,7 @@ from smartpubsub.protocols.codecs import Codec
 from smartpubsub.protocols.event_blocks import event_block, read_event_block
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pulsarcast.events import read_draft, read_event
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
+from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.topics import read_topic
 from smartpubsub.protocols.registry import codecs_of, protocol_names
 from tests.fuzz.cores import PEERS, FuzzedCore, encoded

@@ -29,9 +29,8 @@ from smartpubsub.pipeline.schemas import Table
 from smartpubsub.protocols.blocks import BlockError, cid_text
 from smartpubsub.protocols.event_blocks import read_event_block
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
-from smartpubsub.protocols.pulsarcast.fields import cid_in, value_in
+from smartpubsub.protocols.pulsarcast.fields import RefusalError, cid_in, value_in
 from smartpubsub.protocols.pulsarcast.permissions import check_event, check_meta_topic, check_topic
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from smartpubsub.protocols.pulsarcast.dissemination import Fork, Forks
 from smartpubsub.protocols.pulsarcast.events import sealed_draft
-from smartpubsub.protocols.pulsarcast.forks import Fork, Forks
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run

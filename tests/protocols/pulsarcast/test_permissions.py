@@ -12,6 +12,7 @@ from smartpubsub.protocols.pulsarcast.events import (
     read_draft,
     read_event,
 )
+from smartpubsub.protocols.pulsarcast.fields import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.permissions import (
     check_draft,
@@ -20,7 +21,6 @@ from smartpubsub.protocols.pulsarcast.permissions import (
     check_next_version,
     check_topic,
 )
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 from smartpubsub.protocols.pulsarcast.topics import (
     META,

@@ -1,18 +1,57 @@
-"""The base of all components: the services that hold no state of a topic."""
+"""The base of all components, with the services that hold no state of a topic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from smartpubsub.kademlia.core import Kademlia
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.pulsarcast.liveness import Liveness
 from smartpubsub.protocols.pulsarcast.messages import Part
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
+from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
+
+
+class Overlay(Lookups):
+    """Lookups, the peers that are known without one, and whether this node has joined."""
+
+    def __init__(self, outbox: Outbox[Part], kademlia: Kademlia) -> None:
+        super().__init__(outbox, kademlia)
+        self.own = kademlia.own
+        self.is_ready = False
+        """Whether this node has joined the overlay."""
+        self._last_number = 0
+
+    def note_joined(self) -> None:
+        """Note that this node has joined the overlay."""
+        self.is_ready = True
+
+    def is_cut_off(self, found: Found) -> bool:
+        """Whether a lookup found no other node, although some answered lately.
+
+        A node whose peers are all gone is alone, and is the only keeper of what it publishes.
+        """
+        return len(found.closest) <= 1 and self._kademlia.table.has_trusted
+
+    def verify(self, peer: Peer) -> None:
+        """Find out whether a peer is gone; if so the overlay reports `Lost`."""
+        for effect in self._kademlia.verify(peer, self._outbox.now):
+            self._outbox.emit(effect)
+
+    def new_number(self) -> int:
+        """Return a number that no request of this node has used."""
+        self._last_number += 1
+        return self._last_number
+
+    def closest_known(self, name: bytes, count: int) -> Sequence[Contact]:
+        """Return the peers closest to a name that this node knows without a lookup."""
+        return self._kademlia.closest_local(name, count)
 
 
 @dataclass(eq=False)

@@ -18,13 +18,13 @@ from smartpubsub.kademlia.queries import Got
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
+from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.messages import Described, WantBlocks
 from smartpubsub.protocols.pulsarcast.permissions import (
     check_meta_topic,
     check_next_version,
 )
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
 from smartpubsub.seam import Peer
 

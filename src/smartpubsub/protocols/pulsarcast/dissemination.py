@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
-from smartpubsub.protocols.pulsarcast.forks import Forks
+from smartpubsub.protocols.pulsarcast.fields import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Leave, Spread
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
 from smartpubsub.protocols.runtime.bounded import BoundedDict
@@ -20,6 +20,39 @@ from smartpubsub.seam import Peer
 
 FETCHED_HOPS = 1
 """A fetched event has come over one link from the node that had it."""
+CONVICTED_COUNT_MAX = 1_000
+
+
+class Fork(NamedTuple):
+    """The blocks of two events that one author has signed under one number, with other payloads.
+
+    An author gives a number once, and an event that is published again has the same payload. So the
+    two blocks convict their author, and any node that has both can verify it. Both are events of
+    the topic and spread like others, so every node of the topic gets the evidence.
+    """
+
+    first: bytes
+    second: bytes
+
+
+class Forks:
+    """The authors that have forked a topic, each with the evidence."""
+
+    def __init__(self) -> None:
+        self.convicted: BoundedDict[Peer, Fork] = BoundedDict(CONVICTED_COUNT_MAX)
+
+    def compare(self, first: TopicEvent, second: TopicEvent) -> bool:
+        """Compare two events with one id, whose signatures are verified; whether they are a fork.
+
+        Announcements of versions are compared by their version instead.
+        """
+        assert first.id == second.id
+        drafts = first.draft, second.draft
+        is_fork = drafts[0].payload != drafts[1].payload
+        if not is_fork or any(draft.is_announcement for draft in drafts):
+            return False
+        self.convicted[first.id.publisher] = Fork(first.block, second.block)
+        return True
 
 
 @dataclass(eq=False)

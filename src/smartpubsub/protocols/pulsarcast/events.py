@@ -22,6 +22,8 @@ from smartpubsub.protocols.lazy import Lazy
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication, Signing
 from smartpubsub.protocols.pulsarcast.fields import (
     PROTOCOL_VERSION,
+    Reason,
+    RefusalError,
     check_version,
     cid_in,
     fields_of,
@@ -32,7 +34,6 @@ from smartpubsub.protocols.pulsarcast.fields import (
     typed,
     value_in,
 )
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.runtime.bounded import SharedCache
 from smartpubsub.seam import Peer
 

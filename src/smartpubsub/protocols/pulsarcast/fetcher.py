@@ -15,11 +15,11 @@ from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.seam import Peer
 
 UNKNOWN_MAX = 10_000

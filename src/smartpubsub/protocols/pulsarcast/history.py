@@ -22,12 +22,12 @@ from smartpubsub.protocols.pulsarcast.directory import (
     TopicReplica,
 )
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
+from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.log import Gaps, gaps_in
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page, Range
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.versions import Versions

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
+from smartpubsub.protocols.pulsarcast.fields import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.messages import Head
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import Retention
 
 ALWAYS = -(1 << 62)

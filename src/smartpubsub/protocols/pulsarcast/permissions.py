@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from smartpubsub.protocols.publication import Witness
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, read_event
+from smartpubsub.protocols.pulsarcast.fields import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.messages import Part
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import META, Topic
 from smartpubsub.protocols.runtime.outbox import Outbox

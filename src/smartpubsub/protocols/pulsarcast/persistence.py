@@ -13,11 +13,10 @@ from smartpubsub.protocols.pulsarcast.events import (
     read_draft,
     read_event,
 )
-from smartpubsub.protocols.pulsarcast.fields import stored_value_in
+from smartpubsub.protocols.pulsarcast.fields import RefusalError, stored_value_in
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.messages import Part
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
 from smartpubsub.protocols.runtime.outbox import Outbox
 

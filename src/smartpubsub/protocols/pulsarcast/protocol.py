@@ -23,15 +23,15 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.audits import TopicAudits
+from smartpubsub.protocols.pulsarcast.component import Overlay
 from smartpubsub.protocols.pulsarcast.directory import (
     WAITING_BYTES_MAX,
     TopicDirectory,
     TopicReplica,
 )
-from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
+from smartpubsub.protocols.pulsarcast.dissemination import Forks, TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fetcher import Backfill, Fetcher, ParentFetcher
-from smartpubsub.protocols.pulsarcast.forks import Forks
 from smartpubsub.protocols.pulsarcast.history import HistoryReader, Wanted
 from smartpubsub.protocols.pulsarcast.importer import Importer
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
@@ -46,7 +46,6 @@ from smartpubsub.protocols.pulsarcast.membership import (
     TopicLeft,
 )
 from smartpubsub.protocols.pulsarcast.messages import Parcel, Part, parcels_of
-from smartpubsub.protocols.pulsarcast.overlay import Overlay
 from smartpubsub.protocols.pulsarcast.pages import PageRequests, PageServer
 from smartpubsub.protocols.pulsarcast.permissions import Permissions
 from smartpubsub.protocols.pulsarcast.persistence import TopicPersistence, read_stored

@@ -12,9 +12,9 @@ from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import messages
 from smartpubsub.protocols.pulsarcast.events import read_event
+from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.messages import Parcel, ParcelLimits, Spread
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
-from smartpubsub.protocols.pulsarcast.refusals import RefusalError
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, rules_ordered_by
 from smartpubsub.protocols.spec import (

@@ -21,6 +21,8 @@ from smartpubsub.protocols.blocks import (
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, Signing
 from smartpubsub.protocols.pulsarcast.fields import (
     PROTOCOL_VERSION,
+    Reason,
+    RefusalError,
     check_version,
     cid_in,
     fields_of,
@@ -32,7 +34,6 @@ from smartpubsub.protocols.pulsarcast.fields import (
     typed,
     value_in,
 )
-from smartpubsub.protocols.pulsarcast.refusals import Reason, RefusalError
 from smartpubsub.seam import Peer
 
 TOPIC_BYTES_MAX = 60_000
