@@ -59,7 +59,7 @@ def test_an_event_that_waits_for_its_links_is_refused_when_its_topic_is_left() -
     topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
     id = publish(village, 4, topic, b"x", cid_of(encode({"no": "event"})))
     core = village.core(4)
-    (replica,) = core.directory.replicas.values()
+    (replica,) = core.replicas.by_id.values()
     core._on_membership_news(TopicLeft(replica))
     village.world.carry_out(village.host(4), core._outbox.take())
 

@@ -8,7 +8,7 @@ import pytest
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.protocols.blocks import Cid, cid_of
 from smartpubsub.protocols.publication import EventId
-from smartpubsub.protocols.pulsarcast.directory import SEARCHES_MAX, SEARCHES_OF_PEER_MAX
+from smartpubsub.protocols.pulsarcast.descriptor_search import SEARCHES_MAX, SEARCHES_OF_PEER_MAX
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, new_event
 from smartpubsub.protocols.pulsarcast.log import GAP_MAX
 from smartpubsub.protocols.pulsarcast.messages import (
@@ -233,7 +233,7 @@ def test_a_topic_is_found_while_a_peer_mentions_descriptors_that_nobody_has() ->
 def test_events_that_wait_for_a_descriptor_have_a_share_of_the_memory() -> None:
     village = Village(8)
     cid = cid_of(b"nothing")
-    account = village.core(1).directory._waiting
+    account = village.core(1).descriptors._waiting
     for _ in range(20):
         tell(village, 1, ATTACKER, KeepEvents(cid, cid, (bytes(1 << 20),)))
     assert 0 < account.size <= account.user_size_max

@@ -33,7 +33,7 @@ def test_an_author_that_restarts_stores_the_descriptors_that_others_lack() -> No
     village.restart(0)
     village.run(20)
 
-    (topic,) = {replica.topic.cid for replica in village.core(0).directory.replicas.values()}
+    (topic,) = {replica.topic.cid for replica in village.core(0).replicas.by_id.values()}
     values = [village.node(node).kademlia.values for node in range(12)]
     assert sum(held.get(topic, village.world.now) is not None for held in values) == 12
 

@@ -14,10 +14,10 @@ from smartpubsub.protocols.blocks import Cid, cid_text
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Delivery, Published, Refused, Subscribed
-from smartpubsub.protocols.pulsarcast.directory import TopicReplica
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.messages import Parcel, wire_bytes
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
 from smartpubsub.sim.kernel.network import NetworkOptions
@@ -134,7 +134,7 @@ class Village:
     # --- state ---
 
     def replica(self, node: int, topic: Topic) -> TopicReplica:
-        return self.core(node).directory.replicas[topic.stable_id]
+        return self.core(node).replicas.by_id[topic.stable_id]
 
     def log(self, node: int, topic: Topic) -> Log:
         return self.replica(node, topic).log
@@ -174,7 +174,7 @@ class Village:
         return [
             host.number
             for host in self.world.hosts
-            if host.is_up and topic.stable_id in self.core(host.number).directory.replicas
+            if host.is_up and topic.stable_id in self.core(host.number).replicas.by_id
         ]
 
     def parents(self, topic: Topic) -> dict[int, int | None]:

@@ -7,8 +7,8 @@ from smartpubsub.node.api.payloads import JSON, Serializer
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
 from smartpubsub.protocols.blocks import Cid, cid_text
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplicas
 
 
 def entry_of(event: TopicEvent, hops: int = 0, serializer: Serializer = JSON) -> Entry:
@@ -28,9 +28,9 @@ def entry_of(event: TopicEvent, hops: int = 0, serializer: Serializer = JSON) ->
     )
 
 
-def must_be_topic(cid: Cid, directory: TopicDirectory) -> None:
+def must_be_topic(cid: Cid, replicas: TopicReplicas) -> None:
     """Raise an error if this node knows that a content id is an event's."""
-    for replica in directory.replicas.values():
+    for replica in replicas.by_id.values():
         event = replica.log.events.get(cid)
         if event is not None:
             topic = cid_text(event.topic)

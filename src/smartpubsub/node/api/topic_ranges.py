@@ -138,7 +138,7 @@ class TopicRanges:
         They are the descriptors of the topic and its meta topic, and the events that announce them.
         """
         known = await self._known(topic, {})
-        replica = self._engine.pulsar.directory.of_version(topic)
+        replica = self._engine.pulsar.replicas.of_version(topic)
         if replica is None:  # The node has just left the tree.
             return []
         versions = sorted(replica.versions.values(), key=lambda version: version.version)
@@ -148,9 +148,9 @@ class TopicRanges:
 
     async def _known(self, topic: Cid, until: Heads) -> _Known:
         """The topic's events: those of the node if it has all, or those of the keepers."""
-        directory = self._engine.pulsar.directory
-        must_be_topic(topic, directory)
-        replica = directory.of_version(topic)
+        replicas = self._engine.pulsar.replicas
+        must_be_topic(topic, replicas)
+        replica = replicas.of_version(topic)
         if replica is not None and replica.log.has_all:
             log = replica.log
             if all(cid in log for cid in until):

@@ -174,11 +174,11 @@ class TopicSubscribing:
 
     def _left_over(self, topic: Cid) -> list[int]:
         pulsar = self._engine.pulsar
-        replica = pulsar.directory.of_version(topic)
+        replica = pulsar.replicas.of_version(topic)
         found = []
         for number in pulsar.subscriptions.kept:
             wanted = topic_named_by(pulsar.subscriptions.wanted[number].predicate)
-            is_version = replica is not None and pulsar.directory.of_version(wanted) is replica
+            is_version = replica is not None and pulsar.replicas.of_version(wanted) is replica
             # The meta topic has the same replica, and is another subscription.
             if is_version and replica is not None and replica.id in (wanted, topic):
                 is_version = False
@@ -213,7 +213,7 @@ class TopicSubscribing:
     def has_had(self, number: int, event: Cid) -> bool:
         """Whether an event waits for a kept subscription, or is another one of its topic."""
         pulsar = self._engine.pulsar
-        replica = pulsar.directory.of_version(
+        replica = pulsar.replicas.of_version(
             topic_named_by(pulsar.subscriptions.wanted[number].predicate)
         )
         return replica is not None and event in replica.log.events
@@ -234,7 +234,7 @@ class TopicSubscribing:
     def _deliver(self, item: Delivery) -> None:
         wanting = [self._open[number] for number in item.subscriptions if number in self._open]
         if wanting:
-            replica = self._engine.pulsar.directory.of_version(wanting[0].topic)
+            replica = self._engine.pulsar.replicas.of_version(wanting[0].topic)
             event = None if replica is None else replica.log.with_id(item.event.id)
             if event is not None:
                 for subscription in wanting:

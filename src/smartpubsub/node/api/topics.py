@@ -87,9 +87,9 @@ class Topics:
         engine, own = self._engine, self._engine.host.own.peer
         rules = wanted.applied(Rules(), own)
         linked = subtopics_of(subtopics)
-        directory = engine.pulsar.directory
-        if directory.is_full:
-            raise LimitError(f"the node has {len(directory.replicas):,} topics, which is its limit")
+        replicas = engine.pulsar.replicas
+        if replicas.is_full:
+            raise LimitError(f"the node has {len(replicas.by_id):,} topics, which is its limit")
         made = await self._stored(
             f"the topic {name!r}",
             lambda now: engine.pulsar.create(name, now, rules=rules, subtopics=linked),
@@ -178,7 +178,7 @@ class Topics:
         return self._engine.pulsar.publish_in(topic, publication, now, linked)
 
     def _known(self, topic: Cid, id: EventId) -> Cid | None:
-        replica = self._engine.pulsar.directory.of_version(topic)
+        replica = self._engine.pulsar.replicas.of_version(topic)
         event = None if replica is None else replica.log.with_id(id)
         return None if event is None else event.cid
 
@@ -224,7 +224,7 @@ class Topics:
     async def blocks(self, topic: Cid) -> TopicBlocks:
         """All blocks of a topic."""
         read = await self._history(topic, WantedHistory())
-        replica = self._engine.pulsar.directory.of_version(topic)
+        replica = self._engine.pulsar.replicas.of_version(topic)
         if replica is None:
             raise _not_found(topic)
         versions = sorted(replica.versions.values(), key=lambda version: version.version)
@@ -236,7 +236,7 @@ class Topics:
 
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
-        must_be_topic(topic, self._engine.pulsar.directory)
+        must_be_topic(topic, self._engine.pulsar.replicas)
         told = await self._told(
             f"the topic {cid_text(topic)}", lambda now: self._engine.pulsar.describe(topic, now)
         )
@@ -246,8 +246,8 @@ class Topics:
 
     async def _must_be_there(self, topic: Cid) -> None:
         """Raise an error soon if a topic is not known here and the network does not have it."""
-        must_be_topic(topic, self._engine.pulsar.directory)
-        if self._engine.pulsar.directory.of_version(topic) is None:
+        must_be_topic(topic, self._engine.pulsar.replicas)
+        if self._engine.pulsar.replicas.of_version(topic) is None:
             await self.versions(topic)
 
     async def pin(self, topic: Cid, is_pinned: bool) -> None:
@@ -256,7 +256,7 @@ class Topics:
 
         def pin(now: int) -> list[Effect]:
             pulsar = self._engine.pulsar
-            if pulsar.directory.of_version(topic) is None:  # The node has just left the tree.
+            if pulsar.replicas.of_version(topic) is None:  # The node has just left the tree.
                 raise _not_found(topic)
             return pulsar.pin(topic, is_pinned, now)
 
@@ -282,7 +282,7 @@ class Topics:
         return self._stock(topic)
 
     def _stock(self, topic: Cid) -> Stock:
-        replica = self._engine.pulsar.directory.of_version(topic)
+        replica = self._engine.pulsar.replicas.of_version(topic)
         if replica is None:
             return Stock(0, 0, False, False)
         log = replica.log
@@ -290,7 +290,7 @@ class Topics:
         return Stock(events, log.bytes, log.is_pinned, log.has_all)
 
     async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
-        must_be_topic(topic, self._engine.pulsar.directory)
+        must_be_topic(topic, self._engine.pulsar.replicas)
         told = await self._told(
             f"the history of {cid_text(topic)}",
             lambda now: self._engine.pulsar.read(topic, wanted, now),

@@ -13,11 +13,11 @@ from random import Random
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.fetcher import Fetcher
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Page
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.runtime.randomness import jittered
 from smartpubsub.seam import Peer
 
@@ -44,7 +44,7 @@ class _TopicAudit:
 class TopicAudits(Component):
     """Compares what this node has of its topics with what keepers have."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _pages: PageRequests
     _keepers: Keepers
     _fetcher: Fetcher
@@ -55,7 +55,7 @@ class TopicAudits(Component):
         """This node has taken a place in the tree of a topic."""
         if not self._settings.has_audits:
             return
-        if replica.id not in self._audits and self._directory.is_current(replica):
+        if replica.id not in self._audits and self._replicas.is_current(replica):
             self._audits[replica.id] = _TopicAudit()
             self._set_timer(replica, self._audits[replica.id])
 
@@ -102,4 +102,4 @@ class TopicAudits(Component):
 
     def check(self) -> None:
         """Assert that audits are of topics that this node is in."""
-        assert self._audits.keys() <= self._directory.replicas.keys()
+        assert self._audits.keys() <= self._replicas.by_id.keys()

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fields import Reason, RefusalError
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Leave, Spread
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
 from smartpubsub.protocols.runtime.bounded import BoundedDict
@@ -62,7 +62,7 @@ class TopicDissemination(Component):
     `on_accepted` is called with each accepted event and the peer that it came from.
     """
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _store: EventStore
     _subscriptions: TopicSubscriptions
@@ -77,7 +77,7 @@ class TopicDissemination(Component):
         event = self._permissions.read_event(block)
         if event is None:
             return
-        replica = self._directory.of_version(event.topic)
+        replica = self._replicas.of_version(event.topic)
         if replica is None:
             self._on_unknown_version(peer, event)
             return
@@ -95,9 +95,9 @@ class TopicDissemination(Component):
 
     def _on_unknown_version(self, peer: Peer, event: TopicEvent) -> None:
         """Learn the version that an event was published in, if a neighbour has sent the event."""
-        for replica in self._directory.replicas.values():
+        for replica in self._replicas.by_id.values():
             if self._membership.is_neighbour(replica, peer):
-                self._directory.hear_of_version(replica, event.topic, peer)
+                self._replicas.hear_of_version(replica, event.topic, peer)
                 return
         self._outbox.reject("unwanted")
 
@@ -164,7 +164,7 @@ class TopicDissemination(Component):
         whole = self._store.add(replica, event)
         self._on_accepted(replica, event, source)
         if event.draft.is_announcement and source is not None:
-            self._directory.hear_of_version(replica, event.draft.payload, source)
+            self._replicas.hear_of_version(replica, event.draft.payload, source)
         if twin is not None:
             is_fork = self._forks.compare(twin, event)
             self._outbox.reject("forked" if is_fork else Reason.REPLAYED.value)
@@ -189,6 +189,6 @@ class TopicDissemination(Component):
 
     def check(self) -> None:
         """Assert the limits on what is remembered."""
-        assert self._unspread.keys() <= self._directory.replicas.keys()
+        assert self._unspread.keys() <= self._replicas.by_id.keys()
         for unspread in self._unspread.values():
             assert len(unspread) <= self._settings.unspread_count_max

@@ -12,7 +12,6 @@ from functools import partial
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, read_event
 from smartpubsub.protocols.pulsarcast.fields import RefusalError
@@ -20,6 +19,7 @@ from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.seam import Peer
 
 UNKNOWN_MAX = 10_000
@@ -55,7 +55,7 @@ class _FetchState:
 class Fetcher(Component):
     """Finds out which events this node has missed, and fetches them."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _pages: PageRequests
     _dissemination: TopicDissemination
@@ -68,7 +68,7 @@ class Fetcher(Component):
         state = self._states.get(replica.id)
         if state is None:
             state = _FetchState()
-            if self._directory.is_current(replica):
+            if self._replicas.is_current(replica):
                 self._states[replica.id] = state
         return state
 
@@ -82,7 +82,7 @@ class Fetcher(Component):
         if not replica.log.is_settled:
             floor_us = self._outbox.now - self._settings.skew_us_max
             replica.log.start_at(heads, floor_us)
-            self._directory.store_state(replica)
+            self._replicas.store_state(replica)
             return True
         self._check_soon(replica, self._state(replica))
         if peer is not None:
@@ -236,7 +236,7 @@ class Fetcher(Component):
             if event.cid in log:
                 continue
             if event.topic not in replica.versions:
-                self._directory.hear_of_version(replica, event.topic, peer)
+                self._replicas.hear_of_version(replica, event.topic, peer)
                 break  # The rest is fetched again when the version is known.
             is_linked = event.cid in linked or event.cid in log.missing
             if self._dissemination.accept_fetched(
@@ -260,7 +260,7 @@ class Fetcher(Component):
 
     def check(self) -> None:
         """Assert the limits on what is remembered."""
-        assert self._states.keys() <= self._directory.replicas.keys()
+        assert self._states.keys() <= self._replicas.by_id.keys()
         for state in self._states.values():
             assert len(state.unknown) <= UNKNOWN_MAX
 
@@ -296,7 +296,7 @@ class Backfill(Component):
     rest comes from the next one.
     """
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _pages: PageRequests
     _keepers: Keepers
@@ -347,7 +347,7 @@ class Backfill(Component):
         else:
             state.run = None
             replica.log.note_complete()
-            self._directory.store_state(replica)
+            self._replicas.store_state(replica)
 
     def _ask(self, replica: TopicReplica, run: _BackfillRun) -> None:
         peer, had = run.sources[0], tuple(run.got)[-self._settings.names_max :]
@@ -382,7 +382,7 @@ class Backfill(Component):
         versions = dict.fromkeys(event.topic for event in events)
         unknown = [cid for cid in versions if cid not in replica.versions]
         then = partial(self._take, replica, run, peer, page, events)
-        self._directory.have_versions(replica, unknown, peer, then)
+        self._replicas.have_versions(replica, unknown, peer, then)
 
     def _take(
         self,
@@ -419,7 +419,7 @@ class Backfill(Component):
 
     def check(self) -> None:
         """Assert that each run has a source that it waits for."""
-        assert self._states.keys() <= self._directory.replicas.keys()
+        assert self._states.keys() <= self._replicas.by_id.keys()
         assert all(state.run is None or state.run.sources for state in self._states.values())
 
 
@@ -445,7 +445,7 @@ class _ParentSearch:
 class ParentFetcher(Component):
     """Fetches the events that an application wants a new event to link to."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _pages: PageRequests
     _keepers: Keepers
@@ -498,7 +498,7 @@ class ParentFetcher(Component):
     def _on_page(
         self, replica: TopicReplica, search: _ParentSearch, peer: Peer, page: Page
     ) -> None:
-        is_current = self._directory.is_current(replica)
+        is_current = self._replicas.is_current(replica)
         if is_current and self._fetcher.accept(replica, peer, page.blocks, is_delivered=False):
             self._settle(replica, search)
 

@@ -16,11 +16,7 @@ from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import (
-    QUESTION_SEARCHES_MAX,
-    TopicDirectory,
-    TopicReplica,
-)
+from smartpubsub.protocols.pulsarcast.descriptor_search import QUESTION_SEARCHES_MAX
 from smartpubsub.protocols.pulsarcast.events import Place, TopicEvent
 from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
@@ -28,6 +24,10 @@ from smartpubsub.protocols.pulsarcast.log import Gaps, gaps_in
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Head, Page, Range
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
+from smartpubsub.protocols.pulsarcast.replicas import (
+    TopicReplica,
+    TopicReplicas,
+)
 from smartpubsub.protocols.pulsarcast.results import HistoryRead
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.versions import Versions
@@ -182,7 +182,7 @@ class _HistoryRequest:
 class HistoryReader(Component):
     """Reads history for applications."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _versions: Versions
     _keepers: Keepers
@@ -192,7 +192,7 @@ class HistoryReader(Component):
     def read(self, topic: Cid, wanted: Wanted, number: int) -> None:
         """Read history and deliver `HistoryRead` with the number."""
         then = partial(self._on_replica, wanted, number)
-        self._directory.with_replica(topic, then, searches_max=QUESTION_SEARCHES_MAX)
+        self._replicas.with_replica(topic, then, searches_max=QUESTION_SEARCHES_MAX)
 
     def _on_replica(self, wanted: Wanted, number: int, replica: TopicReplica | None) -> None:
         if replica is None:
@@ -376,7 +376,7 @@ class HistoryReader(Component):
         versions = dict.fromkeys(event.topic for event in events)
         unknown = [cid for cid in versions if cid not in request.replica.versions]
         then = partial(self._take, request, page, events)
-        self._directory.have_versions(request.replica, unknown, peer, then)
+        self._replicas.have_versions(request.replica, unknown, peer, then)
 
     def _take(self, request: _HistoryRequest, page: Page, events: list[TopicEvent]) -> None:
         if request.number not in self._requests:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.permissions import check_meta_topic
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.topics import Topic, read_topic
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 
@@ -22,7 +22,7 @@ META_TOPICS_MAX = 10_000
 class Importer(Component):
     """Adds topics and their events, and pins the topics."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _dissemination: TopicDissemination
     _metas: BoundedDict[Cid, Topic] = field(
@@ -55,27 +55,27 @@ class Importer(Component):
         if topic.meta is None:
             self._metas[topic.cid] = topic
             return
-        replica = self._directory.get(topic.meta)
+        replica = self._replicas.get(topic.meta)
         if replica is None:
             meta = self._metas.get(topic.meta)
-            if meta is None or self._directory.is_full:
+            if meta is None or self._replicas.is_full:
                 self._outbox.reject("incomplete")
                 return
             check_meta_topic(meta, topic)
-            replica = self._directory.add(topic, meta)
+            replica = self._replicas.add(topic, meta)
             replica.log.settle()
             self._persistence.store_topic(meta)
-        self._directory.add_version(replica, topic)
+        self._replicas.add_version(replica, topic)
         replica.log.pin(True)
         self._persistence.store_topic(topic)
-        self._directory.store_state(replica)
+        self._replicas.store_state(replica)
         self._membership.attach(replica)
 
     def _take_event(self, block: bytes, changed: dict[Cid, TopicReplica]) -> bool:
         event = self._permissions.read_event(block)
         if event is None:
             return False
-        replica = self._directory.of_version(event.topic)
+        replica = self._replicas.of_version(event.topic)
         if replica is None:
             self._outbox.reject("incomplete")
             return False

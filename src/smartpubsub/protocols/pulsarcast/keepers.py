@@ -15,11 +15,11 @@ from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import InviteKeeper, KeepEvents, Kept
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.runtime.replication import Closest, SilentPeers
 from smartpubsub.seam import Peer
 
@@ -62,7 +62,7 @@ class Keepers(Component):
     `on_keeper` is called when this node becomes a keeper of a topic.
     """
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _dissemination: TopicDissemination
     _silent: SilentPeers
@@ -76,7 +76,7 @@ class Keepers(Component):
         keepers = self._sets.get(replica.id)
         if keepers is None:
             keepers = _KeeperSet()
-            if self._directory.is_current(replica):
+            if self._replicas.is_current(replica):
                 self._sets[replica.id] = keepers
         return keepers
 
@@ -129,7 +129,7 @@ class Keepers(Component):
     def _on_found(self, replica: TopicReplica, keepers: _KeeperSet, found: Found) -> None:
         keepers.is_finding = False
         # A node that is cut off does not acknowledge events that only it has stored.
-        if self._directory.is_current(replica) and not self._overlay.is_cut_off(found):
+        if self._replicas.is_current(replica) and not self._overlay.is_cut_off(found):
             self._take_found(replica, keepers, found)
         for then in self._waiting.pop(replica.id, []):
             then()
@@ -243,7 +243,7 @@ class Keepers(Component):
     def _leave_out(self, peer: Peer, *, is_gone: bool) -> None:
         affected = [
             (replica, keepers)
-            for replica in self._directory.replicas.values()
+            for replica in self._replicas.by_id.values()
             if (keepers := self._set(replica)).pending
             and any(contact.peer == peer for contact in keepers.contacts)
         ]
@@ -272,7 +272,7 @@ class Keepers(Component):
 
     def on_kept(self, peer: Peer, message: Kept) -> None:
         """Note that a keeper has stored events."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None:
             return
         keepers = self._set(replica)
@@ -292,15 +292,13 @@ class Keepers(Component):
         was_keeper = self.is_keeper(replica.id)
         self.renew_lease(replica)
         if not was_keeper:
-            self._directory.store_state(replica)
+            self._replicas.store_state(replica)
             self._membership.attach(replica)
             self._on_keeper(replica)
 
     def on_invite(self, contact: Contact, message: InviteKeeper) -> None:
         """Become a keeper of a topic."""
-        self._directory.with_replica(
-            message.topic, self._on_invited, contact.peer, message.topic_id
-        )
+        self._replicas.with_replica(message.topic, self._on_invited, contact.peer, message.topic_id)
 
     def _on_invited(self, replica: TopicReplica | None) -> None:
         if replica is not None:
@@ -310,7 +308,7 @@ class Keepers(Component):
         """Store the events that a publisher sends, and acknowledge them."""
         then = partial(self._keep, contact.peer, message.blocks)
         size = sum(map(len, message.blocks))
-        self._directory.with_replica(message.topic, then, contact.peer, message.topic_id, size)
+        self._replicas.with_replica(message.topic, then, contact.peer, message.topic_id, size)
 
     def _keep(self, peer: Peer, blocks: tuple[bytes, ...], replica: TopicReplica | None) -> None:
         if replica is None:
@@ -325,7 +323,7 @@ class Keepers(Component):
         if event.cid in replica.log:
             return True
         if event.topic not in replica.versions:
-            self._directory.hear_of_version(replica, event.topic, peer)
+            self._replicas.hear_of_version(replica, event.topic, peer)
             return False
         replica.log.set_floor(self._outbox.now - self._settings.skew_us_max)
         return self._dissemination.accept_fetched(replica, event, peer)
@@ -342,7 +340,7 @@ class Keepers(Component):
 
     def check(self) -> None:
         """Assert the limits, and that a timer is set while events are pending."""
-        assert self._sets.keys() <= self._directory.replicas.keys()
+        assert self._sets.keys() <= self._replicas.by_id.keys()
         for keepers in self._sets.values():
             assert len(keepers.contacts) <= self._settings.keepers
             assert len(keepers.pending) <= self._settings.pending_count_max

@@ -17,7 +17,6 @@ from smartpubsub.kademlia.keys import Contact, Key
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.messages import (
     Beat,
     Head,
@@ -27,6 +26,7 @@ from smartpubsub.protocols.pulsarcast.messages import (
     Wait,
     Welcome,
 )
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.seam import Peer
 
@@ -194,7 +194,7 @@ class Membership(Component):
     `is_needed` tells whether another component needs a topic, so that this node stays in its tree.
     """
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _store: EventStore
     _is_needed: Callable[[TopicReplica], bool]
     _tell: Callable[[MembershipNews], None]
@@ -204,7 +204,7 @@ class Membership(Component):
         place = self._places.get(replica.id)
         if place is None:
             place = _Place()
-            if self._directory.is_current(replica):
+            if self._replicas.is_current(replica):
                 self._places[replica.id] = place
         return place
 
@@ -256,7 +256,7 @@ class Membership(Component):
         place = self._place(replica)
         if place.state is not PlaceState.OUTSIDE or place.is_seeking:
             return
-        if not self._overlay.is_ready or not self._directory.is_current(replica):
+        if not self._overlay.is_ready or not self._replicas.is_current(replica):
             return  # When the overlay is ready, the protocol attaches all topics.
         if replica.is_own:
             self._become_root(replica, place)
@@ -292,7 +292,7 @@ class Membership(Component):
 
     def _on_found(self, replica: TopicReplica, place: _Place, found: Found) -> None:
         place.is_seeking = False
-        if not self._directory.is_current(replica) or place.candidate is not None:
+        if not self._replicas.is_current(replica) or place.candidate is not None:
             return
         if place.parent is not None:
             return
@@ -346,7 +346,7 @@ class Membership(Component):
 
     def on_welcome(self, contact: Contact, message: Welcome) -> None:
         """Take the sender as parent, if it was asked."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None:
             self._outbox.queue(contact.peer, Leave(message.topic_id))
             return
@@ -365,7 +365,7 @@ class Membership(Component):
             self._outbox.queue(place.parent.peer, Leave(replica.id))
         place.parent = contact
         place.silent_beats = place.beat_sent_us = place.redirects = 0
-        self._directory.hear_of_version(replica, message.topic, peer)
+        self._replicas.hear_of_version(replica, message.topic, peer)
         self._tell(PlaceTaken(replica, message.heads, peer))
         self._on_attached(replica, place, message.topic)
 
@@ -377,7 +377,7 @@ class Membership(Component):
 
     def on_wait(self, peer: Peer, message: Wait) -> None:
         """Wait longer for a candidate that is looking for its own place, but not for ever."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None or not (place := self._place(replica)).is_candidate(peer):
             return
         place.waits += 1
@@ -392,7 +392,7 @@ class Membership(Component):
 
     def on_elsewhere(self, contact: Contact, message: JoinElsewhere) -> None:
         """Follow a redirection of the parent or of the candidate."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None:
             return
         place, go_to = self._place(replica), message.go_to
@@ -430,7 +430,7 @@ class Membership(Component):
 
     def _show_root(self, replica: TopicReplica, place: _Place, found: Found) -> None:
         """Send a heartbeat to peers that may have been root: this node is closer to the author."""
-        if not self._directory.is_current(replica) or place.state not in AS_ROOT:
+        if not self._replicas.is_current(replica) or place.state not in AS_ROOT:
             return
         closer = [c for c in found.closest if self._may_be_parent(replica, place, c)]
         if closer and place.candidate is None:
@@ -466,13 +466,13 @@ class Membership(Component):
 
     def on_join(self, contact: Contact, message: JoinTopic) -> None:
         """Admit or redirect a peer that asks to be a child."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None:
             self._outbox.queue(contact.peer, Wait(message.topic_id))
             then = partial(self._on_join_found, contact, message)
-            self._directory.with_replica(message.topic, then, contact.peer)
+            self._replicas.with_replica(message.topic, then, contact.peer)
             return
-        self._directory.hear_of_version(replica, message.topic, contact.peer)
+        self._replicas.hear_of_version(replica, message.topic, contact.peer)
         self._admit_or_redirect(replica, contact, message.below)
 
     def _on_join_found(
@@ -531,7 +531,7 @@ class Membership(Component):
 
     def on_leave(self, peer: Peer, message: Leave) -> None:
         """Drop a child that has left."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is not None:
             place = self._place(replica)
             place.children.pop(peer, None)
@@ -596,7 +596,7 @@ class Membership(Component):
 
     def on_disconnected(self, peer: Peer) -> None:
         """Probe a parent or ask a candidate again whose connection is lost or cannot be made."""
-        for replica in list(self._directory.replicas.values()):
+        for replica in list(self._replicas.by_id.values()):
             place = self._place(replica)
             if place.is_parent(peer) and not place.silent_beats:
                 self._probe(replica, place)
@@ -605,7 +605,7 @@ class Membership(Component):
 
     def on_departed(self, peer: Peer) -> None:
         """Go on at once without a child, a parent or a candidate that has left."""
-        for replica in list(self._directory.replicas.values()):
+        for replica in list(self._replicas.by_id.values()):
             place = self._place(replica)
             place.children.pop(peer, None)
             place.waiting.pop(peer, None)
@@ -636,12 +636,12 @@ class Membership(Component):
 
     def on_beat(self, contact: Contact, message: Beat) -> None:
         """Take a heartbeat, answer it if the sender wants that, and report the heads."""
-        replica, peer = self._directory.get(message.topic_id), contact.peer
+        replica, peer = self._replicas.get(message.topic_id), contact.peer
         if replica is None:
             if message.wants_answer:  # The sender takes this node for its parent.
                 self._outbox.queue(peer, JoinElsewhere(message.topic_id, None))
             return
-        self._directory.hear_of_version(replica, message.topic, peer)
+        self._replicas.hear_of_version(replica, message.topic, peer)
         place = self._place(replica)
         child = place.children.get(peer)
         if place.is_parent(peer):
@@ -684,7 +684,7 @@ class Membership(Component):
 
     def served(self) -> dict[Peer, None]:
         """Return the children in all trees."""
-        replicas = self._directory.replicas.values()
+        replicas = self._replicas.by_id.values()
         return dict.fromkeys(peer for r in replicas for peer in self._place(r).children)
 
     def child_count_max(self) -> int:
@@ -693,9 +693,9 @@ class Membership(Component):
 
     def check(self) -> None:
         """Assert that each place agrees with its state and with the direction of its tree."""
-        assert self._places.keys() <= self._directory.replicas.keys()
+        assert self._places.keys() <= self._replicas.by_id.keys()
         for id, place in self._places.items():
-            replica = self._directory.replicas[id]
+            replica = self._replicas.by_id[id]
             assert (place.parent is not None) == (place.state in WITH_PARENT)
             assert (place.candidate is not None) == (place.state in WITH_CANDIDATE)
             for above in (place.parent, place.candidate):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Page, Range
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplicas
 from smartpubsub.seam import Peer
 
 
@@ -59,11 +59,11 @@ class PageRequests(Component):
 class PageServer(Component):
     """Answers the questions of other nodes."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
 
     def on_fetch(self, peer: Peer, message: Fetch) -> None:
         """Send a peer the events that it has missed."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None:
             self._send_page(peer, Page(message.topic_id, message.number, (), False), [])
             return
@@ -78,7 +78,7 @@ class PageServer(Component):
 
     def on_range(self, peer: Peer, message: Range) -> None:
         """Send a peer a part of the history."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         page = Page(message.topic_id, message.number, (), False)
         if replica is None:
             self._send_page(peer, page, [])

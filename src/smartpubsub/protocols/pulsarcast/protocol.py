@@ -24,10 +24,9 @@ from smartpubsub.protocols.pubsub import (
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.audits import TopicAudits
 from smartpubsub.protocols.pulsarcast.component import Overlay
-from smartpubsub.protocols.pulsarcast.directory import (
+from smartpubsub.protocols.pulsarcast.descriptor_search import (
     WAITING_BYTES_MAX,
-    TopicDirectory,
-    TopicReplica,
+    DescriptorSearch,
 )
 from smartpubsub.protocols.pulsarcast.dissemination import Forks, TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
@@ -55,6 +54,7 @@ from smartpubsub.protocols.pulsarcast.publisher import (
     RequestServer,
     TopicPublisher,
 )
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.senders import PulsarSenders
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
@@ -118,20 +118,25 @@ class Pulsarcast:
         self.permissions = Permissions(outbox, settings, signing)
         persistence = TopicPersistence(outbox, lambda id: self.keepers.is_keeper(id))
         base = outbox, settings, self._overlay, self.liveness, self.permissions, persistence
-        bytes_max = settings.descriptor_bytes_max
-        bytes_min = min(bytes_max, 2 * TOPIC_BYTES_MAX)
-        self.directory = directory = TopicDirectory(
+        self.descriptors = descriptors = DescriptorSearch(
             *base,
-            self._on_version,
-            kademlia.ledger.open("descriptors", bytes_max, max(bytes_max // USER_SHARE, bytes_min)),
+            lambda cid: self.replicas.version(cid),
             kademlia.ledger.open("waiting for descriptors", WAITING_BYTES_MAX),
         )
-        self.store = EventStore(*base, directory, self._on_pruned)
-        self.membership = membership = Membership(
-            *base, directory, self.store, self._is_needed, self._on_membership_news
+        bytes_max = settings.descriptor_bytes_max
+        bytes_min = min(bytes_max, 2 * TOPIC_BYTES_MAX)
+        self.replicas = replicas = TopicReplicas(
+            *base,
+            descriptors,
+            self._on_version,
+            kademlia.ledger.open("descriptors", bytes_max, max(bytes_max // USER_SHARE, bytes_min)),
         )
-        in_tree = directory, membership
-        self._versions = Versions(*base, *in_tree)
+        self.store = EventStore(*base, replicas, self._on_pruned)
+        self.membership = membership = Membership(
+            *base, replicas, self.store, self._is_needed, self._on_membership_news
+        )
+        in_tree = replicas, membership
+        self._versions = Versions(*base, *in_tree, descriptors)
         self.subscriptions = TopicSubscriptions(*base, *in_tree)
         self._forks = Forks()
         self._dissemination = TopicDissemination(
@@ -143,7 +148,7 @@ class Pulsarcast:
             self._on_keeper,
         )
         self._pages = pages = PageRequests(*base)
-        self._page_server = PageServer(*base, directory)
+        self._page_server = PageServer(*base, replicas)
         self.fetcher = Fetcher(*base, *in_tree, pages, self._dissemination, self.keepers)
         self._backfill = Backfill(*base, *in_tree, pages, self.keepers, self.fetcher)
         self._parent_fetcher = ParentFetcher(*base, *in_tree, pages, self.keepers, self.fetcher)
@@ -164,7 +169,7 @@ class Pulsarcast:
         )
         self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers, pages)
         self._audits = TopicAudits(
-            *base, directory, pages, self.keepers, self.fetcher, branch_of(rng, "audits")
+            *base, replicas, pages, self.keepers, self.fetcher, branch_of(rng, "audits")
         )
         self._senders = PulsarSenders(*base, *in_tree, self.keepers, pages)
         self._importer = Importer(*base, *in_tree, self._dissemination)
@@ -179,8 +184,8 @@ class Pulsarcast:
             pulsar.Fetch: lambda c, m: self._page_server.on_fetch(c.peer, m),
             pulsar.Range: lambda c, m: self._page_server.on_range(c.peer, m),
             pulsar.Page: lambda _, m: pages.on_page(m),
-            pulsar.WantBlocks: lambda c, m: directory.on_want(c.peer, m),
-            pulsar.Described: lambda _, m: directory.on_described(m.blocks),
+            pulsar.WantBlocks: lambda c, m: descriptors.on_want(c.peer, m),
+            pulsar.Described: lambda _, m: descriptors.on_described(m.blocks),
             pulsar.InviteKeeper: self.keepers.on_invite,
             pulsar.KeepEvents: self.keepers.on_keep,
             pulsar.Kept: lambda c, m: self.keepers.on_kept(c.peer, m),
@@ -188,7 +193,7 @@ class Pulsarcast:
             pulsar.Granted: lambda _, m: self._requests.on_granted(m),
         }
         self._on_timer: dict[str, Callable[[Any], None]] = {
-            "find": directory.on_timer,
+            "find": descriptors.on_timer,
             "read": self._history.on_timer,
             "subscribe": self.subscriptions.begin,
         }
@@ -309,7 +314,7 @@ class Pulsarcast:
         self._outbox.now = now
         replica = self._known(topic)
         replica.log.pin(is_pinned)
-        self.directory.store_state(replica)
+        self.replicas.store_state(replica)
         self.store.prune(replica)
         self._backfill.begin_if_needed(replica)
         self.membership.attach(replica)
@@ -321,7 +326,7 @@ class Pulsarcast:
         return self._importer.take(blocks), self._outbox.take()
 
     def _known(self, topic: Cid) -> TopicReplica:
-        replica = self.directory.of_version(topic)
+        replica = self.replicas.of_version(topic)
         if replica is None:
             raise KeyError(topic)
         return replica
@@ -380,7 +385,7 @@ class Pulsarcast:
         elif kind in self._on_timer:
             self._on_timer[kind](about[0])
         else:
-            replica = self.directory.get(about[0])
+            replica = self.replicas.get(about[0])
             if replica is not None:
                 self._on_topic_timer[kind](replica)
 
@@ -392,7 +397,7 @@ class Pulsarcast:
         if not self._overlay.is_ready:
             return
         self._publisher.beat()
-        for replica in list(self.directory.replicas.values()):
+        for replica in list(self.replicas.by_id.values()):
             if self.settings.retention.age_us_max is not None:
                 self.store.prune(replica)
             self.membership.beat(replica)
@@ -406,11 +411,11 @@ class Pulsarcast:
             self._load_topic(record, stored.topics)
         for event in stored.events:
             self.store.restore(event)
-        for replica in self.directory.replicas.values():
+        for replica in self.replicas.by_id.values():
             self.fetcher.restore(replica)
             replica.log.audit()
         self._stored_requests = stored.requests
-        self._loaded = list(self.directory.replicas.values())
+        self._loaded = list(self.replicas.by_id.values())
         for number in self.subscriptions.restore(stored.kept, stored.waiting):
             self._deferred.run_anyway(partial(self.subscriptions.begin, number))
         self._has_loaded = True
@@ -420,10 +425,10 @@ class Pulsarcast:
         if meta is None or topic is None:
             self._outbox.reject("incomplete")
             return
-        replica = self.directory.add(topic, meta)
+        replica = self.replicas.add(topic, meta)
         for cid in record["versions"]:
             if cid in topics:
-                self.directory.add_version(replica, topics[cid])
+                self.replicas.add_version(replica, topics[cid])
         replica.log.restore(record)
         if record["keeper"]:
             self.keepers.renew_lease(replica)
@@ -439,7 +444,7 @@ class Pulsarcast:
         loaded, self._loaded = self._loaded, []
         self._publisher.restore(loaded)
         self._deferred.open()
-        for replica in list(self.directory.replicas.values()):
+        for replica in list(self.replicas.by_id.values()):
             self.membership.attach(replica)
 
     # --- news ---
@@ -495,12 +500,12 @@ class Pulsarcast:
             TopicStatus(
                 replica, self.subscriptions.count(replica), self.keepers.is_keeper(replica.id)
             )
-            for replica in self.directory.replicas.values()
+            for replica in self.replicas.by_id.values()
         ]
 
     def neighbours(self) -> list[Peer]:
         """Return the parents and the children in all trees."""
-        replicas = self.directory.replicas.values()
+        replicas = self.replicas.by_id.values()
         return [peer for replica in replicas for peer in self.membership.neighbours(replica)]
 
     def convicted(self) -> list[Peer]:
@@ -518,7 +523,7 @@ class Pulsarcast:
 
     def tally(self) -> Tally:
         """Return how much this node holds of what has limits, and what it has refused."""
-        settings, replicas = self.settings, self.directory.replicas.values()
+        settings, replicas = self.settings, self.replicas.by_id.values()
         events = [len(replica.log) for replica in replicas if not replica.log.is_pinned]
         bounds = (
             Bound("topics", len(replicas), settings.topic_count_max),

@@ -18,7 +18,6 @@ from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Published, Refused
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.dissemination import TopicDissemination
 from smartpubsub.protocols.pulsarcast.events import (
     PARENTS_MAX,
@@ -35,6 +34,7 @@ from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Granted, PublishRequest
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.topics import (
@@ -79,7 +79,7 @@ class _OpenRequests:
 class RequestSender(Component):
     """Asks nodes that may publish to publish events of this node."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _incarnation: int = field(init=False, default=0)
     _open: dict[Cid, _OpenRequests] = field(init=False, default_factory=dict)
@@ -105,7 +105,7 @@ class RequestSender(Component):
     def restore(self, drafts: Iterable[Draft]) -> None:
         """Send again what had no answer before a restart, in the same order."""
         for draft in drafts:
-            replica = self._directory.of_version(draft.topic)
+            replica = self._replicas.of_version(draft.topic)
             if replica is not None:
                 self._add(replica, self._open.setdefault(replica.id, _OpenRequests()), draft)
 
@@ -178,7 +178,7 @@ class RequestSender(Component):
 class TopicPublisher(Component):
     """Makes this node's topics, versions and events."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _signing: Signing
     _versions: Versions
@@ -214,7 +214,7 @@ class TopicPublisher(Component):
             self._overlay.put(descriptor.cid, descriptor.block, self._on_put_again)
 
     def _on_put_again(self, put: Put) -> None:
-        replica = self._directory.of_version(put.name)
+        replica = self._replicas.of_version(put.name)
         if not put.copies and replica is not None:
             self._restored.append(replica.versions[put.name])
 
@@ -226,11 +226,11 @@ class TopicPublisher(Component):
         meta = new_meta_topic(f"{name}/{META}", self._own, self._signing, now)
         linked = {**subtopics, META: meta.cid}
         topic = new_topic(name, self._own, rules, self._signing, now, subtopics=linked)
-        replica = self._directory.add(topic, meta)
+        replica = self._replicas.add(topic, meta)
         replica.log.settle(has_all=True)
         self._membership.stay(replica, STAY_US)
         self._persistence.store_topic(meta)
-        self._directory.store_state(replica)
+        self._replicas.store_state(replica)
         self._announce(replica, topic, [meta, topic])
         return topic
 
@@ -248,8 +248,8 @@ class TopicPublisher(Component):
             parent=before,
             subtopics={**subtopics, META: replica.id},
         )
-        self._directory.add_version(replica, topic)
-        self._directory.store_state(replica)
+        self._replicas.add_version(replica, topic)
+        self._replicas.store_state(replica)
         self._announce(replica, topic, [topic])
         return topic
 
@@ -294,7 +294,7 @@ class TopicPublisher(Component):
     ) -> None:
         """Publish in a topic, or have a publisher do so; deliver `Published` or `Refused`."""
         then = partial(self._publish, publication, topic, parents)
-        self._directory.with_replica(topic, then)
+        self._replicas.with_replica(topic, then)
 
     def _publish(
         self,
@@ -435,7 +435,7 @@ def _memory_of(draft: Draft) -> int:
 class RequestServer(Component):
     """Publishes for authors that may ask, in the order of each author's turns."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _keepers: Keepers
     _parent_fetcher: ParentFetcher
@@ -446,7 +446,7 @@ class RequestServer(Component):
 
     def on_request(self, peer: Peer, message: PublishRequest) -> None:
         """Publish for an author, or refuse; ignore requests until this node has its place."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         if replica is None or not self._membership.is_attached(replica):
             return  # The author retransmits it.
         try:

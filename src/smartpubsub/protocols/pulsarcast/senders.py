@@ -14,10 +14,10 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory
 from smartpubsub.protocols.pulsarcast.keepers import SPARE_KEEPERS, Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplicas
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.seam import Peer
 
@@ -26,7 +26,7 @@ from smartpubsub.seam import Peer
 class PulsarSenders(Component):
     """Decides whether a peer may send a message now."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _keepers: Keepers
     _pages: PageRequests
@@ -41,7 +41,7 @@ class PulsarSenders(Component):
 
     def may_answer_join(self, contact: Contact, message: Any) -> bool:
         """Whether a peer may answer a request to join; a node that has left the topic says so."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         return replica is None or self._membership.has_asked(replica, contact.peer)
 
     def has_asked(self, contact: Contact, message: pulsar.Page) -> bool:
@@ -60,12 +60,12 @@ class PulsarSenders(Component):
 
     def is_asked_to_keep(self, contact: Contact, message: pulsar.Kept) -> bool:
         """Whether a peer is a keeper of a topic, as far as this node knows."""
-        replica = self._directory.get(message.topic_id)
+        replica = self._replicas.get(message.topic_id)
         return replica is not None and contact.peer in self._keepers.peers(replica)
 
     def may_grant(self, peer: Peer, id: Cid) -> bool:
         """Whether a peer may publish in a topic, by a version that this node knows."""
-        replica = self._directory.get(id)
+        replica = self._replicas.get(id)
         versions = () if replica is None else replica.versions.values()
         return any(topic.rules.may_publish(peer) for topic in versions)
 

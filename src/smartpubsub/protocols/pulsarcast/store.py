@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.settings import Retention
 
 
@@ -15,7 +15,7 @@ from smartpubsub.protocols.pulsarcast.settings import Retention
 class EventStore(Component):
     """Adds events to logs and storage, and prunes them; `on_pruned` is told of pruned events."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _on_pruned: Callable[[TopicReplica, Sequence[TopicEvent]], None]
     stored_bytes: int = field(init=False, default=0)
     """The size of all events of all topics."""
@@ -29,7 +29,7 @@ class EventStore(Component):
 
     def restore(self, event: TopicEvent) -> None:
         """Add an event that was in storage."""
-        replica = self._directory.of_version(event.topic)
+        replica = self._replicas.of_version(event.topic)
         if replica is not None:
             replica.log.add(event)
             self.stored_bytes += len(event.block)
@@ -37,7 +37,7 @@ class EventStore(Component):
     def make_room_for(self, event: TopicEvent) -> bool:
         """Prune the largest topics until an event fits; return whether it does."""
         while (excess := self._excess(event)) > 0:
-            unpinned = [r for r in self._directory.replicas.values() if not r.log.is_pinned]
+            unpinned = [r for r in self._replicas.by_id.values() if not r.log.is_pinned]
             largest = max(unpinned, key=lambda replica: replica.log.bytes, default=None)
             if largest is None or not largest.log.bytes:
                 return False
@@ -64,7 +64,7 @@ class EventStore(Component):
         if pruned:
             self._forget(pruned)
             self._on_pruned(replica, pruned)
-            self._directory.store_state(replica)
+            self._replicas.store_state(replica)
 
     def _forget(self, events: Iterable[TopicEvent]) -> None:
         for event in events:
@@ -73,7 +73,7 @@ class EventStore(Component):
 
     def drop(self, replica: TopicReplica) -> None:
         """Remove a replica and everything of it from storage."""
-        self._directory.remove(replica)
+        self._replicas.remove(replica)
         for cid in replica.versions:
             self._persistence.forget_topic(cid)
         self._forget(replica.log.events.values())
@@ -82,5 +82,5 @@ class EventStore(Component):
     def check(self) -> None:
         """Assert that the byte count is that of all logs."""
         assert self.stored_bytes <= self._settings.stored_bytes_max
-        logs = [replica.log for replica in self._directory.replicas.values()]
+        logs = [replica.log for replica in self._replicas.by_id.values()]
         assert self.stored_bytes == sum(log.bytes for log in logs)

@@ -16,9 +16,9 @@ from smartpubsub.protocols.pubsub import (
     Unsubscribed,
 )
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import TopicDirectory, TopicReplica
 from smartpubsub.protocols.pulsarcast.events import TopicEvent, predicate_of
 from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.topics import topic_named_by
 
 
@@ -43,7 +43,7 @@ class _TopicSubscriptions:
 class TopicSubscriptions(Component):
     """Owns this node's subscriptions."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
     _wanted: dict[int, Subscription] = field(init=False, default_factory=dict)
     _by_topic: dict[Cid, _TopicSubscriptions] = field(init=False, default_factory=dict)
@@ -77,7 +77,7 @@ class TopicSubscriptions(Component):
         except CidError:
             self._outbox.reject("no topic")
         else:
-            self._directory.with_replica(topic, partial(self._on_replica, subscription))
+            self._replicas.with_replica(topic, partial(self._on_replica, subscription))
 
     def _on_replica(self, subscription: Subscription, replica: TopicReplica | None) -> None:
         number = subscription.number
@@ -115,7 +115,7 @@ class TopicSubscriptions(Component):
                 subscriptions.index(id)
                 if not subscriptions.all:
                     del self._by_topic[id]
-                replica = self._directory.get(id)
+                replica = self._replicas.get(id)
                 if replica is not None:
                     self._membership.leave_if_unneeded(replica)
         self._outbox.deliver(Unsubscribed(subscription))
@@ -123,7 +123,7 @@ class TopicSubscriptions(Component):
     def state_of(self, number: int) -> SubscriptionState:
         """Return how far a subscription has come."""
         for id, subscriptions in self._by_topic.items():
-            replica = self._directory.get(id) if number in subscriptions.all else None
+            replica = self._replicas.get(id) if number in subscriptions.all else None
             if replica is not None and self._membership.is_attached(replica):
                 return SubscriptionState.IN_FORCE
         return SubscriptionState.PENDING
@@ -174,7 +174,7 @@ class TopicSubscriptions(Component):
         subscription = self._wanted.get(number)
         if subscription is None or number not in self._waiting:
             return None
-        replica = self._directory.of_version(topic_named_by(subscription.predicate))
+        replica = self._replicas.of_version(topic_named_by(subscription.predicate))
         return None if replica is None else replica.log.events.get(cid)
 
     @property
@@ -224,7 +224,7 @@ class TopicSubscriptions(Component):
     def check(self) -> None:
         """Assert that the indexes agree, and that topics with subscriptions have replicas."""
         assert self._waiting.keys() <= self._wanted.keys()
-        assert self._by_topic.keys() <= self._directory.replicas.keys()
+        assert self._by_topic.keys() <= self._replicas.by_id.keys()
         for subscriptions in self._by_topic.values():
             assert subscriptions.all.keys() <= self._wanted.keys()
             assert subscriptions.confirmed.keys() <= subscriptions.all.keys()

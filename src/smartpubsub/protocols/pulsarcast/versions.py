@@ -13,12 +13,15 @@ from functools import partial
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.directory import (
+from smartpubsub.protocols.pulsarcast.descriptor_search import (
     QUESTION_SEARCHES_MAX,
-    TopicDirectory,
-    TopicReplica,
+    DescriptorSearch,
 )
 from smartpubsub.protocols.pulsarcast.membership import Membership
+from smartpubsub.protocols.pulsarcast.replicas import (
+    TopicReplica,
+    TopicReplicas,
+)
 from smartpubsub.protocols.pulsarcast.results import TopicDescribed
 from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.topics import Topic
@@ -33,8 +36,9 @@ Calls = dict[Cid, list[Callable[[], None]]]
 class Versions(Component):
     """Runs calls once the newest version of a topic is known, and describes topics."""
 
-    _directory: TopicDirectory
+    _replicas: TopicReplicas
     _membership: Membership
+    _descriptors: DescriptorSearch
     _waiting: Calls = field(init=False, default_factory=dict)
     """Calls that run when the newest version is known, or at the timeout."""
     _held: Calls = field(init=False, default_factory=dict)
@@ -69,7 +73,7 @@ class Versions(Component):
         if newest is None or newest in replica.versions:
             self.on_timer(replica)
         else:  # Membership has asked for it, so it is learned before this call.
-            self._directory.find(newest, lambda _: self.on_timer(replica))
+            self._descriptors.find(newest, lambda _: self.on_timer(replica))
 
     def on_timer(self, replica: TopicReplica) -> None:
         """Run what waits with the versions that are known."""
@@ -91,7 +95,7 @@ class Versions(Component):
     def describe(self, topic: Cid, number: int) -> None:
         """Find the versions of a topic and deliver `TopicDescribed` with the number."""
         then = partial(self._on_replica, number)
-        self._directory.with_replica(topic, then, searches_max=QUESTION_SEARCHES_MAX)
+        self._replicas.with_replica(topic, then, searches_max=QUESTION_SEARCHES_MAX)
 
     def _on_replica(self, number: int, replica: TopicReplica | None) -> None:
         if replica is None:
@@ -104,7 +108,7 @@ class Versions(Component):
             known = replica.versions.get(before)
             if known is None:
                 then = partial(self._on_found, number, replica, found)
-                self._directory.find(before, then, self._membership.parent(replica))
+                self._descriptors.find(before, then, self._membership.parent(replica))
                 return
             found.append(known)
         self._outbox.deliver(TopicDescribed(number, tuple(found)))
@@ -112,7 +116,7 @@ class Versions(Component):
     def _on_found(
         self, number: int, replica: TopicReplica, found: list[Topic], topic: Topic | None
     ) -> None:
-        if topic is None or not self._directory.learn(replica, topic):
+        if topic is None or not self._replicas.learn(replica, topic):
             self._outbox.deliver(TopicDescribed(number, tuple(found)))
         else:
             self._go_back(number, replica, found)
@@ -121,4 +125,4 @@ class Versions(Component):
         """Assert that only calls for topics without a settled place wait."""
         assert all(self._waiting.values())
         assert all(self._held.values())
-        assert self._held.keys() <= self._directory.replicas.keys()
+        assert self._held.keys() <= self._replicas.by_id.keys()
