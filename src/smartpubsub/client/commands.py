@@ -12,7 +12,6 @@ TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from os import PathLike
-    from types import TracebackType
     from typing import Any
 
 TAKE_COUNT_MAX = 32
@@ -106,10 +105,5 @@ class ControlClient:
     def __enter__(self) -> ControlClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

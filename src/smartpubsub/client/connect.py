@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from os import PathLike
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smartpubsub.client.blocking import BlockingClient
 from smartpubsub.client.blocking_socket import BlockingNetwork, folder_of
@@ -39,12 +38,7 @@ class Connection:
         self._blocking.attach()
         return self._blocking
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._blocking.detach()
 
     async def __aenter__(self) -> Client:
@@ -61,13 +55,8 @@ class Connection:
         await self._stack.enter_async_context(attached(client, transport))
         return client
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._stack.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._stack.__aexit__(*raised)
 
     def _blocking_transport(self) -> LineTransport:
         if isinstance(self._at, str):

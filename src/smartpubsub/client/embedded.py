@@ -14,8 +14,7 @@ import socket
 import threading
 from contextlib import AsyncExitStack, suppress
 from inspect import Signature
-from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio.to_thread
 import trio
@@ -128,12 +127,7 @@ class SyncNode(BlockingClient):
         self.attach()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.detach()
         self._thread.stop()
 
@@ -164,14 +158,9 @@ class AsyncioNode(Client):
         await self._stack.enter_async_context(attached(self, transport))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         try:
-            await self._stack.__aexit__(kind, error, traceback)
+            await self._stack.__aexit__(*raised)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._thread.stop)

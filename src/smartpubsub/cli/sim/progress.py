@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 import click
 
@@ -38,12 +37,7 @@ class StderrProgress(Progress):
     def __enter__(self) -> StderrProgress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_terminal:
             click.echo(_CLEAR_LINE, err=True, nl=False)
 

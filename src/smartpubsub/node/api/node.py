@@ -14,8 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import Parameter, Signature
-from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
 
@@ -123,14 +122,9 @@ class Node(NodeInterface):
         await self._life.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         """Send what is queued, and stop."""
-        await self._life.__aexit__(kind, error, traceback)
+        await self._life.__aexit__(*raised)
 
     @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TypeVar
 from zlib import crc32
 
@@ -95,12 +94,7 @@ class SqliteStorage:
     def __enter__(self) -> SqliteStorage:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _applied(self, changes: Sequence[tuple[bytes, bytes | None]]) -> int:
