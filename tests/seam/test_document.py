@@ -9,6 +9,7 @@ import pytest
 from smartpubsub.kademlia.lookup import TRANSITIONS
 from smartpubsub.protocols.scoutsubs.flight import FLIGHT_TRANSITIONS
 from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS
+from smartpubsub.protocols.scoutsubs.subscriptions import OWN_SUBSCRIPTION_TRANSITIONS
 from smartpubsub.seam import drawing, effects, events
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.world import World
@@ -61,7 +62,11 @@ def test_drawing_of_the_lookup_is_that_of_the_code() -> None:
     assert f"```mermaid\n{drawing(TRANSITIONS)}\n```" in DOCUMENT
 
 
-@pytest.mark.parametrize("table", [ROLE_TRANSITIONS, FLIGHT_TRANSITIONS], ids=["role", "flight"])
+@pytest.mark.parametrize(
+    "table",
+    [ROLE_TRANSITIONS, FLIGHT_TRANSITIONS, OWN_SUBSCRIPTION_TRANSITIONS],
+    ids=["role", "flight", "subscription"],
+)
 def test_drawings_of_scoutsubs_are_those_of_the_code(table: dict[Any, Any]) -> None:
     document = (DOCUMENTS / "scoutsubs.md").read_text(encoding="utf-8")
     assert f"```mermaid\n{drawing(table)}\n```" in document

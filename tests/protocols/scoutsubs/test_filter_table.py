@@ -6,6 +6,10 @@ from smartpubsub.protocols.scoutsubs.filter_table import CHANGES_KEPT, FilterTab
 from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS, Role
 from smartpubsub.protocols.scoutsubs.messages import WHOLE
 from smartpubsub.protocols.scoutsubs.shard_names import NO_EPOCH
+from smartpubsub.protocols.scoutsubs.subscriptions import (
+    OWN_SUBSCRIPTION_TRANSITIONS,
+    SubscriptionProgress,
+)
 from smartpubsub.seam import drawing
 
 CHILD = Contact.of(b"child")
@@ -127,3 +131,10 @@ def test_the_roles_can_be_drawn() -> None:
     lines = drawing(ROLE_TRANSITIONS).splitlines()
     assert "    seeking --> child: closer peer found" in lines
     assert len(lines) == 1 + len(ROLE_TRANSITIONS)
+
+
+def test_every_state_of_a_subscription_can_be_reached_and_all_but_the_last_can_be_left() -> None:
+    left = {start for start, _ in OWN_SUBSCRIPTION_TRANSITIONS}
+    assert left == set(SubscriptionProgress) - {SubscriptionProgress.ENDED}
+    reached = set(OWN_SUBSCRIPTION_TRANSITIONS.values())
+    assert reached == set(SubscriptionProgress) - {SubscriptionProgress.UNPLACED}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from smartpubsub.kademlia.keys import Key, key_of
 from smartpubsub.predicates import Predicate
@@ -19,8 +20,36 @@ from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import is_split, shard_names, tree_name
 
 
-@dataclass(slots=True)
-class _Placed:
+class SubscriptionProgress(Enum):
+    """How far a subscription has come."""
+
+    UNPLACED = "unplaced"
+    """The node has no room for another tree."""
+    PENDING = "pending"
+    """It is in its trees, and not in force in all of them."""
+    IN_FORCE = "in force"
+    LAGGING = "lagging"
+    """In force, and not yet in all shards: its attribute was split a moment ago."""
+    ENDING = "ending"
+    """Some nodes may still know it."""
+    ENDED = "ended"
+
+
+OWN_SUBSCRIPTION_TRANSITIONS: dict[tuple[SubscriptionProgress, str], SubscriptionProgress] = {
+    (SubscriptionProgress.UNPLACED, "tree entered"): SubscriptionProgress.PENDING,
+    (SubscriptionProgress.UNPLACED, "unsubscribe"): SubscriptionProgress.ENDED,
+    (SubscriptionProgress.PENDING, "in force in all trees"): SubscriptionProgress.IN_FORCE,
+    (SubscriptionProgress.PENDING, "unsubscribe"): SubscriptionProgress.ENDING,
+    (SubscriptionProgress.IN_FORCE, "attribute split"): SubscriptionProgress.LAGGING,
+    (SubscriptionProgress.IN_FORCE, "unsubscribe"): SubscriptionProgress.ENDING,
+    (SubscriptionProgress.LAGGING, "in force in all trees"): SubscriptionProgress.IN_FORCE,
+    (SubscriptionProgress.LAGGING, "unsubscribe"): SubscriptionProgress.ENDING,
+    (SubscriptionProgress.ENDING, "withdrawn from all trees"): SubscriptionProgress.ENDED,
+}
+
+
+@dataclass(slots=True, eq=False)
+class OwnSubscription:
     """A subscription with its trees."""
 
     subscription: Subscription
@@ -28,8 +57,16 @@ class _Placed:
     """The name of its attribute's first tree."""
     trees: dict[str, bool] = field(default_factory=dict)
     """The trees with its filter, and whether it is in force there."""
-    is_told: bool = False
-    """Whether the application was told that it is in force."""
+    progress: SubscriptionProgress = SubscriptionProgress.UNPLACED
+
+    def move(self, happening: str) -> None:
+        """Go on along the table of transitions."""
+        self.progress = OWN_SUBSCRIPTION_TRANSITIONS[self.progress, happening]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the application was told that it is in force."""
+        return self.progress in (SubscriptionProgress.IN_FORCE, SubscriptionProgress.LAGGING)
 
 
 @dataclass(eq=False)
@@ -44,12 +81,10 @@ class Subscriptions:
     _on_in_force: Callable[[int], None]
 
     def __post_init__(self) -> None:
-        self._placed: dict[int, _Placed] = {}
-        self._unplaced: dict[int, Subscription] = {}
-        """Subscriptions whose tree the node has no room for yet."""
-        self._ending: dict[int, _Placed] = {}
+        self._subscriptions: dict[int, OwnSubscription] = {}
+        """In any state but ENDED, by their numbers."""
         self._lagging: dict[str, dict[int, None]] = {}
-        """By tree: subscriptions that are in force and not yet in all shards."""
+        """The numbers of lagging subscriptions, by the first tree of their attribute."""
 
     def attribute_for(self, predicate: Predicate) -> str:
         """The attribute that a subscription is kept under."""
@@ -61,40 +96,50 @@ class Subscriptions:
     def subscribe(self, subscription: Subscription) -> None:
         """Add a subscription; the application is told when it is in force."""
         base = tree_name(self.attribute_for(subscription.predicate))
-        if self._membership.join(base) is None:
-            self._unplaced[subscription.number] = subscription
-            return
-        placed = self._placed[subscription.number] = _Placed(subscription, base)
-        self._place(placed)
+        own = self._subscriptions[subscription.number] = OwnSubscription(subscription, base)
+        self._enter(own)
+
+    def _enter(self, own: OwnSubscription) -> None:
+        if self._membership.join(own.base) is not None:
+            own.move("tree entered")
+            self._place(own)
 
     def unsubscribe(self, number: int) -> None:
         """End a subscription; the application is told when no node knows it any more."""
-        unplaced = self._unplaced.pop(number, None)
-        if unplaced is not None:
-            self._outbox.deliver(Unsubscribed(unplaced))
-            return
-        placed = self._ending[number] = self._placed.pop(number)
-        self._stop_lagging(placed)
-        for name in list(placed.trees):
+        own = self._subscriptions[number]
+        own.move("unsubscribe")
+        self._note_lagging(own)
+        if own.progress is SubscriptionProgress.ENDED:
+            self._end(own)
+        for name in list(own.trees):
             self._filters.unsubscribe(name, number)
+
+    def _end(self, own: OwnSubscription) -> None:
+        del self._subscriptions[own.subscription.number]
+        self._outbox.deliver(Unsubscribed(own.subscription))
+
+    def _placed(self, number: int) -> OwnSubscription | None:
+        """A subscription that is in its trees, and is not being withdrawn."""
+        own = self._subscriptions.get(number)
+        return own if own is not None and _is_placed(own) else None
 
     def place_of(self, number: int) -> tuple[Predicate, str] | None:
         """The predicate of a subscription and the tree that it is kept in, if it is in one."""
-        placed = self._placed.get(number)
-        return None if placed is None else (placed.subscription.predicate, placed.base)
+        own = self._placed(number)
+        return None if own is None else (own.subscription.predicate, own.base)
 
     def state_of(self, number: int) -> SubscriptionState:
         """The state of a subscription."""
-        placed = self._placed.get(number)
-        if placed is None:
+        own = self._placed(number)
+        if own is None:
             return SubscriptionState.PENDING  # The node has not joined the overlay yet.
         tables = self._filters.tables
-        if placed.is_told and all(
+        if own.is_told and all(
             self._filters.is_in_force(name) and number not in tables[name].waiting
-            for name in placed.trees
+            for name in own.trees
         ):
             return SubscriptionState.IN_FORCE
-        last_us = tables[placed.base].in_force_us
+        last_us = tables[own.base].in_force_us
         if last_us and self._outbox.now - last_us > 2 * self._settings.renew_us:
             return SubscriptionState.LAPSED
         return SubscriptionState.PENDING
@@ -102,88 +147,99 @@ class Subscriptions:
     def on_epoch(self, attribute: str) -> None:
         """An attribute is split, or whole again."""
         for number in list(self._filters.tables[attribute].own):
-            placed = self._placed[number]
-            self._place(placed)
-            if placed.is_told and not self._is_everywhere(placed):
-                self._lagging.setdefault(placed.base, {})[number] = None
-                self._filters.epochs.set_lagging(placed.base, is_lagging=True)
-            else:
-                self._stop_lagging(placed)
+            own = self._subscriptions[number]
+            self._place(own)
+            is_everywhere = self._is_everywhere(own)
+            if own.progress is SubscriptionProgress.IN_FORCE and not is_everywhere:
+                own.move("attribute split")
+            elif own.progress is SubscriptionProgress.LAGGING and is_everywhere:
+                own.move("in force in all trees")
+            self._note_lagging(own)
 
     def on_filter_in_force(self, number: int, name: str) -> None:
         """A change of a subscription's filter is in force in a tree."""
-        ending = self._ending.get(number)
-        if ending is not None:
-            ending.trees.pop(name, None)
-            if not ending.trees:
-                del self._ending[number]
-                self._outbox.deliver(Unsubscribed(ending.subscription))
-            return
-        placed = self._placed.get(number)
-        if placed is None or name not in placed.trees:
+        own = self._subscriptions.get(number)
+        if own is None or name not in own.trees:
             return  # It has left that shard.
-        placed.trees[name] = True
-        if not self._is_everywhere(placed):
+        if own.progress is SubscriptionProgress.ENDING:
+            del own.trees[name]
+            if not own.trees:
+                own.move("withdrawn from all trees")
+                self._end(own)
             return
-        self._stop_lagging(placed)
-        if not placed.is_told:
-            placed.is_told = True
-            self._outbox.deliver(Subscribed(placed.subscription))
+        own.trees[name] = True
+        if not self._is_everywhere(own):
+            return
+        was_told = own.is_told
+        if own.progress is not SubscriptionProgress.IN_FORCE:
+            own.move("in force in all trees")
+            self._note_lagging(own)
+        if not was_told:
+            self._outbox.deliver(Subscribed(own.subscription))
             self._on_in_force(number)
-        elif name != placed.base:
-            self._filters.update(placed.base)
+        elif name != own.base:
+            self._filters.update(own.base)
 
     def tick(self) -> None:
         """Enter the trees that the node had no room for."""
-        unplaced, self._unplaced = self._unplaced, {}
-        for subscription in unplaced.values():
-            self.subscribe(subscription)
-        for placed in self._placed.values():
-            if len(placed.trees) < len(self._wanted_trees(placed)):
-                self._place(placed)
+        for own in list(self._subscriptions.values()):
+            if own.progress is SubscriptionProgress.UNPLACED:
+                self._enter(own)
+        for own in list(self._subscriptions.values()):
+            if _is_placed(own) and len(own.trees) < len(self._wanted_trees(own)):
+                self._place(own)
 
     # --- trees ---
 
-    def _wanted_trees(self, placed: _Placed) -> tuple[str, ...]:
-        epoch = self._filters.tables[placed.base].epoch
-        return shard_names(placed.base) if is_split(epoch) else (placed.base,)
+    def _wanted_trees(self, own: OwnSubscription) -> tuple[str, ...]:
+        epoch = self._filters.tables[own.base].epoch
+        return shard_names(own.base) if is_split(epoch) else (own.base,)
 
-    def _is_everywhere(self, placed: _Placed) -> bool:
-        return all(placed.trees.get(name) for name in self._wanted_trees(placed))
+    def _is_everywhere(self, own: OwnSubscription) -> bool:
+        return all(own.trees.get(name) for name in self._wanted_trees(own))
 
-    def _place(self, placed: _Placed) -> None:
+    def _place(self, own: OwnSubscription) -> None:
         """Have a subscription in all trees that carry its events, and in no others."""
-        number = placed.subscription.number
-        wanted = self._wanted_trees(placed)
-        for name in [name for name in placed.trees if name not in wanted]:
-            del placed.trees[name]
+        number = own.subscription.number
+        wanted = self._wanted_trees(own)
+        for name in [name for name in own.trees if name not in wanted]:
+            del own.trees[name]
             self._filters.unsubscribe(name, number)
         for name in wanted:
-            if name not in placed.trees and self._membership.join(name) is not None:
-                placed.trees[name] = False
-                self._filters.subscribe(name, number, placed.subscription.predicate)
+            if name not in own.trees and self._membership.join(name) is not None:
+                own.trees[name] = False
+                self._filters.subscribe(name, number, own.subscription.predicate)
 
-    def _stop_lagging(self, placed: _Placed) -> None:
-        lagging = self._lagging.get(placed.base)
-        if lagging is not None:
-            lagging.pop(placed.subscription.number, None)
-            if not lagging:
-                del self._lagging[placed.base]
-                self._filters.epochs.set_lagging(placed.base, is_lagging=False)
+    def _note_lagging(self, own: OwnSubscription) -> None:
+        lagging = self._lagging.setdefault(own.base, {})
+        if own.progress is SubscriptionProgress.LAGGING:
+            lagging[own.subscription.number] = None
+        else:
+            lagging.pop(own.subscription.number, None)
+        if not lagging:
+            del self._lagging[own.base]
+        self._filters.epochs.set_lagging(own.base, is_lagging=bool(lagging))
 
     # --- invariants ---
 
     def check(self) -> None:
         """Assert the invariants: subscriptions are in the tables of their trees, and only there."""
-        for number, placed in self._placed.items():
-            assert number not in self._ending
-            assert number not in self._unplaced
-            assert placed.base in placed.trees
-            for name in placed.trees:
-                assert number in self._filters.tables[name].own
+        for number, own in self._subscriptions.items():
+            assert own.progress is not SubscriptionProgress.ENDED
+            is_lagging = number in self._lagging.get(own.base, {})
+            assert is_lagging == (own.progress is SubscriptionProgress.LAGGING)
+            assert bool(own.trees) != (own.progress is SubscriptionProgress.UNPLACED)
+            if _is_placed(own):
+                assert own.base in own.trees
+                for name in own.trees:
+                    assert number in self._filters.tables[name].own
         for attribute, table in self._filters.tables.items():
             for number in table.own:
-                assert attribute in self._placed[number].trees
-        for numbers in self._lagging.values():
-            assert numbers
-            assert all(self._placed[number].is_told for number in numbers)
+                own = self._subscriptions[number]
+                assert _is_placed(own)
+                assert attribute in own.trees
+        assert all(self._lagging.values())
+
+
+def _is_placed(own: OwnSubscription) -> bool:
+    return own.is_told or own.progress is SubscriptionProgress.PENDING
