@@ -18,11 +18,12 @@ from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.blocks import encode as block_of
 from smartpubsub.protocols.event_messages import ContentBuffer
 from smartpubsub.protocols.fastdelivery import messages as fast
-from smartpubsub.protocols.fastdelivery.messages import Packet, PacketBuffer, PacketLimits
+from smartpubsub.protocols.fastdelivery.messages import Packet, PacketBuffer
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pulsarcast import messages as pulsar
-from smartpubsub.protocols.pulsarcast.messages import Head, Parcel, ParcelBuffer, ParcelLimits
+from smartpubsub.protocols.pulsarcast.messages import PARCEL_LIMITS, Head, Parcel, ParcelBuffer
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 from smartpubsub.protocols.scoutsubs.messages import (
@@ -30,7 +31,6 @@ from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Bundle,
     BundleBuffer,
-    BundleLimits,
     Part,
 )
 from tests.protocols.strategies import signing_bytes
@@ -186,11 +186,11 @@ def test_vectors_are_read_as_what_was_written() -> None:
     for rpc in (Rpc(subscribe=True), Rpc(publish=(Copy(EVENT, 7),)), Rpc(control=CONTROL)):
         assert rpc_messages.decode(rpc_messages.encode(rpc), RpcLimits()) == rpc
     for bundle in (*(Bundle((part,)) for part in SAID.values()), TWO_PARTS):
-        assert scout.decode(scout.encode(bundle), BundleLimits()) == bundle
+        assert scout.decode(scout.encode(bundle), MessageLimits()) == bundle
     for packet in FAST_SAID.values():
-        assert fast.decode(fast.encode(packet), PacketLimits()) == packet
+        assert fast.decode(fast.encode(packet), MessageLimits()) == packet
     for parcel in (Parcel((part,)) for part in PULSAR_SAID.values()):
-        assert pulsar.decode(pulsar.encode(parcel), ParcelLimits()) == parcel
+        assert pulsar.decode(pulsar.encode(parcel), PARCEL_LIMITS) == parcel
 
 
 # --- declarations ---
@@ -272,15 +272,15 @@ def test_limits_of_connections_are_those_of_the_code() -> None:
 
 
 def test_limits_are_those_of_the_code() -> None:
-    kademlia, rpc, bundle, packet = Settings(), RpcLimits(), BundleLimits(), PacketLimits()
-    parcel = ParcelLimits()
+    kademlia, rpc, bundle, packet = Settings(), RpcLimits(), MessageLimits(), MessageLimits()
+    parcel = PARCEL_LIMITS
     addresses = f"{kademlia.address_count_max}, of {kademlia.address_bytes_max} bytes each"
     attributes = f"{rpc.attributes_max} attributes"
     limits = [
         ("a message of kad-dht", in_bytes(kademlia.message_bytes_max)),
-        ("a bundle of ScoutSubs", in_bytes(bundle.bundle_bytes_max)),
-        ("a packet of FastDelivery", in_bytes(packet.packet_bytes_max)),
-        ("a parcel of Pulsarcast", in_bytes(parcel.parcel_bytes_max)),
+        ("a bundle of ScoutSubs", in_bytes(bundle.message_bytes_max)),
+        ("a packet of FastDelivery", in_bytes(packet.message_bytes_max)),
+        ("a parcel of Pulsarcast", in_bytes(parcel.message_bytes_max)),
         ("parts of a parcel", f"{parcel.part_count_max:,}"),
         ("entries of all lists in the parts of a parcel", f"{parcel.entry_count_max:,} together"),
         ("a region", in_bytes(packet.text_bytes_max)),

@@ -17,19 +17,19 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     GroupId,
     Packet,
-    PacketLimits,
     Question,
     decode,
     encode,
     wire_bytes,
 )
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from tests.damage import damaged
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
 from tests.protocols.strategies import peers, publications
 
-LIMITS = PacketLimits()
+LIMITS = MessageLimits()
 SURF = Predicate.parse("surf")
 EVENT = Publication.of(EventId(b"peer", 2, 300), SURF, b"hi", b"sig")
 
@@ -186,7 +186,7 @@ def test_these_very_bytes_are_sent(packet: Packet, data: str) -> None:
     ],
 )
 def test_what_is_beyond_the_limits_is_refused(packet: Packet, problem: str) -> None:
-    small = PacketLimits(entry_count_max=5, events=RpcLimits(payload_bytes_max=10))
+    small = MessageLimits(entry_count_max=5, events=RpcLimits(payload_bytes_max=10))
     with pytest.raises(WireError, match=problem):
         decode(encode(packet), small)
 

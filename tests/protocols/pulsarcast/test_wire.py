@@ -7,11 +7,11 @@ from smartpubsub.kademlia.protobuf import WireError, framed
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.pulsarcast import messages
 from smartpubsub.protocols.pulsarcast.messages import (
+    PARCEL_LIMITS,
     PART_NAMES,
     Head,
     Parcel,
     ParcelBuffer,
-    ParcelLimits,
     Part,
     Spread,
     contacts_in,
@@ -23,7 +23,6 @@ from smartpubsub.protocols.pulsarcast.messages import (
 TOPIC_ID, TOPIC, ONE, TWO = (cid_of(bytes([number])) for number in range(4))
 HEADS = (Head(ONE, 7), Head(TWO, 300))
 FRIEND = Contact.of(b"friend", (b"\x04\x7f\x00\x00\x01",))
-LIMITS = ParcelLimits()
 
 SAID: list[Part] = [
     messages.JoinTopic(TOPIC_ID, TOPIC, 12),
@@ -55,7 +54,7 @@ def test_every_part_reads_back_and_is_as_long_as_is_said(part: Part) -> None:
     parcel = Parcel((part,))
     written = encode(parcel)
 
-    assert decode(written, LIMITS) == parcel
+    assert decode(written, PARCEL_LIMITS) == parcel
     assert wire_bytes(parcel) == len(written)
 
 
@@ -74,7 +73,7 @@ def test_spread_events_are_measured_without_encoding_them(size: int, hops: int) 
 def test_several_parts_go_in_one_parcel() -> None:
     parcel = Parcel(tuple(SAID))
 
-    assert decode(encode(parcel), LIMITS) == parcel
+    assert decode(encode(parcel), PARCEL_LIMITS) == parcel
     assert list(contacts_in(parcel)) == [FRIEND]
 
 
@@ -93,17 +92,17 @@ def test_several_parts_go_in_one_parcel() -> None:
 )
 def test_what_is_beyond_the_limits_is_refused_whole(part: Part) -> None:
     with pytest.raises(WireError):
-        decode(encode(Parcel((part,))), LIMITS)
+        decode(encode(Parcel((part,))), PARCEL_LIMITS)
 
 
 def test_unknown_parts_are_passed_over() -> None:
     buffer = ParcelBuffer()
     buffer.parts.add()
 
-    assert decode(framed(buffer.SerializeToString()), LIMITS) == Parcel(())
+    assert decode(framed(buffer.SerializeToString()), PARCEL_LIMITS) == Parcel(())
 
 
 @pytest.mark.parametrize("data", [b"", b"\x05abc", framed(b"\xff\xff\xff")])
 def test_other_bytes_are_no_parcel(data: bytes) -> None:
     with pytest.raises(WireError):
-        decode(data, LIMITS)
+        decode(data, PARCEL_LIMITS)

@@ -41,8 +41,7 @@ ID = EventId(b"peer", 2, 300)
 CONTACT = Contact.of(b"q", (b"address",))
 
 LETTERS = ListEnvelope("test_letters", "Letter")
-BYTES_MAX = 1 << 20
-COUNT_MAX = 100
+LIMITS = MessageLimits(message_bytes_max=1 << 20, part_count_max=100)
 
 
 class Entry(NamedTuple):
@@ -106,7 +105,7 @@ EVERYTHING = Everything(
 
 
 def decoded(data: bytes, limits: MessageLimits | None = None) -> tuple[Any, ...]:
-    return LETTERS.decode(data, BYTES_MAX, COUNT_MAX, limits or MessageLimits())
+    return LETTERS.decode(data, limits or LIMITS)
 
 
 # --- round trips and sizes ---
@@ -135,7 +134,7 @@ def test_messages_are_read_as_they_were_written_and_as_long_as_measured(
 def test_a_numbered_envelope_has_one_message() -> None:
     data = PACKETS.encode(7, Count(300))
 
-    assert PACKETS.decode(data, BYTES_MAX, MessageLimits()) == (7, Count(300))
+    assert PACKETS.decode(data, LIMITS) == (7, Count(300))
     assert PACKETS.wire_bytes(7, Count(300)) == len(data)
 
 
@@ -261,12 +260,12 @@ def test_messages_beyond_the_limits_are_refused(changes: dict[str, Any], problem
 
 def test_an_envelope_of_too_many_messages_is_refused() -> None:
     with pytest.raises(WireError, match="a letter of 101 parts; at most 100"):
-        decoded(LETTERS.encode([Nothing()] * (COUNT_MAX + 1)))
+        decoded(LETTERS.encode([Nothing()] * (LIMITS.part_count_max + 1)))
 
 
 def test_a_numbered_envelope_without_a_known_message_is_refused() -> None:
     with pytest.raises(WireError, match="a packet without a part that is known"):
-        PACKETS.decode(framed(bytes.fromhex("0801")), BYTES_MAX, MessageLimits())
+        PACKETS.decode(framed(bytes.fromhex("0801")), LIMITS)
 
 
 # --- declarations that are refused at import ---

@@ -10,6 +10,7 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Published
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.runtime.rules import refusal_of
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, held_bytes
 from smartpubsub.protocols.scoutsubs.messages import (
@@ -18,7 +19,6 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Announce,
     Bundle,
-    BundleLimits,
     Completed,
     Confirm,
     Holder,
@@ -47,7 +47,7 @@ def attested(identity: Identity, *parts: Part) -> list[Any]:
 
 
 def verified(part: Part, sender: Identity) -> Part | None:
-    sent = decode(encode(Bundle((part,))), BundleLimits()).parts[0]
+    sent = decode(encode(Bundle((part,))), MessageLimits()).parts[0]
     return Attestation(Ed25519Signing(BOB)).verified(sent, sender.peer)
 
 

@@ -7,13 +7,13 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.predicates.names import NAME_BYTES_MAX
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs.epochs import EPOCHS_AT_ONCE_MAX
 from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Announce,
     Announced,
     Bundle,
-    BundleLimits,
     CopyTree,
     Record,
     decode,
@@ -181,15 +181,15 @@ def test_after_the_last_epoch_there_is_none() -> None:
 
 def test_no_epoch_is_read_that_nothing_can_come_after() -> None:
     part = CopyTree("surf", True, 1, True, (), (), EPOCH_MAX)
-    assert decode(encode(Bundle((part,))), BundleLimits()) == Bundle((part,))
+    assert decode(encode(Bundle((part,))), MessageLimits()) == Bundle((part,))
     with pytest.raises(WireError, match="a shard epoch of"):
-        decode(encode(Bundle((part._replace(epoch=EPOCH_MAX + 1),))), BundleLimits())
+        decode(encode(Bundle((part._replace(epoch=EPOCH_MAX + 1),))), MessageLimits())
 
 
 def test_the_longest_attribute_that_looks_like_a_shard_can_be_sent() -> None:
     longest = "x" * (NAME_BYTES_MAX - 2) + "/3"
     part = CopyTree(tree_name(longest), True, 1, True, (), ())
-    assert decode(encode(Bundle((part,))), BundleLimits()) == Bundle((part,))
+    assert decode(encode(Bundle((part,))), MessageLimits()) == Bundle((part,))
 
 
 # --- attributes without subscribers ---

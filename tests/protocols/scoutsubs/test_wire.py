@@ -12,6 +12,7 @@ from smartpubsub.kademlia.settings import Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
@@ -19,7 +20,6 @@ from smartpubsub.protocols.scoutsubs.messages import (
     WHOLE,
     Bundle,
     BundleBuffer,
-    BundleLimits,
     Part,
     decode,
     decode_pieces,
@@ -29,8 +29,8 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from tests.damage import damaged
 from tests.protocols.scoutsubs.strategies import NUMBER_MAX, bundles
 
-LIMITS = BundleLimits()
-SMALL = BundleLimits(
+LIMITS = MessageLimits()
+SMALL = MessageLimits(
     part_count_max=3,
     entry_count_max=4,
     text_bytes_max=10,
@@ -309,4 +309,4 @@ def test_a_bundle_that_is_too_long_is_refused() -> None:
     sent = encode(bundle(raised(payload=b"x" * 200)))
 
     with pytest.raises(WireError, match=f"a message of {len(sent) - 2} bytes; at most 130"):
-        decode(sent, BundleLimits(bundle_bytes_max=130))
+        decode(sent, MessageLimits(message_bytes_max=130))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, NamedTuple, TypeAlias
@@ -445,13 +444,6 @@ PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
 # --- packets on the wire ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class PacketLimits(MessageLimits):
-    """Limits on one received packet."""
-
-    packet_bytes_max: int = 4 << 20
-
-
 def encode(packet: Packet) -> bytes:
     """A packet with its length before it.
 
@@ -461,9 +453,9 @@ def encode(packet: Packet) -> bytes:
     return _wire.encode(*packet)
 
 
-def decode(data: bytes, limits: PacketLimits) -> Packet:
+def decode(data: bytes, limits: MessageLimits) -> Packet:
     """Decode one packet with its length before it, and check it against the limits."""
-    return Packet(*_wire.decode(data, limits.packet_bytes_max, limits))
+    return Packet(*_wire.decode(data, limits))
 
 
 def wire_bytes(packet: Packet) -> int:

@@ -11,12 +11,12 @@ from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.messages import (
     Join,
     Packet,
-    PacketLimits,
     Request,
     canonical_text,
     decode,
     encode,
 )
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.seam import Load, Peer
 
 _GROUP = b"group/"
@@ -92,7 +92,7 @@ class GroupStore:
                 self._outbox.store(key.removeprefix(self.prefix), None)
 
     def _read_member(self, value: bytes) -> StoredMember:
-        number, question = decode(value, PacketLimits())
+        number, question = decode(value, MessageLimits())
         if not isinstance(question, Join):
             raise TypeError(f"{type(question).__name__} is no stored member")
         renewed_us = self._outbox.now if number == _UNDATED else number

@@ -12,7 +12,6 @@ from smartpubsub.protocols.fastdelivery import messages
 from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     Packet,
-    PacketLimits,
     Question,
     wire_bytes,
 )
@@ -20,6 +19,7 @@ from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.shapes import shape_of
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.spec import (
     RESILIENCES,
     EventLoad,
@@ -46,13 +46,13 @@ def fast_settings(options: ProtocolOptions) -> FastSettings:
 def fastdelivery_codec(limits: WireLimits | None = None) -> Codec:
     """The codec of packets."""
     limits = limits or WireLimits()
-    taken = PacketLimits(events=RpcLimits(attributes_max=limits.attribute_count_max))
+    taken = MessageLimits(events=RpcLimits(attributes_max=limits.attribute_count_max))
     return Codec(
         message=Packet,
         protocol=FASTDELIVERY,
         encode=messages.encode,
         decode=lambda data: messages.decode(data, taken),
-        message_bytes_max=taken.packet_bytes_max,
+        message_bytes_max=taken.message_bytes_max,
         contacts=lambda packet: _contacts_in(packet.part),
         kinds=lambda packet: {_PART_KINDS[type(packet.part)]: 1},
         event_kinds=frozenset({_PART_KINDS[messages.GroupNotify], _PART_KINDS[messages.Relay]}),

@@ -7,7 +7,6 @@ blocks: the core checks them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
@@ -255,13 +254,8 @@ PARCEL_PARTS = 500
 """What a node puts into one parcel, unless a single message is longer."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParcelLimits(MessageLimits):
-    """Limits on one received parcel."""
-
-    parcel_bytes_max: int = 4 << 20
-    part_count_max: int = 10_000
-    entry_count_max: int = 10_000
+PARCEL_LIMITS = MessageLimits(entry_count_max=10_000)
+"""Of what a node takes in one parcel."""
 
 
 def parcels_of(queued: Iterable[Part]) -> Iterator[Parcel]:
@@ -284,15 +278,14 @@ def encode(parcel: Parcel) -> bytes:
     return _wire.encode(parcel.parts)
 
 
-def decode(data: bytes, limits: ParcelLimits) -> Parcel:
+def decode(data: bytes, limits: MessageLimits = PARCEL_LIMITS) -> Parcel:
     """Decode one parcel with its length before it, and check it against the limits."""
-    return Parcel(_wire.decode(data, limits.parcel_bytes_max, limits.part_count_max, limits))
+    return Parcel(_wire.decode(data, limits))
 
 
-def decode_pieces(data: bytes, limits: ParcelLimits) -> Iterator[Parcel]:
+def decode_pieces(data: bytes) -> Iterator[Parcel]:
     """Decode one parcel as several, each of few parts."""
-    sizes = limits.parcel_bytes_max, limits.part_count_max
-    return map(Parcel, _wire.decode_pieces(data, *sizes, limits))
+    return map(Parcel, _wire.decode_pieces(data, PARCEL_LIMITS))
 
 
 def wire_bytes(parcel: Parcel) -> int:

@@ -13,7 +13,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import messages
 from smartpubsub.protocols.pulsarcast.events import read_event
 from smartpubsub.protocols.pulsarcast.fields import RefusalError
-from smartpubsub.protocols.pulsarcast.messages import Parcel, ParcelLimits, Spread
+from smartpubsub.protocols.pulsarcast.messages import PARCEL_LIMITS, Parcel, Spread
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, rules_ordered_by
@@ -68,15 +68,14 @@ def _retention(limits: Mapping[str, int]) -> Retention:
 
 def pulsarcast_codec(_: WireLimits | None = None) -> Codec:
     """The codec of parcels; their predicates are names of topics, which have no attributes."""
-    taken = ParcelLimits()
     return Codec(
         message=Parcel,
         protocol=PULSARCAST,
         encode=messages.encode,
-        decode=lambda data: messages.decode(data, taken),
-        message_bytes_max=taken.parcel_bytes_max,
+        decode=messages.decode,
+        message_bytes_max=PARCEL_LIMITS.message_bytes_max,
         contacts=messages.contacts_in,
-        decode_pieces=lambda data: messages.decode_pieces(data, taken),
+        decode_pieces=messages.decode_pieces,
         kinds=lambda parcel: Counter([_PART_KINDS[type(part)] for part in parcel.parts]),
         event_kinds=frozenset({_PART_KINDS[Spread]}),
         event_ids=_event_ids,

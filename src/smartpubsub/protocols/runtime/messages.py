@@ -102,8 +102,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class MessageLimits:
-    """Limits on the messages in one received envelope."""
+    """Limits on one received envelope and the messages in it."""
 
+    message_bytes_max: int = 4 << 20
+    """Of the envelope."""
+    part_count_max: int = 10_000
     entry_count_max: int = 100_000
     """How many entries all lists may have together."""
     text_bytes_max: int = 1024
@@ -605,24 +608,16 @@ class ListEnvelope(Envelope):
             pieces += (b"\x0a", varint(size), tag, length, body)
         return framed(b"".join(pieces))
 
-    def encode_part(self, message: Any) -> bytes:
-        """One message as it stands in an envelope, for a digest."""
-        return self.write(message)
-
-    def decode(
-        self, data: bytes, bytes_max: int, count_max: int, limits: MessageLimits
-    ) -> tuple[Any, ...]:
+    def decode(self, data: bytes, limits: MessageLimits) -> tuple[Any, ...]:
         """The messages of one envelope with its length before it."""
-        pieces = self.decode_pieces(data, bytes_max, count_max, limits)
+        pieces = self.decode_pieces(data, limits)
         return tuple([message for piece in pieces for message in piece])
 
-    def decode_pieces(
-        self, data: bytes, bytes_max: int, count_max: int, limits: MessageLimits
-    ) -> Iterator[tuple[Any, ...]]:
+    def decode_pieces(self, data: bytes, limits: MessageLimits) -> Iterator[tuple[Any, ...]]:
         """The messages of one envelope, decoded a few at a time; at least one piece, if empty."""
         name = self._name.lower()
-        buffer = parsed(self.buffer, unframed(data, bytes_max), name)
-        limit(f"a {name}", buffer.parts, count_max, "parts")
+        buffer = parsed(self.buffer, unframed(data, limits.message_bytes_max), name)
+        limit(f"a {name}", buffer.parts, limits.part_count_max, "parts")
         budget, reads, again = Budget(limits), self._reads, self._reads_again
         last_event: Publication | None = None
         for first in range(0, len(buffer.parts) or 1, PARTS_AT_ONCE):
@@ -669,10 +664,10 @@ class NumberedEnvelope(Envelope):
         """An envelope with its length before it."""
         return framed((b"\x08" + varint(number) if number else b"") + self.write(message))
 
-    def decode(self, data: bytes, bytes_max: int, limits: MessageLimits) -> tuple[int, Any]:
+    def decode(self, data: bytes, limits: MessageLimits) -> tuple[int, Any]:
         """The number and the message of one envelope with its length before it."""
         name = self._name.lower()
-        buffer = parsed(self.buffer, unframed(data, bytes_max), name)
+        buffer = parsed(self.buffer, unframed(data, limits.message_bytes_max), name)
         budget = Budget(limits)
         received = number(buffer.number, budget)
         message = self.read(buffer, budget)

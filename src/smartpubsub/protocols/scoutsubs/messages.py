@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -604,14 +603,6 @@ PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
 # --- bundles on the wire ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class BundleLimits(MessageLimits):
-    """Limits on one received bundle."""
-
-    bundle_bytes_max: int = 4 << 20
-    part_count_max: int = 10_000
-
-
 def encode(bundle: Bundle) -> bytes:
     """A bundle with its length before it.
 
@@ -623,18 +614,17 @@ def encode(bundle: Bundle) -> bytes:
 
 def encode_lone(part: Part) -> bytes:
     """A bundle of one message with its length before it."""
-    return framed(b"\x0a" + framed(_wire.encode_part(part)))
+    return framed(b"\x0a" + framed(_wire.write(part)))
 
 
-def decode(data: bytes, limits: BundleLimits) -> Bundle:
+def decode(data: bytes, limits: MessageLimits) -> Bundle:
     """Decode one bundle with its length before it, and check it against the limits."""
-    return Bundle(_wire.decode(data, limits.bundle_bytes_max, limits.part_count_max, limits))
+    return Bundle(_wire.decode(data, limits))
 
 
-def decode_pieces(data: bytes, limits: BundleLimits) -> Iterator[Bundle]:
+def decode_pieces(data: bytes, limits: MessageLimits) -> Iterator[Bundle]:
     """Decode one bundle as several, each of few parts."""
-    sizes = limits.bundle_bytes_max, limits.part_count_max
-    return map(Bundle, _wire.decode_pieces(data, *sizes, limits))
+    return map(Bundle, _wire.decode_pieces(data, limits))
 
 
 def wire_bytes(bundle: Bundle) -> int:
@@ -644,7 +634,7 @@ def wire_bytes(bundle: Bundle) -> int:
 
 def part_bytes(part: Part) -> bytes:
     """One message as it stands in a bundle."""
-    return _wire.encode_part(part)
+    return _wire.write(part)
 
 
 _WITH_EVENT = frozenset({Notify, Raise, Record, KeepForAudits})

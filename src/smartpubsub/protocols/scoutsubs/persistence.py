@@ -19,11 +19,11 @@ from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.publication import Publication
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.messages import (
     Bundle,
-    BundleLimits,
     ChildCopy,
     CopyTree,
     Part,
@@ -47,7 +47,7 @@ _CHILD_BYTES_MAX = 4 << 20
 _USER_BYTES_MIN = 4 << 20
 """A publisher or a peer may have so much where the storage is small."""
 # What was accepted once is read again, whatever the limits are by now.
-_LIMITS = BundleLimits(bundle_bytes_max=8 << 20, events=RpcLimits(attributes_max=1_000))
+_LIMITS = MessageLimits(message_bytes_max=8 << 20, events=RpcLimits(attributes_max=1_000))
 MARKS_TIMER = "marks"
 _MARKS_US = SECOND
 """The marks of so long a time are stored together."""

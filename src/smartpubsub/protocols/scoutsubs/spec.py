@@ -12,11 +12,11 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
     PART_NAMES,
     Bundle,
-    BundleLimits,
     ChildCopy,
     wire_bytes,
 )
@@ -85,13 +85,13 @@ def _from_limits(limits: Mapping[str, int]) -> dict[str, int]:
 def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
     """The codec of bundles."""
     limits = limits or WireLimits()
-    taken = BundleLimits(events=RpcLimits(attributes_max=limits.attribute_count_max))
+    taken = MessageLimits(events=RpcLimits(attributes_max=limits.attribute_count_max))
     return Codec(
         message=Bundle,
         protocol=SCOUTSUBS,
         encode=messages.encode,
         decode=lambda data: messages.decode(data, taken),
-        message_bytes_max=taken.bundle_bytes_max,
+        message_bytes_max=taken.message_bytes_max,
         contacts=_contacts_in,
         decode_pieces=lambda data: messages.decode_pieces(data, taken),
         kinds=_kinds_in,
