@@ -52,7 +52,8 @@ class Maker:
         return self.value(kind)
 
     def _part(self, module: Any) -> Any:
-        return self.value(getattr(module, self._rng.choice(sorted(module.PART_NAMES))))
+        kinds = sorted(module.PART_KINDS, key=lambda kind: str(kind.__name__))
+        return self.value(self._rng.choice(kinds))
 
     def notice(self, value: object) -> None:
         """Remember all values in a message that the node has sent."""

@@ -13,7 +13,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.fastdelivery import messages
 from smartpubsub.protocols.fastdelivery.messages import (
-    PART_NAMES,
+    PART_KINDS,
     Answer,
     GroupId,
     Packet,
@@ -124,7 +124,7 @@ packets = st.builds(Packet, numbers, st.one_of(*BY_KIND.values()))
 def test_all_parts_are_tried_and_have_a_place_in_a_packet() -> None:
     kinds = {*get_args(Question), *get_args(Answer)}
     assert set(BY_KIND) == kinds
-    assert set(PART_NAMES) == {kind.__name__ for kind in kinds}
+    assert set(PART_KINDS) == kinds
 
 
 @given(packets)

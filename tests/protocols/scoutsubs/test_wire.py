@@ -16,7 +16,7 @@ from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
     NOBODY,
-    PART_NAMES,
+    PART_KINDS,
     WHOLE,
     Bundle,
     BundleBuffer,
@@ -149,7 +149,7 @@ def test_every_part_has_its_place_and_its_fields_in_a_bundle() -> None:
     }
 
     assert fields == {kind.__name__: list(kind._fields) for kind in get_args(Part)}
-    assert fields.keys() == PART_NAMES.keys()
+    assert fields.keys() == {kind.__name__ for kind in PART_KINDS}
 
 
 def test_what_this_implementation_does_not_know_is_passed_over() -> None:

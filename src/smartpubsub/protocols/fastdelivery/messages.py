@@ -437,8 +437,7 @@ class Packet(NamedTuple):
 _wire.compile()
 
 PacketBuffer = _wire.buffer
-PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
-"""What each message is called in a packet, by the name of its class."""
+PART_KINDS = _wire.kinds
 
 
 # --- packets on the wire ---

@@ -10,6 +10,7 @@ from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.fastdelivery import messages
 from smartpubsub.protocols.fastdelivery.messages import (
+    PART_KINDS,
     Answer,
     Packet,
     Question,
@@ -54,16 +55,11 @@ def fastdelivery_codec(limits: WireLimits | None = None) -> Codec:
         decode=lambda data: messages.decode(data, taken),
         message_bytes_max=taken.message_bytes_max,
         contacts=lambda packet: _contacts_in(packet.part),
-        kinds=lambda packet: {_PART_KINDS[type(packet.part)]: 1},
-        event_kinds=frozenset({_PART_KINDS[messages.GroupNotify], _PART_KINDS[messages.Relay]}),
+        kinds=lambda packet: {PART_KINDS[type(packet.part)]: 1},
+        event_kinds=frozenset({PART_KINDS[messages.GroupNotify], PART_KINDS[messages.Relay]}),
         event_ids=_event_ids,
         wire_bytes=wire_bytes,
     )
-
-
-_PART_KINDS = {
-    getattr(messages, part): f"fastdelivery/{part.lower()}" for part in messages.PART_NAMES
-}
 
 
 def _event_ids(packet: Packet) -> list[EventId]:

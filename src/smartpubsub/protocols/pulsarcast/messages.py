@@ -243,8 +243,7 @@ class Parcel(NamedTuple):
 _wire.compile()
 
 ParcelBuffer = _wire.buffer
-PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
-"""What each message is called in a parcel, by the name of its class."""
+PART_KINDS = _wire.kinds
 
 
 # --- parcels on the wire ---

@@ -13,7 +13,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import messages
 from smartpubsub.protocols.pulsarcast.events import read_event
 from smartpubsub.protocols.pulsarcast.fields import RefusalError
-from smartpubsub.protocols.pulsarcast.messages import PARCEL_LIMITS, Parcel, Spread
+from smartpubsub.protocols.pulsarcast.messages import PARCEL_LIMITS, PART_KINDS, Parcel, Spread
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
 from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, rules_ordered_by
@@ -76,16 +76,11 @@ def pulsarcast_codec(_: WireLimits | None = None) -> Codec:
         message_bytes_max=PARCEL_LIMITS.message_bytes_max,
         contacts=messages.contacts_in,
         decode_pieces=messages.decode_pieces,
-        kinds=lambda parcel: Counter([_PART_KINDS[type(part)] for part in parcel.parts]),
-        event_kinds=frozenset({_PART_KINDS[Spread]}),
+        kinds=lambda parcel: Counter([PART_KINDS[type(part)] for part in parcel.parts]),
+        event_kinds=frozenset({PART_KINDS[Spread]}),
         event_ids=_event_ids,
         wire_bytes=messages.wire_bytes,
     )
-
-
-_PART_KINDS = {
-    getattr(messages, part): f"pulsarcast/{part.lower()}" for part in messages.PART_NAMES
-}
 
 
 def _event_ids(parcel: Parcel) -> list[EventId]:

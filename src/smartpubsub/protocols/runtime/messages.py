@@ -558,6 +558,11 @@ class Envelope:
         schema = self._schema(f"  oneof part {{\n{fields}  }}\n") + "".join(declarations)
         self._load(f'syntax = "proto3";\n{schema}')
 
+    @property
+    def kinds(self) -> dict[type, str]:
+        """What each message is counted as: the package, and the name of its class."""
+        return {kind: f"{self._package}/{kind.__name__.lower()}" for kind in self._numbers}
+
     def write(self, message: Any) -> bytes:
         """A message with its tag and its length."""
         tag, write = self._writes[type(message)]

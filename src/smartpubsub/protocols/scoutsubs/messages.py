@@ -596,8 +596,7 @@ class Bundle(NamedTuple):
 _wire.compile()
 
 BundleBuffer = _wire.buffer
-PART_NAMES = {message.__name__: name for message, name in _wire.names.items()}
-"""What each message is called in a bundle, by the name of its class."""
+PART_KINDS = _wire.kinds
 
 
 # --- bundles on the wire ---

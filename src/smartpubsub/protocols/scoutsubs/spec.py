@@ -15,7 +15,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
-    PART_NAMES,
+    PART_KINDS,
     Bundle,
     ChildCopy,
     wire_bytes,
@@ -95,15 +95,12 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
         contacts=_contacts_in,
         decode_pieces=lambda data: messages.decode_pieces(data, taken),
         kinds=_kinds_in,
-        rare_kinds=frozenset(k for part, k in _PART_KINDS.items() if part not in _OF_EVENTS),
-        event_kinds=frozenset({_PART_KINDS[messages.Notify]}),
+        rare_kinds=frozenset(k for part, k in PART_KINDS.items() if part not in _OF_EVENTS),
+        event_kinds=frozenset({PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,
         at_once=_at_once,
         wire_bytes=wire_bytes,
     )
-
-
-_PART_KINDS = {getattr(messages, part): f"scoutsubs/{part.lower()}" for part in PART_NAMES}
 
 
 # Sent before they are stored by the sender, because nothing is acknowledged by them: a publisher
@@ -124,10 +121,10 @@ def _kinds_in(bundle: Bundle) -> Counter[str]:
     """What a bundle contains; an acknowledgement counts for each of its events."""
     kinds: Counter[str] = Counter()
     for kind, count in Counter(map(type, bundle.parts)).items():
-        kinds[_PART_KINDS[kind]] = count
+        kinds[PART_KINDS[kind]] = count
     for part in bundle.parts:
         if is_range(part):
-            kinds[_PART_KINDS[type(part)]] += part.more  # type: ignore[union-attr]
+            kinds[PART_KINDS[type(part)]] += part.more  # type: ignore[union-attr]
     return kinds
 
 
