@@ -8,7 +8,7 @@ import pytest
 
 from smartpubsub import Node
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.protocols.tracking import Cause
+from smartpubsub.node.tracking import Cause
 from tests.node.hosts import LOOPBACK, run
 
 

@@ -19,8 +19,8 @@ from smartpubsub.node.api.payloads import Serializer
 from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscription import ReadOptions
 from smartpubsub.node.errors import NodeClosedError
+from smartpubsub.node.tracking import EventFacts, Why
 from smartpubsub.predicates import Predicate, as_predicate
-from smartpubsub.protocols.tracking import EventFacts, Why
 
 
 class Client(NodeInterface):

@@ -35,6 +35,7 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
 from smartpubsub.node.storage.kept import Change, KeptQueues
 from smartpubsub.node.storage.store import SqliteStorage, StorageLimits
+from smartpubsub.node.tracking import Tracking
 from smartpubsub.node.transport.contacts import contact_at
 from smartpubsub.node.transport.containment import Failures
 from smartpubsub.node.transport.host import Host, HostStoppedError, OnRestart
@@ -55,7 +56,6 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
 from smartpubsub.protocols.spec import ProtocolSpec
-from smartpubsub.protocols.tracking import Tracking
 from smartpubsub.seam import Effect
 
 if TYPE_CHECKING:

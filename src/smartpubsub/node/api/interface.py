@@ -36,10 +36,10 @@ from smartpubsub.node.api.receipts import Receipt
 from smartpubsub.node.api.subscription import EventStream, ReadOptions, read_options
 from smartpubsub.node.api.topic import Topic, TopicsPort
 from smartpubsub.node.api.topic_rules import RulesWanted
+from smartpubsub.node.tracking import EventFacts, Why
 from smartpubsub.predicates import Predicate, Verdict
 from smartpubsub.predicates import explain as explain_match
 from smartpubsub.protocols.blocks import cid_from_text
-from smartpubsub.protocols.tracking import EventFacts, Why
 
 
 class NodeInterface(ABC):

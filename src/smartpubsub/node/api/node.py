@@ -20,6 +20,7 @@ import trio
 
 from smartpubsub.kademlia.ledger import AccountState
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.node import tracking
 from smartpubsub.node.api.arrivals import Subscription, must_be_open
 from smartpubsub.node.api.batches import Batches
 from smartpubsub.node.api.choices import Wait
@@ -42,13 +43,12 @@ from smartpubsub.node.control.metrics_server import MetricsServer
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import NodeError, NoSubscriptionError
 from smartpubsub.node.identity import peer_text
+from smartpubsub.node.tracking import EventFacts, Why
 from smartpubsub.node.transport.contacts import text_of
 from smartpubsub.node.transport.containment import Failures
 from smartpubsub.predicates import Predicate, PredicateError, as_predicate
-from smartpubsub.protocols import tracking
 from smartpubsub.protocols.blocks import cid_from_text
 from smartpubsub.protocols.publication import event_id_from_text
-from smartpubsub.protocols.tracking import EventFacts, Why
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

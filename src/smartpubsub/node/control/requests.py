@@ -20,10 +20,10 @@ from smartpubsub.node.api.choices import (
 from smartpubsub.node.api.event_records import checked_key
 from smartpubsub.node.configuration import ATTRIBUTE_COUNT_MAX
 from smartpubsub.node.errors import LimitError
+from smartpubsub.node.tracking import EventFacts
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_from_text
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, event_id_from_text, too_long
-from smartpubsub.protocols.tracking import EventFacts
 
 RequestId: TypeAlias = int | str | None
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.tracking import (
+from smartpubsub.node.tracking import (
     AskedSubscription,
     Cause,
     EventFacts,
@@ -18,6 +17,7 @@ from smartpubsub.protocols.tracking import (
     Why,
     why,
 )
+from smartpubsub.predicates import Predicate
 from smartpubsub.sim.kernel.network import DROP
 from smartpubsub.sim.kernel.world import Host
 from tests.protocols.scoutsubs.forest import Forest
