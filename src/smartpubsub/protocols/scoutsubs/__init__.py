@@ -1,9 +1,22 @@
 """ScoutSubs: content-based routing over Kademlia rendezvous, without brokers.
 
-The path of an event: the publisher sends a copy to the rendezvous of each attribute (`publisher`),
-which admits it, has it recorded and acknowledges it (`rendezvous`) and sends it down a tree of
-filters (`dissemination`). Subscriptions build that tree: nodes announce filters to their parents
-(`filters`), which are the next hops towards the rendezvous (`membership`). Tables are replicated
-(`replication`), and the failure detector watches the peers that matter. `protocol` ties all
-components together; docs/scoutsubs.md has their map.
+`protocol` makes the components, routes inputs to them and news between them. docs/scoutsubs.md
+explains the protocol and has a table of the components. Where to look:
+
+- Publishing: own events until they are acknowledged (`publisher`), and which nodes may acknowledge
+  them (`root_lookup`).
+- Up to the rendezvous: `forwarding`, `new_trees`.
+- At the rendezvous: `admission` in the publisher's order (`duplicates`, `arrival_order`), `custody`
+  until all have confirmed, and `shards` of a hot attribute.
+- Down the tree: `dissemination` of events in flight (`flight`), `offers` of an event that another
+  tree brings (`recent_events`), `local_delivery`.
+- The tree: this node's place (`membership`, `proximity`), after a restart too (`recovery`).
+- Filters: own `subscriptions`, `filters` on their way up (`filter_table`, `announcement_turns`,
+  `filter_steps`), `overlaps` with other trees, the `epochs` and names (`shard_names`) of shards.
+- Copies elsewhere: `replication` of this node's tables, `replicas` of other nodes' tables and
+  events. What survives a crash: `persistence`.
+- The past: `history`, `replay`.
+- Nodes that lie: `audit`, `audit_keeper`, `keepers`, `placement`, `convictions`, `attestation`.
+- Messages: `messages`, `fragments`, `ranges`; who may send them (`senders`); `timeouts`.
+- Towards the outside: `spec`, `settings`, `inspection`.
 """
