@@ -9,8 +9,14 @@ import pytest
 from tests.tidy.samples import write_files
 from tests.tidy.source import CHECKOUT, PACKAGE
 
-PROTOCOLS = CHECKOUT / "src" / PACKAGE / "protocols"
-MAPPED = [PROTOCOLS, *sorted(path.parent for path in PROTOCOLS.glob("*/__init__.py"))]
+SOURCE = CHECKOUT / "src" / PACKAGE
+PROTOCOLS = SOURCE / "protocols"
+MAPPED = [
+    PROTOCOLS,
+    *sorted(path.parent for path in PROTOCOLS.glob("*/__init__.py")),
+    SOURCE / "node" / "api",
+    SOURCE / "node" / "transport",
+]
 
 
 def problems_of_map(package: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The subscriptions of a live node, in which events wait for the application."""
+"""A subscription of a live node: the queue in which its events wait for the application."""
 
 from __future__ import annotations
 

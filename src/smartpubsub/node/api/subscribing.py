@@ -1,4 +1,4 @@
-"""The subscriptions of a live node, and the events that wait for their readers."""
+"""Begins and ends the subscriptions of a live node, and hands each of them its events."""
 
 from __future__ import annotations
 
