@@ -16,7 +16,7 @@ Written from the code by `.venv/bin/python tools/api_reference.py > docs/api.md`
 have the asynchronous methods of `NodeInterface`; `BlockingClient` and `SyncNode` have the same
 without `await`.
 """
-CLASSES = ("NodeInterface", "EventStream", "TopicStream", "Topic", "Group", "Sealed")
+CLASSES = ("NodeInterface", "EventStream", "TopicStream", "Topic", "Group", "Sealed", "Circle")
 RECORDS = ("Event", "Entry", "Receipt", "EventInfo", "SubscriptionInfo", "Predicate", "Interval")
 CHOICES = ("Wait", "Overflow", "EventState")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from smartpubsub.client.embedded import AsyncioNode, SyncNode
     from smartpubsub.errors import SmartPubSubError
     from smartpubsub.node.api.choices import Overflow, Wait
+    from smartpubsub.node.api.circle import Circle
     from smartpubsub.node.api.events import Entry, Event
     from smartpubsub.node.api.group import Group
     from smartpubsub.node.api.interface import NodeInterface
@@ -53,6 +54,7 @@ __all__ = [
     "AsyncioNode",
     "BlockingClient",
     "ChoiceError",
+    "Circle",
     "Client",
     "ConfigError",
     "ControlError",
@@ -108,6 +110,7 @@ _NAMES = {
     "client.embedded": "AsyncioNode SyncNode",
     "errors": "SmartPubSubError",
     "node.api.choices": "Overflow Wait",
+    "node.api.circle": "Circle",
     "node.api.events": "Entry Event",
     "node.api.group": "Group",
     "node.api.interface": "NodeInterface",

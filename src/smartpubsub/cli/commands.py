@@ -44,6 +44,9 @@ COMMANDS = {
     "token": LazyCommand(
         "smartpubsub.cli.token:token", "Make and revoke tokens of the HTTP gateway."
     ),
+    "circle": LazyCommand(
+        "smartpubsub.cli.circle:circle", "Hand out the keys of payloads that only members can read."
+    ),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show the path of a predicate in a simulated network."
     ),

@@ -6,7 +6,8 @@
   `subscribing` begins and ends them. `handlers` are functions that are called with events.
 - Publishing: `publishing` waits for acknowledgements (`calls`), `event_records` remembers own
   events and their keys, `receipts` prove that replicas hold them.
-- Events: `events`, their `payloads`, `sealed` ones. The past: `past`, `past_events`.
+- Events: `events`, their `payloads`, `sealed` ones, those of a `circle`. The past: `past`,
+  `past_events`.
 - Topics: `topic` for applications, `topics` behind it; `topic_subscription`, `topic_subscribing`,
   `topic_events`, `topic_rules`, `topic_ranges`.
 - Groups: `group` for applications, `groups` behind it.

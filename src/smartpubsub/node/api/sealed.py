@@ -62,14 +62,14 @@ class Sealed:
 
     def add(self, reader: str) -> None:
         """Let a node read what is written from now on."""
-        peer = _peer_of(reader)
+        peer = peer_of(reader)
         if len(self._readers | {peer: None}) > READER_COUNT_MAX:
             raise PayloadError(f"at most {READER_COUNT_MAX:,} nodes can read a payload")
         self._readers[peer] = None
 
     def remove(self, reader: str) -> None:
         """Let a node read nothing that is written from now on."""
-        self._readers.pop(_peer_of(reader), None)
+        self._readers.pop(peer_of(reader), None)
 
     def dumps(self, value: Any, /) -> bytes:
         """Write a value for the readers."""
@@ -112,7 +112,8 @@ def unseal(sealed: bytes, reader: Identity) -> bytes:
     raise ValueError("this node is not one of its readers")
 
 
-def _peer_of(text: str) -> Peer:
+def peer_of(text: str) -> Peer:
+    """Read the peer id of a node."""
     try:
         peer = base58.b58decode(text)
         _curve_key(peer)
