@@ -12,7 +12,7 @@ from smartpubsub import Node, NoTopicError
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
-from smartpubsub.protocols.pulsarcast import directory
+from smartpubsub.protocols.pulsarcast import descriptor_search
 from tests.gateway.serving import publish, served, stream
 from tests.node.hosts import LOOPBACK, run
 
@@ -64,7 +64,7 @@ def test_an_acknowledgement_of_another_event_says_so(tmp_path: Path) -> None:
 def test_a_topic_that_is_not_there_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "RETRY_US", SECOND // 10)
+    monkeypatch.setattr(descriptor_search, "RETRY_US", SECOND // 10)
     missing = cid_text(cid_of(b"no topic"))
 
     async def main() -> None:
