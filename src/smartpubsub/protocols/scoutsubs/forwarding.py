@@ -62,7 +62,7 @@ class Forwarding:
         if tree is None:
             # A node that only forwards events need not be in the tree.
             hop = self._proximity.closer(attribute)
-            if hop is None and not self._wish_for_tree(attribute, came_from):
+            if hop is None and not self._enter_tree(attribute, came_from):
                 return None
             tree = self._membership.trees.get(attribute)
         elif tree.role is Role.CHILD:
@@ -82,11 +82,11 @@ class Forwarding:
         self._outbox.queue(hop.peer, part._replace(hops=part.hops + 1))
         return hop.peer
 
-    def _wish_for_tree(self, attribute: str, came_from: Peer | None) -> bool:
+    def _enter_tree(self, attribute: str, came_from: Peer | None) -> bool:
         """Enter the tree of an event, now or later; whether the event may wait for it."""
         if came_from is None:
             return self._begin_tree(attribute)
-        return self.new_trees.wish_for(came_from, attribute)
+        return self.new_trees.enter_for(came_from, attribute)
 
     def _begin_tree(self, attribute: str) -> bool:
         """Enter the tree of an event; if there is no room, events that wait for it are dropped."""
@@ -150,4 +150,4 @@ class Forwarding:
         assert len(self) <= self._settings.record_count_max
         self.new_trees.check()
         waiting = [name for name in self._held if name not in self._membership.trees]
-        assert all(map(self.new_trees.has_wish_for, waiting)), "events wait for no tree"
+        assert all(map(self.new_trees.is_waiting, waiting)), "events wait for no tree"

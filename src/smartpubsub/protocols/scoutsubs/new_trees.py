@@ -25,7 +25,9 @@ WAITING_MAX = 256
 
 
 @dataclass(slots=True)
-class _Wish:
+class _PeerTrees:
+    """The trees that events of one peer are to begin later."""
+
     pace: Pace
     waiting: dict[str, None] = field(default_factory=dict)
 
@@ -39,46 +41,46 @@ class NewTrees:
     def __init__(self, outbox: ScoutOutbox, begin: Callable[[str], bool]) -> None:
         self._outbox = outbox
         self._begin = begin
-        self._wishes: dict[Peer, _Wish] = {}
+        self._of_peer: dict[Peer, _PeerTrees] = {}
 
-    def wish_for(self, peer: Peer, attribute: str) -> bool:
+    def enter_for(self, peer: Peer, attribute: str) -> bool:
         """Enter a tree for an event of a peer, now or later; whether the event may wait for it."""
         now = self._outbox.now
-        wish = self._wishes.setdefault(peer, _Wish(Pace(now)))
-        if attribute in wish.waiting:
+        trees = self._of_peer.setdefault(peer, _PeerTrees(Pace(now)))
+        if attribute in trees.waiting:
             return True
-        if not wish.waiting and not wish.pace.wait_us(RATE, now):
-            wish.pace.charge(RATE, now)
+        if not trees.waiting and not trees.pace.wait_us(RATE, now):
+            trees.pace.charge(RATE, now)
             return self._begin(attribute)
-        if len(wish.waiting) >= WAITING_MAX:
+        if len(trees.waiting) >= WAITING_MAX:
             self._outbox.reject("new trees")
             return False
-        if not wish.waiting:
+        if not trees.waiting:
             self._outbox.set_timer((TIMER, peer), BATCH_US, peer)
-        wish.waiting[attribute] = None
+        trees.waiting[attribute] = None
         return True
 
     def on_turn(self, peer: Peer) -> None:
         """Enter the trees that have waited, as many as the rate allows."""
-        wish, now = self._wishes.get(peer), self._outbox.now
-        while wish is not None and wish.waiting and not wish.pace.wait_us(RATE, now):
-            attribute = next(iter(wish.waiting))
-            del wish.waiting[attribute]
-            wish.pace.charge(RATE, now)
+        trees, now = self._of_peer.get(peer), self._outbox.now
+        while trees is not None and trees.waiting and not trees.pace.wait_us(RATE, now):
+            attribute = next(iter(trees.waiting))
+            del trees.waiting[attribute]
+            trees.pace.charge(RATE, now)
             self._begin(attribute)
-        if wish is not None and wish.waiting:
+        if trees is not None and trees.waiting:
             self._outbox.set_timer((TIMER, peer), BATCH_US, peer)
 
-    def has_wish_for(self, attribute: str) -> bool:
+    def is_waiting(self, attribute: str) -> bool:
         """Whether a tree is to begin later."""
-        return any(attribute in wish.waiting for wish in self._wishes.values())
+        return any(attribute in trees.waiting for trees in self._of_peer.values())
 
     def tick(self) -> None:
         """Forget the peers for which nothing waits and that have not used up their rate."""
-        for peer, wish in list(self._wishes.items()):
-            if not wish.waiting and wish.pace.is_idle(self._outbox.now):
-                del self._wishes[peer]
+        for peer, trees in list(self._of_peer.items()):
+            if not trees.waiting and trees.pace.is_idle(self._outbox.now):
+                del self._of_peer[peer]
 
     def check(self) -> None:
         """Assert the invariants: the limits hold."""
-        assert all(len(wish.waiting) <= WAITING_MAX for wish in self._wishes.values())
+        assert all(len(trees.waiting) <= WAITING_MAX for trees in self._of_peer.values())
