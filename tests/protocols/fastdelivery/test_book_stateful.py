@@ -33,7 +33,8 @@ class Arrangement(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = Book(SETTINGS)
+        self.now = 0
+        self.book = Book(SETTINGS, lambda: self.now)
         self.open: deque[tuple[int, Order, dict[bytes, tuple[Predicate, ...]]]] = deque()
         """Pending orders: the version, the order, and its members' interest."""
         self.version = 0
@@ -99,7 +100,7 @@ class Arrangement(RuleBasedStateMachine):
 
     @rule(us=st.integers(1, 200))
     def wait(self, us: int) -> None:
-        self.book.now += us
+        self.now += us
         self.book.settle()
         self.take()
 

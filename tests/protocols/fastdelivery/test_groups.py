@@ -86,7 +86,8 @@ def asked(book: Book) -> list[bytes]:
 
 
 def test_members_wait_for_a_few_candidates_to_decline_and_the_others_are_asked_later() -> None:
-    book = Book(replace(HERE, decline_count_max=3))
+    now = 0
+    book = Book(replace(HERE, decline_count_max=3), lambda: now)
     for number in range(12):
         book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", 5)
     declined = []
@@ -96,7 +97,7 @@ def test_members_wait_for_a_few_candidates_to_decline_and_the_others_are_asked_l
         book.agreed(candidates[0], len(declined), 0)
     assert len(declined) == 3
     assert book.fan_out == 12  # All members are served although all candidates declined.
-    book.now += 20 * SECOND
+    now += 20 * SECOND
     book.settle()
     (candidate,) = asked(book)
     assert candidate not in declined
@@ -105,7 +106,7 @@ def test_members_wait_for_a_few_candidates_to_decline_and_the_others_are_asked_l
 
 
 def test_all_candidates_are_asked_before_a_member_is_turned_away() -> None:
-    book = Book(replace(HERE, decline_count_max=1, fan_out_max=6))
+    book = Book(replace(HERE, decline_count_max=1, fan_out_max=6), lambda: 0)
     for number in range(7):
         book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", 5)
     declined = []

@@ -11,7 +11,7 @@ exceeded at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -235,16 +235,17 @@ def _keep(members: dict[Peer, GroupMember], member: GroupMember, is_one: bool) -
 class Book:
     """The members of a group."""
 
-    def __init__(self, settings: FastSettings, first_term: int = 0) -> None:
+    def __init__(
+        self, settings: FastSettings, clock: Callable[[], int], first_term: int = 0
+    ) -> None:
         self.members: dict[Peer, GroupMember] = {}
         self.regions: dict[str, Region] = {}
         self._settings = settings
+        self._clock = clock
         self._last_term = first_term
         self._last_region = 0
         self._orders: list[Order] = []
         self._fan_out = 0
-        self.now = 0
-        """The time of the current change."""
 
     def __len__(self) -> int:
         return len(self.members)
@@ -348,7 +349,7 @@ class Book:
             return
         self.regions[member.region].asked = None
         if min(granted, member.capacity) <= member.granted:
-            member.declined_until = self.now + self._settings.decline_us
+            member.declined_until = self._clock() + self._settings.decline_us
             self.regions[member.region].decline_count += 1
         else:
             if member.state is not MemberState.HELPER:
@@ -502,7 +503,7 @@ class Book:
     def _consider(self, member: GroupMember) -> None:
         """Update whether a member is a candidate for helping."""
         candidates = self.regions[member.region].candidates
-        is_willing = member.declined_until <= self.now
+        is_willing = member.declined_until <= self._clock()
         _keep(candidates, member, member.capacity > member.granted and is_willing)
 
     def _serve_all(self, region: Region) -> None:

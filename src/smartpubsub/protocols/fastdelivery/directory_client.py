@@ -265,6 +265,10 @@ class GroupSearch(FastComponent):
         if not inquiry.is_cancelled:
             self._find(inquiry)  # Another node keeps the directory in its place.
 
+    def cancel(self, inquiry: Inquiry) -> None:
+        """End a search: ask no more keepers, and ignore their answers."""
+        inquiry.is_cancelled = True
+
     def _conclude(self, inquiry: Inquiry) -> None:
         if all(inquiry.keepers.values()) and not inquiry.is_cancelled:
             inquiry.on_complete(inquiry.problem)

@@ -154,9 +154,10 @@ class GroupOwner(FastComponent):
             id = GroupId(self._own.peer, predicate)
             self._outbox.deliver(GroupRefused(id, self._too_many_groups))
             return None
+        outbox = self._outbox
         group = OwnedGroup(
             predicate,
-            Book(self._settings, self._first_term),
+            Book(self._settings, lambda: outbox.now, self._first_term),
             is_advertised=is_advertised,
             is_private=is_private,
             contract=contract,
@@ -354,7 +355,6 @@ class GroupOwner(FastComponent):
             == (contact, predicates, region, capacity)
         )
         if not is_same:
-            group.book.now = self._outbox.now
             group.book.put(contact, predicates, region, capacity)
         elif member is not None and member.state is MemberState.SILENT:
             self._hear_in(group, contact.peer)
@@ -389,7 +389,6 @@ class GroupOwner(FastComponent):
 
     def _carry_out(self, group: OwnedGroup) -> None:
         """Carry out all orders of a group's book."""
-        group.book.now = self._outbox.now
         while orders := group.book.take_orders():
             for is_serving, some in groupby(orders, lambda order: isinstance(order, Serve)):
                 if is_serving:
@@ -457,7 +456,6 @@ class GroupOwner(FastComponent):
 
     def _on_agreed(self, group: OwnedGroup, peer: Peer, term: int, answer: Answer) -> None:
         if isinstance(answer, Agreed):
-            group.book.now = self._outbox.now
             group.book.agreed(peer, term, answer.granted)
             self._carry_out(group)
 
@@ -476,7 +474,6 @@ class GroupOwner(FastComponent):
             self._on_not_helping(group, helper, term)
 
     def _on_not_helping(self, group: OwnedGroup, helper: Peer, term: int) -> None:
-        group.book.now = self._outbox.now
         group.book.not_helping(helper, term)
         self._carry_out(group)
 
@@ -487,7 +484,6 @@ class GroupOwner(FastComponent):
         member = group.book.members.get(peer)
         if member is None or member.state is MemberState.SILENT:
             return
-        group.book.now = self._outbox.now
         group.book.silent(peer)
         self._silent.setdefault(peer, {})[group.predicate] = group
         for event in list(group.in_flight.values()):
@@ -512,7 +508,6 @@ class GroupOwner(FastComponent):
 
     def _hear_in(self, group: OwnedGroup, peer: Peer) -> None:
         self._forget_silence(group, peer)
-        group.book.now = self._outbox.now
         group.book.heard(peer)
         self._carry_out(group)
 
@@ -746,7 +741,6 @@ class GroupOwner(FastComponent):
                 self._remove(group, peer)
             for helper in list(group.book.helpers()):
                 self._delegate(group, helper.peer, helper.term)
-            group.book.now = now
             group.book.settle()
             self._carry_out(group)
         for peer in list(self._silent):

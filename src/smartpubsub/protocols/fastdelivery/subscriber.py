@@ -181,7 +181,7 @@ class GroupSubscriber(FastComponent):
     def _search(self, wanted: GroupSubscription) -> None:
         predicate = wanted.subscription.predicate
         if wanted.inquiry is not None:
-            wanted.inquiry.is_cancelled = True
+            self._searches.cancel(wanted.inquiry)
         wanted.searched_us = self._outbox.now
         wanted.refusal = ""  # Owners that have refused it are asked again.
         wanted.inquiry = self._searches.inquire(
@@ -422,7 +422,7 @@ class GroupSubscriber(FastComponent):
             for other in self._subscriptions.values()
         )
         if wanted.inquiry is not None:
-            wanted.inquiry.is_cancelled = True
+            self._searches.cancel(wanted.inquiry)
             end = Unwatch(wanted.inquiry.attribute, subscription.predicate)
             for keeper in () if is_wanted_twice else wanted.inquiry.keepers:
                 left += 1
