@@ -14,8 +14,8 @@ PROTOCOLS = SOURCE / "protocols"
 MAPPED = [
     PROTOCOLS,
     *sorted(path.parent for path in PROTOCOLS.glob("*/__init__.py")),
-    SOURCE / "node" / "api",
-    SOURCE / "node" / "transport",
+    *(SOURCE / name for name in ("node/api", "node/transport", "client", "gateway")),
+    *(SOURCE / name for name in ("sim/experiments", "testbed")),
 ]
 
 

@@ -1,5 +1,13 @@
 """A client of a running node, asynchronous or blocking.
 
-The modules `lines` and `blocking_socket` import little, because commands such as `pub` are as slow
+- What applications use: `connect`, `client`, `blocking`, with `topics`, `groups` and
+  `subscriptions`. A node in a thread of the process: `embedded`.
+- Below it: a `transport` carries `lines` of JSON, `numbered` so that they survive a connection;
+  `documents` converts them.
+- Connections: `async_socket`, `blocking_socket`; through a gateway `web_socket`, `async_web`,
+  `blocking_web`.
+- `commands` is what the command line uses.
+
+The modules `lines` and `blocking_socket` import little, because short commands are as slow
 as their imports.
 """

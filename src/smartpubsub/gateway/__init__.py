@@ -1,5 +1,12 @@
 """The HTTP gateway of a node: CloudEvents over HTTP, Server-Sent Events and one WebSocket.
 
-`server.py` runs it beside a node; `app.py` lists the operations. A stopped gateway never stops its
-node.
+`server` runs it beside a node, and a stopped gateway never stops its node. `app` lists the
+operations.
+
+- Operations: `events`, `subscriptions`, `topics`, `groups`, `network`, `control`. Each is declared
+  once (`operations`, `values`), and `documents` are written from that.
+- Requests: who may make them (`access`, `tokens`), what they should have said (`expected`), errors
+  (`problems`), events on the wire (`cloudevents`).
+- Streams: `streams` for many listeners, of `sources`, as `sse` or on a `websocket`.
+- The page: `page_files`. A whole network on it: `scene`, `scene_server`.
 """
