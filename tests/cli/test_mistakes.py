@@ -88,8 +88,11 @@ def test_a_kept_subscription_goes_on_with_a_line_on_screen(
 ) -> None:
     keep = ("sub", "kelp", "--keep", "--data", node.folder)
     number = running.output(*keep, "--limit", "0").split()[1]
-    running.output("pub", "kelp", "--data", node.folder)
-    first = running.start("sub", "kelp", "--data", node.folder)
+    id = running.output("pub", "kelp", "--data", node.folder).strip()
+    assert running.output("pub", "kelp", "--id", id, "--data", node.folder).strip() == id
+    passing = running.start("sub", "kelp", "--data", node.folder)
+    passing.wait_for_error(f"subscription {number} keeps the same predicate, and its events wait")
+    first = running.start(*keep)
     first.wait_for_error(f"this continues subscription {number}, which was kept; events that wait")
     second = running.start(*keep)
     second.wait_for_error(f"subscription {number} keeps the same predicate for another reader")

@@ -119,14 +119,14 @@ def test_a_kept_subscription_goes_on_without_its_reader(at: At, on_loop: Any) ->
                 await node.publish("kept", payload, wait="all")
 
             async def fail() -> None:
-                async with node.subscribe("kept") as events:
+                async with node.subscribe("kept", keep=True) as events:
                     assert (events.number, events.is_kept) == (number, True)
                     assert [(await anext(events)).payload for _ in range(2)] == [b"1", b"2"]
                     raise ZeroDivisionError
 
             with pytest.raises(ZeroDivisionError):
                 await fail()
-            async with node.subscribe("kept") as events:
+            async with node.subscribe("kept", keep=True) as events:
                 # The reader had not dealt with the second one.
                 assert [(await anext(events)).payload for _ in range(2)] == [b"2", b"3"]
             assert [wish.waiting for wish in await node.subscriptions()] == [0]

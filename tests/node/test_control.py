@@ -234,17 +234,20 @@ def test_a_subscription_ends_with_its_client_unless_it_is_kept(keep: bool, tmp_p
     run(main)
 
 
-def test_whoever_looks_into_a_kept_subscription_leaves_it(tmp_path: Path) -> None:
+def test_only_a_reader_that_keeps_a_kept_subscription_continues_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(tmp_path) as node:
-            for is_keeping in (True, False, False):
+            for is_keeping, number, was_there in (
+                *((True, 1, False), (False, 2, False)),
+                *((True, 1, True), (False, 3, False)),
+            ):
                 async with client_of(node) as client:
                     request = {"do": "subscribe", "predicate": "surf", "keep": is_keeping}
                     begun = (await client.ask(request))["ok"]
                     assert begun == {
-                        "subscription": 1,
-                        "was_there": not is_keeping,
-                        "is_kept": True,
+                        "subscription": number,
+                        "was_there": was_there,
+                        "is_kept": is_keeping,
                     }
                 await eventually(
                     lambda: holds(

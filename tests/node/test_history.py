@@ -116,7 +116,7 @@ def test_the_past_comes_before_what_waits_for_nobody_and_each_event_once(tmp_pat
                 pass
             past = await published(node, 0, 3)
             assert [info.waiting for info in await node.subscriptions()] == [3]
-            async with node.subscribe("surf", last=2) as events:
+            async with node.subscribe("surf", last=2, keep=True) as events:
                 [more] = await published(node, 3, 1)
                 # What waited and is not of the past that was asked for comes too.
                 assert ids(await told(events, 4)) == [*past[1:], past[0], more]

@@ -355,7 +355,11 @@ def test_the_events_of_a_kept_subscription_wait_for_the_next_reader(tmp_path: Pa
             await node.publish("rain", b"2", wait=Wait.ALL)
         async with node_in(tmp_path) as node:
             assert [info.waiting for info in await node.subscriptions()] == [2]
-            async with node.subscribe("rain") as again:
+            async with node.subscribe("rain") as passing:
+                assert not passing.is_kept
+                assert passing.number != events.number
+            assert [info.waiting for info in await node.subscriptions()] == [2]
+            async with node.subscribe("rain", keep=True) as again:
                 assert again.number == events.number
                 assert again.is_kept
                 assert await taken(again, 2) == [b"1", b"2"]
@@ -378,14 +382,14 @@ def test_an_event_that_was_not_acknowledged_is_delivered_again(tmp_path: Path) -
                 await events.taken(ids[1])
 
             async def fail() -> None:
-                async with node.subscribe("rain") as again:
+                async with node.subscribe("rain", keep=True) as again:
                     assert (await anext(again)).id == ids[2]
                     assert await taken(again, 1) == [b"3"]
                     raise ZeroDivisionError
 
             with pytest.raises(ZeroDivisionError):
                 await fail()
-            async with node.subscribe("rain") as again:
+            async with node.subscribe("rain", keep=True) as again:
                 assert await taken(again, 1) == [b"3"]
             assert [info.waiting for info in await node.subscriptions()] == [0]
 

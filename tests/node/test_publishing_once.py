@@ -18,7 +18,13 @@ from smartpubsub.node.api.event_records import (
     EventRecords,
 )
 from smartpubsub.node.api.listing import EventState
-from smartpubsub.node.errors import KeyConflictError, PublishNotInTimeError, PublishRefusedError
+from smartpubsub.node.errors import (
+    ChoiceError,
+    KeyConflictError,
+    PublishError,
+    PublishNotInTimeError,
+    PublishRefusedError,
+)
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, EventIdError
 from smartpubsub.protocols.pubsub import Published, Refused
@@ -101,6 +107,40 @@ def test_an_event_that_was_not_acknowledged_is_sent_again_as_the_same_event(
             assert receipt.verify()
             assert (await anext(events)).id == id
             assert (await node.event(id)).state is EventState.ACKNOWLEDGED
+
+    run(main)
+
+
+def test_a_late_event_is_published_again_by_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            with monkeypatch.context() as patched:
+                sent = deaf(node, patched)
+                with pytest.raises(PublishNotInTimeError, match="with this id") as caught:
+                    await node.publish("order", b"17", deadline_s=0.05)
+                id = caught.value.id
+                assert id is not None
+                with pytest.raises(PublishNotInTimeError):
+                    await node.publish("order", b"17", id=id, deadline_s=0.05)
+                assert len(sent) == 1  # The first attempt is still under way.
+        async with node_in(tmp_path) as node, node.subscribe("order", last=1) as events:
+            receipt = await node.publish("order", b"17", id=id)
+            assert receipt.id == id
+            assert receipt.verify()
+            assert await node.publish("order", b"17", id=id) == receipt
+            more = await node.publish("order", b"18", wait="all")
+            assert [(await anext(events)).id for _ in range(2)] == [id, more.id]
+            assert await node.publish("order", b"18", id=more.id, wait="all") == more
+            with pytest.raises(PublishError, match="has another content"):
+                await node.publish("order", b"19", id=more.id)
+            with pytest.raises(PublishError, match="has not published the event") as unknown:
+                await node.publish("order", b"17", id=f"{id}0")
+            assert unknown.value.state == "unknown"
+            with pytest.raises(ChoiceError, match="key and id"):
+                await node.publish("order", b"17", id=id, key="order-17")
+            assert inside(events).waiting == 0
 
     run(main)
 

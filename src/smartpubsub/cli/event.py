@@ -20,10 +20,11 @@ _STATES = {
 }
 
 
-def event_id(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """Check that an argument is the id of an event."""
+def event_id(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """Check that a parameter is the id of an event."""
     try:
-        event_id_from_text(text)
+        if text is not None:
+            event_id_from_text(text)
     except SmartPubSubError as error:
         raise click.BadParameter(str(error)) from None
     return text
@@ -38,11 +39,10 @@ def event(id: str, data: str | None, as_json: bool) -> None:
 
     ID is what pub prints, also in the error of a publish that timed out. The node knows the state
     of the events that it has published since it was started, the last 500 and those of the last
-    five minutes; and also from before, of
-    events that were published with --key and of those that timed out: pending, acknowledged with
-    its replicas, confirmed by all subscribers, refused, or unknown. It also tells for which kept
-    subscriptions of this node the event still waits. The exit code is 1 if the node knows nothing
-    of the event.
+    five minutes; and also from before, of events that were published with --key and of those that
+    timed out: pending, acknowledged with its replicas, confirmed by all subscribers, refused, or
+    unknown. It also tells for which kept subscriptions of this node the event still waits. The exit
+    code is 1 if the node knows nothing of the event.
 
     \b
     Examples:

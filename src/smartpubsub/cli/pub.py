@@ -10,20 +10,34 @@ from pathlib import Path
 
 import click
 
+from smartpubsub.cli.event import event_id
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option
 from smartpubsub.cli.output import json_option
 from smartpubsub.cli.publishing import WAITS, failure, print_document, publish
 from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.api.event_records import checked_key
+from smartpubsub.node.errors import LimitError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 
 STANDARD_INPUT = "-"
 
+
+def _checked_key(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> str | None:
+    try:
+        return None if text is None else checked_key(text)
+    except LimitError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 key_option = click.option(
     "--key",
     metavar="TEXT",
+    callback=_checked_key,
     help="Publish once by this key: the same key is the same event, also after a restart.",
 )
 
@@ -49,6 +63,12 @@ file_option = click.option(
 @file_option
 @key_option
 @click.option(
+    "--id",
+    metavar="ID",
+    callback=event_id,
+    help="Publish the event with this id again, whose publish failed: no second event.",
+)
+@click.option(
     "--replicas-min",
     type=click.IntRange(min=1),
     metavar="N",
@@ -62,6 +82,7 @@ def pub(
     wait: str,
     file: Path | None,
     key: str | None,
+    id: str | None,
     replicas_min: int | None,
     as_json: bool,
 ) -> None:
@@ -75,7 +96,8 @@ def pub(
     prints a document with the event's "id" (null if there is none), the "reason" and the "state".
 
     To retry safely, give a --key: publishing by the same key again publishes no second event, and
-    prints the same id. The node remembers keys for seven days; node run --limit changes that.
+    prints the same id. The node remembers keys for seven days; node run --limit changes that. To
+    repeat a publish without a key that was not acknowledged in time, give the --id from its error.
 
     \b
     Examples:
@@ -83,11 +105,16 @@ def pub(
       smartpubsub pub 'surf/price=15' - --wait all --json < offer.html
       smartpubsub pub 'surf/price=15' --file offer.html
       smartpubsub pub 'orders/total=40' 'two shirts' --key order-17
+      smartpubsub pub 'surf/price=15' 'clean waves' --id 9f86d081884c7d65-1767225600-3
     """
+    if key is not None and id is not None:
+        raise click.UsageError("--key and --id both name the event; give one of them")
     event = read("EVENT", event_text, Predicate.parse, ATTRIBUTES_MAX)
     fields: dict[str, object] = {"event": str(event), "wait": wait}
     if key is not None:
         fields["key"] = key
+    if id is not None:
+        fields["again"] = id
     if replicas_min is not None:
         fields["replicas_min"] = replicas_min
     with failures_as_json(as_json):

@@ -67,9 +67,10 @@ def sub(
 
     The subscription ends with the command, unless it has --keep. Then the command prints the
     subscription's number first, and the subscription goes on, also when the node is started again.
-    Its events wait on disk until the next sub with the same predicate, with or without --keep,
-    prints them, which acknowledges them; they survive a crash of the node. unsub ends it. The node
-    keeps up to 100,000 events, 64 MiB and seven days of them; node run --limit changes that.
+    Its events wait on disk until the next sub --keep with the same predicate prints them, which
+    acknowledges them; they survive a crash of the node. A sub without --keep acknowledges nothing
+    of it. unsub ends it. The node keeps up to 100,000 events, 64 MiB and seven days of them;
+    node run --limit changes that.
 
     With --exec, the variables EVENT, EVENT_ID and EVENT_PUBLISHER have the event. The next event
     waits until the command has ended; a command that fails ends sub with its exit code, and with
@@ -104,8 +105,7 @@ def sub(
         if keep:
             tell_number(number, as_json)
         click.echo(f"subscribed to {predicate}; waiting for events", err=True)
-        if begun["is_kept"]:
-            tell_kept(begun, node.ask("subscriptions"))
+        tell_kept(begun, node.ask("subscriptions"))
         if past:
             tell_history(begun["history"])
         if begun["is_kept"]:
@@ -159,12 +159,12 @@ def show_all(events: Iterable[dict[str, Any]], show_event: Show) -> None:
 
 
 def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> None:
-    """Say that a kept subscription goes on, and whether others with its predicate are kept."""
+    """Say whether this continues a kept subscription, and whether others like it are kept."""
     by_number = {info["subscription"]: info for info in subscriptions}
     number, own = begun["subscription"], by_number.pop(begun["subscription"], None)
     if own is None:
         return
-    if begun["was_there"]:
+    if begun["was_there"] and begun["is_kept"]:
         click.echo(
             f"this continues subscription {number}, which was kept; events that wait there:"
             f" {own['waiting']:,}; printing an event acknowledges it; unsub {number} ends it",
@@ -172,9 +172,14 @@ def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> Non
         )
     for other, info in by_number.items():
         if info["is_kept"] and info["predicate"] == own["predicate"]:
+            waits = (
+                " for another reader, so each event waits twice"
+                if begun["is_kept"]
+                else ", and its events wait for a sub --keep"
+            )
             click.echo(
-                f"note: subscription {other} keeps the same predicate for another reader, so each"
-                f" event waits twice; unsub {other} ends it",
+                f"note: subscription {other} keeps the same predicate{waits};"
+                f" unsub {other} ends it",
                 err=True,
             )
 

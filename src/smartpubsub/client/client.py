@@ -131,6 +131,7 @@ class Client(NodeInterface):
         deadline_s: float,
         key: str | None,
         replicas_min: int,
+        id: str | None,
     ) -> Receipt:
         fields: dict[str, object] = {
             "event": str(event),
@@ -141,6 +142,8 @@ class Client(NodeInterface):
         }
         if key is not None:
             fields["key"] = key
+        if id is not None:
+            fields["again"] = id
         return Receipt.read(await self._ask("publish", **fields))
 
     def _start(self, handling: Handling) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.node.api.listing import EventState
-from smartpubsub.node.errors import KeyConflictError, LimitError
+from smartpubsub.node.errors import KeyConflictError, LimitError, PublishError
 from smartpubsub.node.storage.kept import Change
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import decode, encode
@@ -80,7 +80,7 @@ class EventRecord:
     key: str | None = None
     destination: Destination = EVERYWHERE
     digest: bytes = b""
-    """Of the content, for events with a key."""
+    """Of the content; empty for an event that an older version stored without a key."""
     wants_all: bool = False
     state: EventState = EventState.PENDING
     held: tuple[Held, ...] = ()
@@ -145,14 +145,13 @@ class EventRecords:
         self, id: EventId, created_us: int, content: Content, key: str | None, *, wants_all: bool
     ) -> list[Change]:
         """Remember an event; the changes to store in the transaction that publishes it."""
-        destination = content.destination
+        destination, digest = content.destination, content.digest
         if key is None:
             self._recent[str(id)] = EventRecord(
-                id, created_us, destination=destination, wants_all=wants_all
+                id, created_us, destination=destination, digest=digest, wants_all=wants_all
             )
             self._forget_recent(created_us)
             return []
-        digest = content.digest
         record = EventRecord(id, created_us, content, key, destination, digest, wants_all)
         return self._store(record, created_us)
 
@@ -200,6 +199,24 @@ class EventRecords:
             return None
         if record.digest != content.digest:
             raise KeyConflictError(f"the key {key!r}", str(record.id))
+        return record
+
+    def with_id(self, id: str, content: Content) -> EventRecord:
+        """Find an event by its id, to publish it again; its content has to be the same."""
+        record = self.get(id)
+        if record is None:
+            raise PublishError(
+                f"this node has not published the event {id}, or does not remember it; to publish"
+                " a new event, leave the id out",
+                id,
+                EventState.UNKNOWN.value,
+            )
+        if record.digest != content.digest:
+            raise PublishError(
+                f"the event {id} has another content; to publish a new event, leave the id out",
+                id,
+                record.state.value,
+            )
         return record
 
     def get(self, id: str) -> EventRecord | None:
@@ -265,7 +282,7 @@ def _record(publisher: Peer, key: bytes, value: bytes) -> EventRecord:
         content,
         stored["key"],
         destination,
-        stored["digest"],
+        stored["digest"] or (b"" if content is None else content.digest),
         stored["wants_all"],
         EventState(stored["state"]),
         tuple(Held(*held) for held in stored["held"]),

@@ -94,9 +94,9 @@ class NodeInterface(ABC):
         begins with history, in order of time. Each event comes once.
 
         With `keep` the subscription outlives its block and restarts of the node. Its events wait
-        on disk until they are acknowledged, and the next `subscribe` with the same predicate
-        continues it; `unsubscribe` ends it. Asking for the next event acknowledges the one before
-        it, and so does leaving the block without an error; with `acknowledges=False` only
+        on disk until they are acknowledged, and the next `subscribe` with the same predicate and
+        `keep` continues it; `unsubscribe` ends it. Asking for the next event acknowledges the one
+        before it, and so does leaving the block without an error; with `acknowledges=False` only
         `EventStream.taken` does.
 
         Otherwise up to `buffer_count_max` events wait in memory, and `overflow` says what happens
@@ -154,6 +154,7 @@ class NodeInterface(ABC):
         deadline_s: float = ACKNOWLEDGE_S_MAX,
         key: str | None = None,
         replicas_min: int = 0,
+        id: str | None = None,
     ) -> Receipt:
         """Publish an event, and wait for what `wait` says.
 
@@ -169,12 +170,13 @@ class NodeInterface(ABC):
 
         An error of a publish is a `PublishError`, with the event's `id`, the `reason` and the
         `state`. An event that was not acknowledged in time (`PublishNotInTimeError`) is stored, and
-        the node goes on sending it, also after a restart.
+        the node goes on sending it, also after a restart. Publishing it again with its `id` waits
+        for the same event, and sends it if the node does not: there is no second event.
         """
         written = payload_of(payload, text, json, value, self.serializer)
         waited_for = choice(Wait, wait, "wait")
         event = self._read(predicate)
-        return await self._publish(event, written, waited_for, deadline_s, key, replicas_min)
+        return await self._publish(event, written, waited_for, deadline_s, key, replicas_min, id)
 
     @abstractmethod
     async def event(self, id: str) -> EventInfo:
@@ -270,6 +272,7 @@ class NodeInterface(ABC):
         deadline_s: float,
         key: str | None,
         replicas_min: int,
+        id: str | None,
     ) -> Receipt:
         """Publish an event."""
 

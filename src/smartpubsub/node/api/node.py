@@ -256,8 +256,11 @@ class Node(NodeInterface):
         deadline_s: float,
         key: str | None,
         replicas_min: int,
+        id: str | None,
     ) -> Receipt:
-        return await self._publishing.publish(event, payload, wait, deadline_s, key, replicas_min)
+        return await self._publishing.publish(
+            event, payload, wait, deadline_s, key, replicas_min, id
+        )
 
     async def event(self, id: str) -> EventInfo:
         """Tell what this node knows of an event that it has published, or that waits here."""

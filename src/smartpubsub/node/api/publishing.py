@@ -129,6 +129,7 @@ class Publishing:
         deadline_s: float,
         key: str | None = None,
         replicas_min: int = 0,
+        id: str | None = None,
     ) -> Receipt:
         """Publish an event, and wait for what `wait` says."""
         self._check_replicas(replicas_min, wait)
@@ -137,7 +138,7 @@ class Publishing:
                 "this protocol does not tell when all subscribers have an event; use"
                 " wait='rendezvous' or 'nothing'"
             )
-        receipt = await self.send(Content(event, payload), wait, deadline_s, key)
+        receipt = await self.send(Content(event, payload), wait, deadline_s, key, id=id)
         if replicas_min and replicas_min > (receipt.replicas or 0):
             state = self.about(receipt.id).state.value
             raise TooFewReplicasError(receipt.id, receipt.replicas or 0, replicas_min, state)
@@ -165,15 +166,16 @@ class Publishing:
         deadline_s: float,
         key: str | None = None,
         what: str = "",
+        id: str | None = None,
     ) -> Receipt:
         """Have an event sent, and wait for what `wait` says.
 
-        An event with a key is sent once. `what` is how errors call the event.
+        An event with a key is sent once. `id` is that of an event which is published already.
+        `what` is how errors call the event.
         """
         engine, host = self._engine, self._engine.host
         must_fit(content.payload, engine.config.message_bytes_max)
-        if key is not None:
-            checked_key(key)
+        _check_name(key, id)
         what = what or f"the event {content.predicate}"
         wants_all = wait is Wait.ALL
         call = Call()
@@ -183,15 +185,15 @@ class Publishing:
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
-            id, effects = self._sent(content, now, key, wants_all=wants_all)
-            ids.append(id)
-            record = self._records.get(str(id))
+            sent, effects = self._sent(content, now, key, id, wants_all=wants_all)
+            ids.append(sent)
+            record = self._records.get(str(sent))
             assert record is not None
             records.append(record)
             if record.is_known_as_wanted(wants_all=wants_all):
                 call.done.set()
             elif wait is not Wait.NOTHING:
-                engine.calls.expect(wait.value, id, call)
+                engine.calls.expect(wait.value, sent, call)
             return None, effects
 
         # The key is stored before the event is sent, so that no crash makes it two events.
@@ -209,8 +211,7 @@ class Publishing:
         except NotInTimeError:
             raise await self._late(what, ids, content, wait, deadline_s) from None
         except EventRefusedError as error:
-            id = str(ids[0])
-            raise PublishRefusedError(str(error), id, EventState.REFUSED.value) from None
+            raise PublishRefusedError(str(error), str(ids[0]), EventState.REFUSED.value) from None
         finally:
             call.is_over = True
             for each in ids:
@@ -264,11 +265,19 @@ class Publishing:
         return effects
 
     def _sent(
-        self, content: Content, now: int, key: str | None, *, wants_all: bool
+        self,
+        content: Content,
+        now: int,
+        key: str | None,
+        known: str | None = None,
+        *,
+        wants_all: bool,
     ) -> tuple[EventId, list[Effect]]:
-        """Send an event, or the one that was published by the same key."""
+        """Send an event, or the one that was published by the same key or has a known id."""
         records, core = self._records, self._engine.core
         found = None if key is None else records.with_key(key, content, now)
+        if known is not None:
+            found = records.with_id(known, content)
         if found is None:
             is_signed = content.destination.kind not in self.self_signing
             publication = core.new_event(
@@ -338,9 +347,10 @@ class Publishing:
                 f" so do not publish it again; {ask}"
             )
         else:
+            repeat = "" if content.destination.kind else " (to wait again, publish it with this id)"
             reason = (
                 f"{what} has the id {id} and was not acknowledged within {deadline_s:g} seconds;"
-                f" the node goes on trying, also after a restart; {ask}"
+                f" the node goes on trying, also after a restart{repeat}; {ask}"
             )
         return PublishNotInTimeError(reason, str(id), state.value)
 
@@ -353,7 +363,7 @@ class Publishing:
             return EventInfo(id, EventState.UNKNOWN, waiting_in=waiting_in)
         reason = record.reason
         if record.state is EventState.PENDING and not record.is_sent:
-            reason = "it is too old to be sent again by itself; publish it again by its key"
+            reason = "it is too old to be sent again by itself; publish it again by its key or id"
         return EventInfo(id, record.state, record.held, reason, record.key, waiting_in)
 
     def _on_published(self, item: Published) -> None:
@@ -370,6 +380,15 @@ class Publishing:
         self._under_way.pop(item.id, None)
         for wait in Wait:
             self._engine.calls.refuse(wait.value, item.id, item.reason)
+
+
+def _check_name(key: str | None, id: str | None) -> None:
+    if key is not None and id is not None:
+        raise ChoiceError("key and id both name the event; give one of them")
+    if key is not None:
+        checked_key(key)
+    if id is not None:
+        event_id_from_text(id)
 
 
 def must_fit(payload: bytes, message_bytes_max: int) -> None:

@@ -85,8 +85,9 @@ class Subscribing:
     async def open(self, subscription: Subscription) -> None:
         """Begin a subscription, and wait until it is in force.
 
-        Continue one with the same predicate that has no reader, if there is one: it was kept, or a
-        crash of the node left it behind. Its waiting events come first.
+        Continue one with the same predicate that has no reader, if there is one: a crash of the
+        node left it behind, or it was kept, which only a reader that keeps it continues: another
+        one would acknowledge events that wait for somebody else. Its waiting events come first.
         """
         host, past = self._engine.host, subscription.past
         self._must_be_possible(subscription.predicate)
@@ -99,7 +100,7 @@ class Subscribing:
             if call.is_over:
                 return None, []
             core = self._engine.core
-            number = None if subscription.epoch else self._without_reader(subscription.predicate)
+            number = None if subscription.epoch else self._without_reader(subscription)
             subscription.was_there = number is not None
             effects: list[Effect] = []
             if number is None:
@@ -167,11 +168,14 @@ class Subscribing:
         """Deliver no more events for a number."""
         self._open.pop(number, None)
 
-    def _without_reader(self, predicate: Predicate) -> int | None:
+    def _without_reader(self, wanted: Subscription) -> int | None:
         for number, known in self._engine.core.subscriptions.items():
             queue = self._engine.queues.get(number)
-            is_journal = queue is not None and bool(queue.epoch)
-            if number not in self._open and known.predicate == predicate and not is_journal:
+            is_for_others = queue is not None and (
+                bool(queue.epoch) or (queue.is_kept and not wanted.is_kept)
+            )
+            is_read = number in self._open
+            if known.predicate == wanted.predicate and not is_read and not is_for_others:
                 return number
         return None
 

@@ -276,6 +276,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "payload": _Field(_payload, b""),
         "wait": _Field(_wait, Wait.RENDEZVOUS),
         "key": _Field(_key, None),
+        "again": _Field(_event_id, None),
         "replicas_min": _Field(_count, 0),
         "deadline_s": _Field(_seconds, ACKNOWLEDGE_S_MAX),
     },

@@ -32,9 +32,9 @@ node/control/pages.py writes it, in base 64 as "page". With "raw" in the request
 lines only, and always has "page".
 
 A subscription ends with its connection, unless it has "keep". The events of a kept subscription
-wait on disk for the next subscribe with the same predicate or topic. The client acknowledges them
-with "take", which also acknowledges all events before; events that it has not acknowledged come
-again. "is_kept" in the answer says whether that is needed.
+wait on disk for the next one with "keep" and the same predicate or topic. The client acknowledges
+them with "take", which also acknowledges all events before; events that it has not acknowledged
+come again. "is_kept" in the answer says whether that is needed.
 
 A "group-create" with "asks" stays open: lines with "asked" are requests to join, each with a
 "number", and {"do": "answer", "of": the id of the request, "number": 3, "reply": ""} decides; a
@@ -277,6 +277,7 @@ class _Client:
             wanted["payload"],
             wait=wanted["wait"],
             key=wanted["key"],
+            id=wanted["again"],
             replicas_min=wanted["replicas_min"],
             deadline_s=wanted["deadline_s"],
         )
