@@ -121,7 +121,7 @@ def test_a_stranger_erases_no_event_from_its_holders(tmp_path: Path) -> None:
             record = Record(event, "surf", 1, False, 29 * 60_000)
             for node in holders:
                 await attacker.send(node, Bundle((record, Done(event.id, "surf"))))
-                await eventually(lambda node=node: refused(node, Record) == 1)
+            await eventually(lambda: all(refused(node, Record) == 1 for node in holders))
             # The rendezvous ignores it: it knows by itself.
             await eventually(lambda: sum(refused(node, Done) for node in holders) == 2)
             assert all(event.id in open_events(node) for node in holders)
@@ -162,8 +162,10 @@ def test_an_event_with_an_invented_parent_blocks_no_topic(tmp_path: Path) -> Non
                 forged = new_event(draft, attacker.peer, parents, HEIGHT_MAX, signing)
                 for node in (target, other):
                     await attacker.send(node, Parcel((Spread(forged.block, 0),)))
-                    counts = node._engine.host.counts.received_kinds
-                    await eventually(lambda counts=counts: counts["pulsarcast/spread"] > 0)
+                hosts = [node._engine.host for node in (target, other)]
+                await eventually(
+                    lambda: all(host.counts.received_kinds["pulsarcast/spread"] for host in hosts)
+                )
                 await topic.publish(b"after")
                 await other.topic(topic.id).publish(b"by another")
                 payloads = {(await anext(events)).payload for _ in range(3)}
