@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import trio
+from libp2p.peer.id import ID
 
 from smartpubsub import Node, Predicate
 from smartpubsub.node.signing import Ed25519Signing
@@ -30,6 +31,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.testbed.hostile.attacks import announcement
 from tests.hostile.attacker import Attacker, attackers, contact_of, nodes, works
 from tests.node.hosts import eventually, run
+from tests.node.test_hung_peer import attribute_of
 
 HEIGHT_MAX = (1 << 63) - 1
 ACKNOWLEDGED_S_MAX = 20.0
@@ -97,15 +99,16 @@ def test_a_forged_acknowledgement_captures_no_publisher(tmp_path: Path) -> None:
 # --- a subscriber that does not confirm ---
 
 
-async def subscribe(attacker: Attacker, node: Node) -> Publication:
-    """Subscribe as an attacker that confirms nothing; return the first event that comes."""
+async def subscribe(attacker: Attacker, node: Node, *others: Node) -> Notify:
+    """Subscribe at a rendezvous, and confirm nothing; return the first event that comes."""
     attacker.script = lambda *_: []
-    await attacker.send(node, Bundle((announcement("surf", 1, ["surf"]),)))
+    name = attribute_of(node.peer_id, str(ID(attacker.peer)), *(each.peer_id for each in others))
+    await attacker.send(node, Bundle((announcement(name, 1, [name]),)))
     while not (notified := parts_of(attacker, Notify)):
-        await node.publish("surf", b"unconfirmed")
+        await node.publish(name, b"unconfirmed")
         await trio.sleep(0.05)
     assert isinstance(notified[0], Notify)
-    return notified[0].event
+    return notified[0]
 
 
 def open_events(node: Node) -> set[EventId]:
@@ -116,11 +119,11 @@ def open_events(node: Node) -> set[EventId]:
 def test_a_stranger_erases_no_event_from_its_holders(tmp_path: Path) -> None:
     async def main() -> None:
         async with nodes(tmp_path, 3) as holders, attackers(*holders) as (attacker,):
-            event = await subscribe(attacker, holders[0])
+            event, name, *_ = await subscribe(attacker, *holders)
             await eventually(lambda: all(event.id in open_events(node) for node in holders))
-            record = Record(event, "surf", 1, False, 29 * 60_000)
+            record = Record(event, name, 1, False, 29 * 60_000)
             for node in holders:
-                await attacker.send(node, Bundle((record, Done(event.id, "surf"))))
+                await attacker.send(node, Bundle((record, Done(event.id, name))))
             await eventually(lambda: all(refused(node, Record) == 1 for node in holders))
             # The rendezvous ignores it: it knows by itself.
             await eventually(lambda: sum(refused(node, Done) for node in holders) == 2)
@@ -131,13 +134,13 @@ def test_a_stranger_erases_no_event_from_its_holders(tmp_path: Path) -> None:
 
 def test_a_subscriber_that_confirms_nothing_holds_nobody_up(tmp_path: Path) -> None:
     async def main() -> None:
-        async with nodes(tmp_path, 3) as (target, other, _), attackers(target) as (attacker,):
-            await subscribe(attacker, target)
-            async with other.subscribe("surf", buffer_count_max=1_000) as events:
+        async with nodes(tmp_path, 3) as (target, other, third), attackers(target) as (attacker,):
+            _, name, *_ = await subscribe(attacker, target, other, third)
+            async with other.subscribe(name, buffer_count_max=1_000) as events:
                 sent = []
                 for _ in range(200):
                     with trio.fail_after(ACKNOWLEDGED_S_MAX):
-                        sent.append((await target.publish("surf")).id)
+                        sent.append((await target.publish(name)).id)
                 got: list[str] = []
                 with trio.fail_after(ACKNOWLEDGED_S_MAX):
                     while not set(sent) <= set(got):
