@@ -154,7 +154,7 @@ def test_what_was_refused_is_not_remembered() -> None:
 
 
 def test_own_evidence_counts_for_what_it_was_made_for_only() -> None:
-    signing = Ed25519Signing(ALICE, verified_count_max=2)
+    signing = Ed25519Signing(ALICE, verified_count_max=4)
     made = signing.vouch_for_all([lambda: b"first", lambda: b"second"])
     assert signing.is_evidence(ALICE.peer, lambda: b"second", made[1])
     assert not signing.is_evidence(ALICE.peer, lambda: b"first", made[1])

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.node.tracking import (
+    EVENT_COUNT_MAX,
+    EVENT_COUNT_MIN,
     AskedSubscription,
     Cause,
     EventFacts,
@@ -18,6 +20,8 @@ from smartpubsub.node.tracking import (
     why,
 )
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pubsub import Published
 from smartpubsub.sim.kernel.network import DROP
 from smartpubsub.sim.kernel.world import Host
 from tests.protocols.scoutsubs.forest import Forest
@@ -148,3 +152,25 @@ def test_facts_of_another_node_are_checked(broken: dict[str, object]) -> None:
     assert EventFacts.read(good) == EventFacts("x", Predicate.parse("surf"), 5)
     with pytest.raises(ValueError, match="remembers"):
         EventFacts.read({**good, **broken} if broken else {})
+
+
+@pytest.mark.parametrize(
+    ("every_us", "remembered_min", "remembered_max"),
+    [
+        (SECOND // 10, EVENT_COUNT_MAX // 2, EVENT_COUNT_MAX),
+        (4 * SECOND, 15 * 15, 2 * 15 * 15),
+        (5 * MINUTE, EVENT_COUNT_MIN, 2 * EVENT_COUNT_MIN),
+    ],
+)
+def test_events_are_forgotten_beyond_a_time_and_a_number(
+    every_us: int, remembered_min: int, remembered_max: int
+) -> None:
+    tracking = Tracking()
+    counts: list[int] = []
+    for number in range(3 * EVENT_COUNT_MAX):
+        tracking.on_told(Published(EventId(b"publisher", 1, number), ()), number * every_us)
+        if number >= EVENT_COUNT_MAX:
+            last = [str(EventId(b"publisher", 1, number - age)) for age in range(remembered_min)]
+            assert tracking.facts(last[-1]).progress is PublishProgress.ACKNOWLEDGED
+            counts.append(len(tracking._events) + len(tracking._earlier_events))
+    assert remembered_min <= min(counts) <= max(counts) <= remembered_max

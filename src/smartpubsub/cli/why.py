@@ -35,7 +35,7 @@ def why(
 
     EVENT is the id that pub prints. The node of the subscription answers; what the event says and
     whether the network has it, only the node that published it knows. Nodes remember the last
-    2,000 events since they were started.
+    100 events since they were started, and the last 1,000 of the last fifteen minutes.
 
     \b
     Examples:

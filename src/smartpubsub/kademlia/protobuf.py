@@ -102,7 +102,7 @@ def _message(name: str, body: str) -> DescriptorProto:
 # --- framing and limits ---
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 10)
 def varint(number: int) -> bytes:
     """A number as protobuf writes it, seven bits in a byte."""
     groups = []

@@ -23,7 +23,7 @@ from smartpubsub.protocols.publication import (
 )
 from smartpubsub.seam import Peer
 
-VERIFIED_COUNT_MAX = 2_000
+VERIFIED_COUNT_MAX = 1_000
 """Copies of an event follow within seconds; a node must not take hours to reach its size."""
 
 
@@ -95,7 +95,7 @@ class Ed25519Signing(Ed25519Witness):
         made = [each() for each in statements]
         found = evidence_of(made, self._signature)
         self._own_evidence.update(zip(found, made, strict=True))
-        while len(self._own_evidence) > self._verified_count_max:
+        while len(self._own_evidence) > self._verified_count_max // 2:
             self._own_evidence.popitem(last=False)
         return found
 

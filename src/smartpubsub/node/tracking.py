@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate, explain
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.pubsub import (
@@ -24,12 +25,15 @@ from smartpubsub.protocols.pubsub import (
     Subscribed,
     Unsubscribed,
 )
-from smartpubsub.protocols.runtime.bounded import BoundedDict
 
 ATTRIBUTE_COUNT_MAX = 1_000
 """Of an event that another node tells of; each node has a limit of its own."""
 EVENT_COUNT_MAX = 2_000
 """Events that a node remembers, at about 1.5 KB each."""
+EVENT_COUNT_MIN = 100
+EVENT_US = 15 * MINUTE
+"""How long it remembers more than the last `EVENT_COUNT_MIN`, and at most twice as long: with a
+limit by number alone, the memory of a node with few events would grow for hours."""
 
 
 class Cause(Enum):
@@ -158,8 +162,12 @@ class Why:
 class Tracking:
     """What one node remembers of events and subscriptions."""
 
-    def __init__(self, count_max: int = EVENT_COUNT_MAX) -> None:
-        self._events: BoundedDict[str, EventFacts] = BoundedDict(count_max)
+    def __init__(self) -> None:
+        self._events: dict[str, EventFacts] = {}
+        self._earlier_events: dict[str, EventFacts] = {}
+        """Those of the time before, which are forgotten together."""
+        self._begun_us = 0
+        """Since when there are new events."""
         self._in_force_since: dict[int, int] = {}
 
     def on_publish(self, event: Publication) -> None:
@@ -168,6 +176,7 @@ class Tracking:
 
     def on_told(self, item: object, now: int) -> None:
         """The core tells something."""
+        self._forget(now)
         match item:
             case Delivery(event, numbers, hops):
                 facts = self._known(event)
@@ -194,7 +203,7 @@ class Tracking:
 
     def facts(self, id: str) -> EventFacts:
         """What the node remembers of an event."""
-        return self._events.get(id) or EventFacts(id)
+        return self._events.get(id) or self._earlier_events.get(id) or EventFacts(id)
 
     def in_force_since(self, number: int) -> int | None:
         """Since when a subscription is in force; None if it is not, or from before a restart."""
@@ -202,10 +211,17 @@ class Tracking:
 
     def _noted(self, id: str) -> EventFacts:
         """What the node remembers of an event, to be changed."""
-        facts = self._events.get(id)
+        facts = self._events.get(id) or self._earlier_events.get(id)
         if facts is None:
             facts = self._events[id] = EventFacts(id)
         return facts
+
+    def _forget(self, now: int) -> None:
+        count = len(self._events)
+        is_time = count >= EVENT_COUNT_MIN and now >= self._begun_us + EVENT_US
+        if is_time or count >= EVENT_COUNT_MAX // 2:
+            self._earlier_events, self._events = self._events, {}
+            self._begun_us = now
 
     def _known(self, event: Publication) -> EventFacts:
         facts = self._noted(str(event.id))

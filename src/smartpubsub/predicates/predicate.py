@@ -158,7 +158,7 @@ class Predicate:
         return Predicate.unchecked, (self._attributes,)
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 10)
 def _parsed(text: str, attributes_max: int) -> Predicate:
     """A predicate, once for all times that the same text is read."""
     return Predicate.unchecked(parse_attributes(text, attributes_max))

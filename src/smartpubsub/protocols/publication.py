@@ -48,7 +48,7 @@ class EventId(NamedTuple):
         return _text_of(self)
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 9)
 def _text_of(id: EventId) -> str:
     return f"{id.publisher[-8:].hex()}-{id.incarnation}-{id.number}"
 

@@ -28,7 +28,7 @@ from smartpubsub.seam import Peer
 PREFIX = b"published/"
 RECENT_COUNT_MAX = 10_000
 """Events of this run that the node remembers."""
-RECENT_COUNT_MIN = 500
+RECENT_COUNT_MIN = 100
 RECENT_US = 5 * MINUTE
 """How long it remembers more than the last `RECENT_COUNT_MIN` of them, if they have ended."""
 KEY_BYTES_MAX = 200

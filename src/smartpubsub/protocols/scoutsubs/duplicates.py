@@ -41,7 +41,7 @@ class DuplicateWindow(Seen[EventKey]):
         self._forgotten[publisher, attribute] = max(before, (incarnation, number))
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 8)
 def digest_of_id(id: EventId) -> int:
     """A short digest of an event's id."""
     written = id.publisher + id.incarnation.to_bytes(8, "big") + id.number.to_bytes(8, "big")

@@ -382,7 +382,7 @@ def _child_in(key: bytes) -> Peer:
     return key[first : first + key[first - 1]]
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 9)  # A record is stored, and removed soon.
 def _record_key(key: EventKey) -> bytes:
     (publisher, incarnation, number), attribute = key
     return _RECORD + _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
