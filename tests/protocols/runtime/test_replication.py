@@ -54,3 +54,18 @@ def test_a_silent_peer_is_suspected_until_it_is_heard_or_the_time_is_over() -> N
     assert [silent.is_suspected(peer) for peer in (b"b", b"c")] == [False, True]
     silent.forget_old()
     assert silent.suspected_count == 1
+
+
+def test_a_silent_peer_is_remembered_until_it_is_heard_or_forgotten() -> None:
+    outbox = new_outbox()
+    silent = SilentPeers(outbox, SUSPECT_US)
+    silent.suspect(b"a")
+    silent.suspect(b"b", SUSPECT_US // 2)
+
+    outbox.now = SUSPECT_US // 2
+    assert [silent.is_suspected(peer) for peer in (b"a", b"b")] == [True, False]
+    assert b"b" in silent
+
+    silent.forget_old()
+    assert [silent.heard(peer) for peer in (b"a", b"b", b"a")] == [True, False, False]
+    assert b"a" not in silent

@@ -28,6 +28,7 @@ from smartpubsub.protocols.pulsarcast.messages import (
 )
 from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
 from smartpubsub.protocols.pulsarcast.store import EventStore
+from smartpubsub.protocols.runtime.replication import SilentPeers
 from smartpubsub.seam import Peer
 
 REDIRECTS_MAX = 64
@@ -99,6 +100,8 @@ class TopicChild:
 class _Place:
     """This node's place in one tree."""
 
+    silent: SilentPeers
+    """Peers that did not answer, which this node does not ask to be its parent for a while."""
     state: PlaceState = PlaceState.OUTSIDE
     parent: Contact | None = None
     candidate: Contact | None = None
@@ -116,8 +119,6 @@ class _Place:
     children: dict[Peer, TopicChild] = field(default_factory=dict)
     waiting: dict[Peer, tuple[Contact, int]] = field(default_factory=dict)
     """Peers that have asked to join while this node had no place, and how many are below each."""
-    avoided: dict[Peer, int] = field(default_factory=dict)
-    """Peers that did not answer, and until when this node does not ask them to be its parent."""
     proved_us: int = 0
     """When a lookup last confirmed that this node is root."""
     stays_until_us: int = 0
@@ -203,7 +204,7 @@ class Membership(Component):
     def _place(self, replica: TopicReplica) -> _Place:
         place = self._places.get(replica.id)
         if place is None:
-            place = _Place()
+            place = _Place(SilentPeers(self._outbox, self._settings.avoid_us))
             if self._replicas.is_current(replica):
                 self._places[replica.id] = place
         return place
@@ -242,7 +243,7 @@ class Membership(Component):
     def has_asked(self, replica: TopicReplica, peer: Peer) -> bool:
         """Whether a peer is the parent, or was asked to be it and may have been given up since."""
         place = self._place(replica)
-        return place.is_parent(peer) or place.is_candidate(peer) or peer in place.avoided
+        return place.is_parent(peer) or place.is_candidate(peer) or peer in place.silent
 
     def stay(self, replica: TopicReplica, duration_us: int) -> None:
         """Stay in the tree for some time at least."""
@@ -280,11 +281,7 @@ class Membership(Component):
 
     def _may_be_parent(self, replica: TopicReplica, place: _Place, contact: Contact) -> bool:
         is_closer = contact.key ^ replica.target < replica.own_distance
-        return is_closer and not self._is_avoided(place, contact)
-
-    def _is_avoided(self, place: _Place, contact: Contact) -> bool:
-        now = self._outbox.now
-        return place.avoided.get(contact.peer, now) > now
+        return is_closer and not place.silent.is_suspected(contact.peer)
 
     def _seek(self, replica: TopicReplica, place: _Place) -> None:
         place.is_seeking = True
@@ -338,9 +335,8 @@ class Membership(Component):
         self.attach(replica)
 
     def _avoid(self, place: _Place, peer: Peer, avoid_us: int | None = None) -> None:
-        now = self._outbox.now
-        place.avoided = {p: until for p, until in place.avoided.items() if until > now}
-        place.avoided[peer] = now + (avoid_us or self._settings.avoid_us)
+        place.silent.forget_old()
+        place.silent.suspect(peer, avoid_us)
 
     # --- answers of candidates and parents ---
 
@@ -371,7 +367,7 @@ class Membership(Component):
 
     def _note_late_answer(self, place: _Place, peer: Peer) -> None:
         """Note the answer of a peer that was given up: it is alive, and round trips are longer."""
-        if place.avoided.pop(peer, None) is not None:
+        if place.silent.heard(peer):
             asked_us = max(place.join_sent_us, place.beat_sent_us)
             self._liveness.sample(self._outbox.now - asked_us)
 
@@ -404,7 +400,7 @@ class Membership(Component):
             self._outbox.cancel_timer(("join", replica.id))
         place.redirects += 1
         is_lost = place.redirects > REDIRECTS_MAX
-        if go_to is not None and self._is_avoided(place, go_to) and not is_lost:
+        if go_to is not None and place.silent.is_suspected(go_to.peer) and not is_lost:
             # The sender does not know yet that this peer is gone.
             self._outbox.set_timer(("attach", replica.id), self._liveness.timeout_us())
         elif go_to is None or is_lost or not self._may_be_parent(replica, place, go_to):
@@ -657,7 +653,7 @@ class Membership(Component):
         elif message.wants_answer:
             self._admit_or_redirect(replica, contact, message.below)
         else:
-            place.avoided.pop(peer, None)  # It is alive.
+            place.silent.heard(peer)
             self._meet_closer(replica, place, contact)
         self._tell(HeadsHeard(replica, message.heads, peer))
 

@@ -50,13 +50,17 @@ class SilentPeers:
         until_us = self._until_us.get(peer)
         return until_us is not None and self._outbox.now < until_us
 
-    def suspect(self, peer: Peer) -> None:
+    def suspect(self, peer: Peer, for_us: int | None = None) -> None:
         """Choose a peer for nothing for a while: it did not answer."""
-        self._until_us[peer] = self._outbox.now + self._suspect_us
+        self._until_us[peer] = self._outbox.now + (for_us or self._suspect_us)
 
-    def heard(self, peer: Peer) -> None:
-        """Trust a peer again: it has sent a message."""
-        self._until_us.pop(peer, None)
+    def heard(self, peer: Peer) -> bool:
+        """Trust a peer again: it has sent a message. Return whether it is remembered as silent."""
+        return self._until_us.pop(peer, None) is not None
+
+    def __contains__(self, peer: Peer) -> bool:
+        """Whether a peer is remembered as silent, suspected or not any more."""
+        return peer in self._until_us
 
     def forget_old(self) -> None:
         """Forget suspicions that have expired."""
