@@ -1,6 +1,7 @@
-"""Imports name modules that exist.
+"""Imports, documents and docstrings name modules that exist.
 
-The type checker says so too, but what it remembers from before a module was moved can hide it.
+Of imports the type checker says so too, but what it remembers from before a module was moved can
+hide it.
 """
 
 import re
@@ -11,6 +12,10 @@ from tests.tidy.source import CHECKOUT, PACKAGE, Import, Module
 
 FOLDERS = ("examples", "tests", "tools")
 """A module of the package that imports what is not there fails at once."""
+
+
+USERS_OWN = frozenset({"first.py"})
+"""Files that a document has its reader write."""
 
 
 def unresolved(source_folder: Path, files: list[Path]) -> list[str]:
@@ -40,6 +45,38 @@ def is_there(source_folder: Path, imported: Import) -> bool:
 def test_imports_name_modules_that_exist() -> None:
     files = [path for folder in FOLDERS for path in sorted((CHECKOUT / folder).rglob("*.py"))]
     assert unresolved(CHECKOUT / "src", files) == []
+
+
+def unknown_files(texts: list[Path], known: list[str]) -> list[str]:
+    """The Python files that texts name in backticks, with or without folders, and are not there."""
+    ends = {"/".join(name.split("/")[-count:]) for name in known for count in range(1, 7)}
+    return [
+        f"{path.name}: {named}"
+        for path in texts
+        for named in dict.fromkeys(re.findall(r"`([\w/]+\.py)`", path.read_text("utf-8")))
+        if named not in ends and named not in USERS_OWN
+    ]
+
+
+def test_documents_and_docstrings_name_files_that_exist() -> None:
+    known = [
+        path.relative_to(CHECKOUT).as_posix()
+        for folder in ("src", *FOLDERS)
+        for path in (CHECKOUT / folder).rglob("*.py")
+    ]
+    documents = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").glob("*.md")]
+    documents.remove(CHECKOUT / "CHANGELOG.md")  # It names what there was.
+    sources = list((CHECKOUT / "src").rglob("*.py"))
+    assert unknown_files(sorted([*documents, *sources]), known) == []
+
+
+def test_a_file_that_was_moved_is_found_in_a_text(tmp_path: Path) -> None:
+    write_files(tmp_path, {"page.md": "`owner.py`, `node/host.py`, `old.py` and `sim/host.py`"})
+    known = ["src/smartpubsub/node/host.py", "src/smartpubsub/owner.py"]
+    assert unknown_files([tmp_path / "page.md"], known) == [
+        "page.md: old.py",
+        "page.md: sim/host.py",
+    ]
 
 
 def test_an_import_of_a_module_that_was_moved_is_found(tmp_path: Path) -> None:
