@@ -47,3 +47,11 @@ def test_a_user_may_have_an_eighth_unless_another_limit_is_given() -> None:
     assert not things.has_room_for(b"a", 3)
     assert things.has_room_for(b"b", 10)
     assert others.has_room_for(b"a", 50)
+
+
+def test_what_fits_is_within_the_limits_of_the_user_and_of_all() -> None:
+    things = Ledger().open("things", 10, 6)
+    things.change(b"a", 5)
+    assert [things.fits(b"a", size) for size in (1, 2)] == [True, False]
+    assert [things.fits(b"b", size) for size in (5, 6)] == [True, False]
+    assert things.has_room_for(b"b", 6)  # If the first makes room.

@@ -82,6 +82,10 @@ class Account:
         room = self.user_size_max - self._sizes.get(user, 0)
         return size <= self.size_max and size <= room
 
+    def fits(self, user: User, size: int) -> bool:
+        """Whether a user may have so much more, while others keep what they have."""
+        return self.size + size <= self.size_max and self.has_room_for(user, size)
+
     @property
     def excess(self) -> int:
         """How much is beyond the limit of all users together."""

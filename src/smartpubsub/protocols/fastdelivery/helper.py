@@ -180,7 +180,7 @@ class GroupHelper(FastComponent):
         if role is None:
             self._requests.answer(contact.peer, number, NotHelping())
             return
-        if self._account.excess or not self._account.has_room_for(contact.peer, 1):
+        if not self._account.fits(contact.peer, 1):
             self._account.refuse()  # The owner sends it again later.
             self._outbox.reject("relayed events")
             return

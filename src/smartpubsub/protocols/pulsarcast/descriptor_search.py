@@ -108,11 +108,10 @@ class DescriptorSearch(Component):
 
     def _may_wait(self, user: Peer, size: int) -> bool:
         """Whether a message of a peer may wait for a descriptor; this node's own calls may."""
-        account, size = self._waiting, size + WAITING_BYTES
-        has_room = account.size + size <= account.size_max and account.has_room_for(user, size)
-        if user and not has_room:
-            account.refuse()
-        return has_room or not user
+        if not user or self._waiting.fits(user, size + WAITING_BYTES):
+            return True
+        self._waiting.refuse()
+        return False
 
     def _wait(
         self,

@@ -499,8 +499,8 @@ class RequestServer(Component):
         account, size = self._early_drafts, _memory_of(draft)
         if turn in queue.early:
             return
-        has_room = account.size + size <= account.size_max and account.has_room_for(peer, size)
-        if not has_room or len(queue.early) >= self._settings.request_count_max:
+        is_long = len(queue.early) >= self._settings.request_count_max
+        if is_long or not account.fits(peer, size):
             account.refuse()
             return
         queue.early[turn] = draft

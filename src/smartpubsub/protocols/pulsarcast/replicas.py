@@ -127,6 +127,10 @@ class TopicReplicas(Component):
         If an id is given, a topic with another id counts as not found. What waits for it meanwhile
         has a size.
         """
+        replica = self._by_version.get(topic)
+        if replica is not None:
+            then(replica if id in (None, replica.id) else None)
+            return
         find = partial(self._search.find, peer=peer, size=size, searches_max=searches_max)
 
         def on_topic(found: Topic | None) -> None:
@@ -137,11 +141,7 @@ class TopicReplicas(Component):
             else:
                 find(found.meta, lambda meta: then(self._opened(found, meta)))
 
-        replica = self._by_version.get(topic)
-        if replica is None:
-            find(topic, on_topic)
-        else:
-            then(replica if id in (None, replica.id) else None)
+        find(topic, on_topic)
 
     def _opened(self, topic: Topic, meta: Topic | None) -> TopicReplica | None:
         """Return the replica of a topic, a new one if need be; None if that is refused."""
@@ -175,11 +175,9 @@ class TopicReplicas(Component):
 
     def _has_room_for(self, *topics: Topic) -> bool:
         """Whether there is room for descriptors of one author."""
-        account, size = self._descriptors, sum(len(topic.block) for topic in topics)
-        has_room = account.size + size <= account.size_max
-        if has_room and account.has_room_for(topics[0].author, size):
+        if self._descriptors.fits(topics[0].author, sum(len(topic.block) for topic in topics)):
             return True
-        account.refuse()
+        self._descriptors.refuse()
         return False
 
     # --- versions ---
