@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smartpubsub.protocols.baselines.gossip_settings import ScoreSettings
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 
@@ -45,8 +46,8 @@ class Scores:
         self._records: dict[Peer, _PeerRecord] = {}
         self._traffic = 0.0
         """The decayed number of events."""
-        self._traffic_decayd_at = 0
-        self._publishers: dict[Peer, int] = {}
+        self._traffic_decayed_at = 0
+        self._publishers: dict[Peer, int] = BoundedDict(settings.publisher_count_min)
         """When the last few publishers had an event, oldest first."""
         self._traffic_decay_factor = 0.5 ** (settings.decay_us / settings.traffic_half_life_us)
         self._fault_decay_factor = 0.5 ** (settings.decay_us / settings.fault_half_life_us)
@@ -78,10 +79,7 @@ class Scores:
         record.mesh_deliveries += 1
         self._decay_traffic(now)
         self._traffic += 1
-        self._publishers.pop(publisher, None)
         self._publishers[publisher] = now
-        if len(self._publishers) > self._settings.publisher_count_min:
-            del self._publishers[next(iter(self._publishers))]
 
     def later_delivery(self, peer: Peer, now: int) -> None:
         """Note that a mesh member has delivered an event soon after the first."""
@@ -196,9 +194,9 @@ class Scores:
             record.is_flawless = not faults
 
     def _decay_traffic(self, now: int) -> None:
-        times = (now - self._traffic_decayd_at) // self._settings.decay_us
+        times = (now - self._traffic_decayed_at) // self._settings.decay_us
         if times > 0:
-            self._traffic_decayd_at += times * self._settings.decay_us
+            self._traffic_decayed_at += times * self._settings.decay_us
             self._traffic *= self._traffic_decay_factor**times
 
     def _rest(self, count: float) -> float:
