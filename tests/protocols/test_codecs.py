@@ -11,7 +11,6 @@ from smartpubsub.protocols.baselines.messages import Rpc
 from smartpubsub.protocols.baselines.spec import FLOODSUB, rpc_codec
 from smartpubsub.protocols.codecs import (
     KADEMLIA,
-    KADEMLIA_OF_IPFS,
     NODE,
     Codec,
     kademlia_codec,
@@ -44,10 +43,6 @@ def test_messages_are_read_as_they_were_written(
     assert codec.decode(encoded) == message
     assert unframed(encoded, codec.message_bytes_max)
     assert codec.size(message) == len(encoded)
-
-
-def test_kademlia_can_be_that_of_the_public_network() -> None:
-    assert kademlia_codec(Settings(), KADEMLIA_OF_IPFS).protocol == "/ipfs/kad/1.0.0"
 
 
 def test_only_kademlia_asks_and_not_when_it_adds_a_provider() -> None:

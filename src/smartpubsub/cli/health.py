@@ -187,8 +187,8 @@ def temporary_space() -> int:
         return 0
 
 
-def check_gateway(module: str = "smartpubsub.gateway.server") -> Check:
-    problem = import_problem(module)
+def check_gateway() -> Check:
+    problem = import_problem("smartpubsub.gateway.server")
     return verdict(
         "gateway",
         ok=problem is None,

@@ -17,8 +17,6 @@ from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId
 
 KADEMLIA = "/smartpubsub/kad/2.0.0"
-KADEMLIA_OF_IPFS = "/ipfs/kad/1.0.0"
-"""The id in the public IPFS network, for a node that joins it."""
 NODE = "/smartpubsub/node/1.0.0"
 
 
@@ -96,11 +94,11 @@ class WireLimits:
     """Of a predicate."""
 
 
-def kademlia_codec(settings: Settings, protocol: str = KADEMLIA) -> Codec:
-    """The codec of Kademlia, under the id of a private network or of the public one."""
+def kademlia_codec(settings: Settings) -> Codec:
+    """The codec of Kademlia, under an id of its own: this is not the public network of IPFS."""
     return Codec(
         message=Message,
-        protocol=protocol,
+        protocol=KADEMLIA,
         encode=kad.encode,
         decode=lambda data: kad.decode(data, settings),
         message_bytes_max=settings.message_bytes_max,

@@ -49,15 +49,13 @@ def event_or_time(since: Since, now: datetime | None = None) -> str | datetime:
         return since
 
 
-def checked_since(
-    since: Since | None, read_id: Callable[[str], object], now: datetime | None = None
-) -> str | datetime | None:
+def checked_since(since: Since | None, read_id: Callable[[str], object]) -> str | datetime | None:
     """Convert a time or a period to a time, and check that another text is an event's id."""
     if since is None:
         return None
-    found = event_or_time(since, now)
+    found = event_or_time(since)
     if isinstance(found, datetime):
-        latest = (now or datetime.now(UTC)) + CLOCK_SKEW
+        latest = datetime.now(UTC) + CLOCK_SKEW
         if time_us(found) > time_us(latest):
             raise ChoiceError(
                 f"since: {found.isoformat()} is in the future; leave it out for events from now on"
