@@ -15,7 +15,7 @@ MAPPED = [
     PROTOCOLS,
     *sorted(path.parent for path in PROTOCOLS.glob("*/__init__.py")),
     *(SOURCE / name for name in ("node/api", "node/transport", "client", "gateway")),
-    *(SOURCE / name for name in ("sim/experiments", "testbed")),
+    *(SOURCE / name for name in ("sim/experiments", "testbed", "bench", "kademlia")),
 ]
 
 

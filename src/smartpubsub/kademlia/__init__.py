@@ -1,6 +1,11 @@
 """Kademlia: finds the nodes closest to a name, and stores values there.
 
-`Kademlia` is the core; `encode` and `decode` are the wire format of its messages.
+`core` is a node's place in the overlay.
+
+- Lookups: one `lookup`, and the `queries` that nodes make by it. Open requests: `asks`.
+- The routing `table`, its `refresh`, and who may be in it (`id_work`).
+- What a node answers (`serving`) and stores for others (`values`, `ledger`).
+- `keys`, `messages`, `protobuf`, `limits`, `settings`.
 """
 
 from smartpubsub.kademlia.core import Kademlia
