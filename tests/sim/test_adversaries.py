@@ -12,7 +12,7 @@ from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.protocols.scoutsubs.messages import NOBODY, Bundle
 from smartpubsub.seam import Answer, Asked
 from smartpubsub.sim.adversaries.kinds import KINDS, Adversary, AdversaryError, chosen_nodes
-from smartpubsub.sim.adversaries.lies import forged_answers, without_events
+from smartpubsub.sim.adversaries.lies import Liar, forged_answers, without_events
 from smartpubsub.sim.adversaries.minting import minted
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.options import SimOptions
@@ -91,7 +91,7 @@ def test_what_is_not_withheld_is_sent() -> None:
 def test_a_forged_acknowledgement_has_the_forgers_own_evidence() -> None:
     raised = Bundle((scout.Raise(EVENT, "surf", 0, 1, False, False, 0),))
 
-    forgery = forged_answers(CHILD, OWN, raised, StandInSigning(OWN))
+    forgery = forged_answers(CHILD, raised, Liar(OWN, StandInSigning(OWN), 1, 0))
 
     ((receiver, answer),) = forgery.answers
     (admitted,) = answer.parts

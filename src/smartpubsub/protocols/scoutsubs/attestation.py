@@ -57,7 +57,7 @@ def held_claim(id: EventId, attribute: str, evidence: bytes) -> tuple[bytes, byt
 
 
 def kept_bytes(id: EventId, attribute: str, incarnation: int, place: int) -> bytes:
-    """The statement of a keeper that it keeps an event under a number."""
+    """The statement of a keeper that it keeps an event at a place."""
     held = framed(id.publisher) + sequence_of(id) + framed(attribute.encode())
     return _KEPT + held + pack(">QQ", incarnation, place)
 
@@ -72,7 +72,7 @@ def question_hash(attribute: str, filters: Iterable[Predicate], had: Sequence[in
 def answer_bytes(
     question: bytes, incarnation: int, first: int, last: int, missed: Sequence[int]
 ) -> bytes:
-    """The statement of a keeper which of the events that it has numbered a question asks for."""
+    """The statement of a keeper which events at some places a question asks for."""
     return _ANSWERED + question + pack(f">QQQ{len(missed)}Q", incarnation, first, last, *missed)
 
 

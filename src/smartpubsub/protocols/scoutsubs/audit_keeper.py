@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from smartpubsub.kademlia.ledger import Ledger
@@ -32,10 +31,9 @@ KEPT_BYTES_MAX = 32 << 20
 
 
 class _KeptForAudits(NamedTuple):
-    """An event, when it came, and its number among all that came."""
+    """An event and its place among all that came: when it came, or a little later."""
 
     event: Publication
-    kept_us: int
     digest: int
     place: int
 
@@ -45,7 +43,9 @@ class AuditKeeper:
 
     Where there is no room, the oldest event of the publisher that has most makes room. A node that
     signs for events answers audits with its signature too: if it leaves an event out, it is
-    convicted (`convictions.py`). So it says of which events it has dropped none.
+    convicted (`convictions.py`). So it says of which events it has dropped none. The place of an
+    event is its time of arrival, so an answer that names no event is about places too: a node that
+    signs for events and forgets them is convicted as well.
     """
 
     def __init__(
@@ -61,8 +61,11 @@ class AuditKeeper:
         self._signing = signing
         self._recovery = recovery
         self._last_place = 0
+        """Of the last event, or the time that the last answer was about."""
+        self._ahead_us = 0
+        """How far the times of places are ahead of the clock."""
         self._first_place = 1
-        """No event with this number or a higher one was dropped."""
+        """No event with this place or a higher one was dropped."""
         self._kept: dict[str, dict[EventId, _KeptForAudits]] = {}
         """By tree, in the order of arrival."""
         self._account = ledger.open("events for audits", KEPT_BYTES_MAX, KEPT_BYTES_MAX)
@@ -80,8 +83,8 @@ class AuditKeeper:
             of_tree = self._kept[tree] = {}
         elif id in of_tree:
             return
-        self._last_place += 1
-        of_tree[id] = _KeptForAudits(event, self._outbox.now, digest_of_id(id), self._last_place)
+        self._last_place = max(self._last_place + 1, self._time_us())
+        of_tree[id] = _KeptForAudits(event, digest_of_id(id), self._last_place)
         self._order.add((id, tree))
         account.change(id.publisher, _kept_bytes(event))
         while account.size > account.size_max:
@@ -89,6 +92,12 @@ class AuditKeeper:
             assert user is not None
             account.evicted += 1
             self._drop(self._order.oldest_of(user))
+
+    def _time_us(self) -> int:
+        """The time by this node's clock, which goes on where the clock is set back."""
+        now = self._outbox.now
+        self._ahead_us = max(self._ahead_us, self._last_place - now)
+        return now + self._ahead_us
 
     def _keys(self) -> list[EventKey]:
         """All events in the order of arrival."""
@@ -104,43 +113,54 @@ class AuditKeeper:
         if part.wants_answer:
             id, attribute = part.event.id, part.attribute
             kept = self._kept.get(attribute, {}).get(id)
-            if kept is not None and self._settings.keeper_quorum:
+            if kept is not None:
                 place = KeptAt(id, attribute, self._recovery.incarnation, kept.place)
                 self._outbox.queue(peer, place)
             self._outbox.queue(peer, Recorded(id, attribute, kept is None))
 
     def on_audit(self, peer: Peer, part: Audit) -> None:
         """A subscriber asks what it has missed."""
-        asked = self._asked_for(part)
-        missed = _missed(part, asked)
+        missed = self._missed(part)
         page = self._page(missed)
         named = tuple(map(self._named, page))
         answer = Audited(part.attribute, part.number, named, len(page) < len(missed))
-        if asked and self._settings.keeper_quorum:
+        if self._settings.keeper_quorum:
+            since_us, until_us = self._asked_times(part)
+            # An event that comes now must not have a place that this answer is about.
+            self._last_place = max(self._last_place, until_us)
             answer = answer._replace(
                 question=question_hash(part.attribute, part.filters, part.had),
                 incarnation=self._recovery.incarnation,
-                first=max(asked[0].place, self._first_place),
-                last=page[-1].place if answer.has_more else asked[-1].place,
+                first=max(since_us, self._first_place),
+                last=page[-1].place if answer.has_more else max(0, until_us),
             )
         self._outbox.queue(peer, answer)
 
     def own_answer(self, part: Audit) -> list[Missed]:
         """What this node itself has missed of the events that it keeps."""
-        return list(map(self._named, _missed(part, self._asked_for(part))))
+        return list(map(self._named, self._missed(part)))
 
     def _named(self, kept: _KeptForAudits) -> Missed:
-        return Missed(kept.event, (self._outbox.now - kept.kept_us) // MS)
+        return Missed(kept.event, max(0, self._time_us() - kept.place) // MS)
 
-    def _asked_for(self, part: Audit) -> list[_KeptForAudits]:
-        """The events that came here in the time that a subscriber asks about, the oldest first."""
-        now = self._outbox.now
-        since_us, until_us = now - part.age_ms * MS, now - part.grace_ms * MS
+    def _asked_times(self, part: Audit) -> tuple[int, int]:
+        """Since when and until when events came here that a subscriber asks about."""
+        now = self._time_us()
+        return now - part.age_ms * MS, now - part.grace_ms * MS
+
+    def _missed(self, part: Audit) -> list[_KeptForAudits]:
+        """The events that a subscriber asks about and does not have, the oldest first."""
+        since_us, until_us = self._asked_times(part)
+        had = dict.fromkeys(part.had)
         found = []
         for kept in reversed(self._kept.get(part.attribute, {}).values()):
-            if kept.kept_us < since_us:
+            if kept.place < since_us:
                 break
-            if kept.kept_us <= until_us:
+            if (
+                kept.place <= until_us
+                and kept.digest not in had
+                and any(wanted.matches(kept.event.predicate) for wanted in part.filters)
+            ):
                 found.append(kept)
         return found[::-1]
 
@@ -155,11 +175,11 @@ class AuditKeeper:
 
     def tick(self) -> None:
         """Forget events that no subscriber asks for any more."""
-        oldest_us = self._outbox.now - KEPT_US
+        oldest_us = self._time_us() - KEPT_US
         for tree, kept in list(self._kept.items()):
             old = []
             for id, entry in kept.items():
-                if entry.kept_us >= oldest_us:
+                if entry.place >= oldest_us:
                     break
                 old.append((id, tree))
             for key in old:
@@ -184,16 +204,6 @@ class AuditKeeper:
         events = [kept.event for tree in self._kept.values() for kept in tree.values()]
         self._order.check()
         assert self._account.size == sum(map(_kept_bytes, events))
-
-
-def _missed(part: Audit, asked: Sequence[_KeptForAudits]) -> list[_KeptForAudits]:
-    """Those of the events that match a filter and that the node which asks does not have."""
-    had = dict.fromkeys(part.had)
-    return [
-        kept
-        for kept in asked
-        if kept.digest not in had and any(f.matches(kept.event.predicate) for f in part.filters)
-    ]
 
 
 def _kept_bytes(event: Publication) -> int:

@@ -1,9 +1,9 @@
 """Convictions: evidence that a keeper withholds events that it has signed for.
 
-A keeper numbers the events that it keeps, and signs the number of each to its publisher (`KeptAt`).
-It signs its answers to audits too: of the events that it has numbered from the first to the last,
-those that the question asks for are these. An answer that leaves an event out, and the signature
-for that event with a number in between, convict it, and any node can verify both.
+A keeper gives each event that it keeps a place, the time of its arrival, and signs it to the
+event's publisher (`KeptAt`). It signs its answers to audits too: of the events with places from the
+first to the last, those that the question asks for are these. An answer that leaves an event out,
+and the signature for that event with a place in between, convict it, and any node can verify both.
 
 A subscriber that has missed an event and gets it from one keeper sends the answers of others that
 have left it out to the event's publisher, which has their signatures. The publisher tells the

@@ -452,8 +452,8 @@ class Audited(NamedTuple):
     missed: tuple[Missed, ...]
     has_more: bool
     question: Signature = b""
-    """A hash of the question, if the answer is signed: of the events that the keeper has numbered
-    from the first to the last, those that the question asks for are the missed ones."""
+    """A hash of the question, if the answer is signed: of the events that the keeper keeps at
+    places from the first to the last, those that the question asks for are the missed ones."""
     incarnation: int = 0
     first: int = 0
     last: int = 0
@@ -462,7 +462,7 @@ class Audited(NamedTuple):
 
 @_wire.message(31)
 class KeptAt(NamedTuple):
-    """A keeper says under which number it keeps an event, and may be held to it."""
+    """A keeper says at which place it keeps an event, and may be held to it."""
 
     id: EventId
     attribute: TreeName

@@ -16,7 +16,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
-from smartpubsub.protocols.scoutsubs.messages import Holder, KeepForAudits, Recorded
+from smartpubsub.protocols.scoutsubs.messages import Holder, KeepForAudits, KeptAt, Recorded
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
@@ -28,7 +28,13 @@ class _PlacedEvent:
     event: Publication
     wants_answer: bool
     sent: dict[Peer, None] = field(default_factory=dict)
+    placed: dict[Peer, None] = field(default_factory=dict)
+    """The keepers that have signed for a place, so that they can be convicted."""
     signed: dict[Peer, bytes] = field(default_factory=dict)
+
+    def has_signed(self, peer: Peer) -> bool:
+        """Whether a keeper has signed that it keeps the event, and at which place."""
+        return peer in self.signed and peer in self.placed
 
 
 @dataclass(eq=False)
@@ -95,14 +101,15 @@ class Placement:
     def has_quorum(self, key: EventKey) -> bool:
         """Whether enough keepers have signed that they keep an event, in most bands.
 
-        Keepers that this node has not found by itself do not count.
+        Keepers that this node has not found by itself do not count, nor those that could forget
+        the event with impunity, as they have not signed for a place.
         """
         tree = key[1]
         placed = self._placed.get(key)
         if placed is None or self._keepers.is_under_way(tree):
             return False
         bands = self._keepers.bands(tree)
-        signed = [sum(peer in placed.signed for peer in band) for band in bands]
+        signed = [sum(map(placed.has_signed, band)) for band in bands]
         agreeing = sum(2 * count > len(band) for count, band in zip(signed, bands, strict=True))
         wanted = self._settings.keeper_quorum or self._settings.backups + 1
         found = sum(map(len, bands))
@@ -111,7 +118,11 @@ class Placement:
     def can_stand_in(self, key: EventKey) -> bool:
         """Whether the keepers that have signed for an event can stand in for its rendezvous."""
         placed = self._placed.get(key)
-        return placed is not None and bool(placed.signed) and self.has_quorum(key)
+        return (
+            placed is not None
+            and any(map(placed.has_signed, placed.signed))
+            and self.has_quorum(key)
+        )
 
     def _conclude_if_signed(self, key: EventKey) -> None:
         if self.has_quorum(key):
@@ -121,6 +132,15 @@ class Placement:
         """Whether a keeper was sent an event that it has not signed for."""
         placed = self._placed.get((part.id, part.attribute))
         return placed is not None and peer in placed.sent and peer not in placed.signed
+
+    def on_kept_at(self, peer: Peer, part: KeptAt) -> None:
+        """A keeper has signed for the place of an event."""
+        self._convictions.on_kept_at(peer, part)
+        key = (part.id, part.attribute)
+        placed = self._placed.get(key)
+        if placed is not None and peer in placed.sent:
+            placed.placed[peer] = None
+            self._conclude_if_signed(key)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
         """A keeper has signed that it keeps an event."""

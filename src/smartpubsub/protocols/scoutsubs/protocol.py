@@ -283,7 +283,7 @@ class ScoutSubs:
             messages.KeepForAudits: from_peer(self._audits_kept.on_keep),
             messages.Audit: from_peer(self._audits_kept.on_audit),
             messages.Audited: from_peer(self._auditor.on_audited),
-            messages.KeptAt: from_peer(self._convictions.on_kept_at),
+            messages.KeptAt: from_peer(self._placement.on_kept_at),
             messages.Accuse: from_peer(self._convictions.on_accuse),
             messages.Convict: from_peer(self._convictions.on_convict),
             messages.Probe: from_peer(self._on_probe),

@@ -8,6 +8,7 @@ adversary's own core gets them, so it believes that all went well and goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from smartpubsub.protocols.baselines.messages import Rpc
@@ -18,7 +19,7 @@ from smartpubsub.protocols.publication import EventId, Signing
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.messages import Parcel
 from smartpubsub.protocols.scoutsubs import messages as scout
-from smartpubsub.protocols.scoutsubs.attestation import held_bytes
+from smartpubsub.protocols.scoutsubs.attestation import held_bytes, kept_bytes
 from smartpubsub.protocols.scoutsubs.messages import NOBODY, Bundle
 from smartpubsub.seam import Peer
 
@@ -186,13 +187,22 @@ class Forgery(NamedTuple):
     """What it sends at once, and to whom."""
 
 
-def forged_answers(peer: Peer, own: Peer, message: object, signing: Signing) -> Forgery:
+class Liar(NamedTuple):
+    """Who forges acknowledgements, and when."""
+
+    own: Peer
+    signing: Signing
+    incarnation: int
+    now: int
+
+
+def forged_answers(peer: Peer, message: object, liar: Liar) -> Forgery:
     """Acknowledge the events in a message, and forget them."""
     match message:
         case Bundle(parts):
             heard, answers = [], []
             for part in parts:
-                answer = _forged_scout(peer, own, part, signing)
+                answer = _forged_scout(peer, part, liar)
                 if answer is None:
                     heard.append(part)
                 else:
@@ -216,20 +226,28 @@ def forged_answers(peer: Peer, own: Peer, message: object, signing: Signing) -> 
     return Forgery(message)
 
 
-def _forged_scout(peer: Peer, own: Peer, part: Any, signing: Signing) -> tuple[Peer, Bundle] | None:
+def _forged_scout(peer: Peer, part: Any, liar: Liar) -> tuple[Peer, Bundle] | None:
     """The answer to a message about an event; None if it is about something else."""
     match part:
-        case scout.Raise(event, attribute) if event.id.publisher != own:
-            evidence = _evidence(event.id, attribute, signing)
+        case scout.Raise(event, attribute) if event.id.publisher != liar.own:
+            evidence = _evidence(liar, partial(held_bytes, event.id, attribute))
             return event.id.publisher, Bundle((scout.Admitted(event.id, attribute, "", evidence),))
-        case scout.Record(event, attribute) | scout.KeepForAudits(event, attribute):
-            evidence = _evidence(event.id, attribute, signing)
-            return peer, Bundle((scout.Recorded(event.id, attribute, False, evidence),))
+        case scout.Record(event, attribute):
+            return peer, Bundle((_recorded(event.id, attribute, liar),))
+        case scout.KeepForAudits(event, attribute):
+            place = (event.id, attribute, liar.incarnation, liar.now)
+            kept = scout.KeptAt(*place, _evidence(liar, partial(kept_bytes, *place)))
+            return peer, Bundle((kept, _recorded(event.id, attribute, liar)))
         case scout.Notify(event, attribute):
             return peer, Bundle((scout.Confirm(event.id, attribute, part.on_behalf),))
     return None
 
 
-def _evidence(id: EventId, attribute: str, signing: Signing) -> bytes:
-    (evidence,) = signing.vouch_for_all([lambda: held_bytes(id, attribute)])
+def _recorded(id: EventId, attribute: str, liar: Liar) -> scout.Recorded:
+    evidence = _evidence(liar, partial(held_bytes, id, attribute))
+    return scout.Recorded(id, attribute, False, evidence)
+
+
+def _evidence(liar: Liar, statement: Callable[[], bytes]) -> bytes:
+    (evidence,) = liar.signing.vouch_for_all([statement])
     return evidence

@@ -29,6 +29,7 @@ from smartpubsub.seam import (
 from smartpubsub.sim.adversaries.forgery import Forger, Forker
 from smartpubsub.sim.adversaries.kinds import PUBLISHING, Adversary
 from smartpubsub.sim.adversaries.lies import (
+    Liar,
     Lie,
     forged_answers,
     without_confirmations,
@@ -102,7 +103,8 @@ class HostileNode(NodeCore):
                 return [self._delayed.pop(about[0])]
         answers: list[Effect] = []
         if self._kind == "forge-ack" and isinstance(event, Received):
-            forgery = forged_answers(event.peer, self._own, event.message, self._forging)
+            liar = Liar(self._own, self._forging, self._incarnation, now)
+            forgery = forged_answers(event.peer, event.message, liar)
             answers += [Send(peer, message) for peer, message in forgery.answers]
             if forgery.heard is None:
                 return answers
