@@ -61,8 +61,13 @@ def _never(_: ProtocolOptions) -> bool:
     return False
 
 
-def _none(_: ProtocolOptions, _nodes: int) -> int:
+def _none(_: ProtocolOptions, _nodes: int = 0) -> int:
     return 0
+
+
+def a_fifth_if_audited(options: ProtocolOptions, nodes: int) -> int:
+    """A fifth of the nodes, if some of them look for what others have dropped."""
+    return 0 if options.resilience == RESILIENCES[0] else nodes // 5
 
 
 def _to_all_peers(load: EventLoad) -> float:
@@ -93,6 +98,9 @@ class ProtocolSpec:
     """Whether it promises to lose no event."""
     liar_count_max: Callable[[ProtocolOptions, int], int] = _none
     """How many lying nodes it tolerates without losing an event, by the size of the network."""
+    keeper_count: Callable[[ProtocolOptions], int] = _none
+    """How many nodes closest to an event's attribute keep it, if one of them must be honest and up;
+    0 if it relies on no such few."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None

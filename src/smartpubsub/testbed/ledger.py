@@ -10,6 +10,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection, Refused
+from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.running import Traffic
 from smartpubsub.sim.judging.observer import Observer
@@ -38,6 +39,8 @@ class Ledger:
         self.to_do: dict[int, None] = {}
         """The numbers of commands that nodes have not finished yet."""
         self.inspections: list[tuple[int, int, Inspection]] = []
+        self.convicted: dict[Peer, None] = {}
+        """The nodes that honest nodes have convicted, as their inspections show."""
         self.sent_count = 0
         self.counts_since_us: int | None = None
         """The time from which traffic counts, once it is known."""
@@ -88,6 +91,7 @@ class Ledger:
     def _seen(self, at: int, node: int, seen: Seen) -> None:
         if node not in self._hostile:
             self.inspections.append((at, node, seen.inspection))
+            self.convicted |= dict.fromkeys(seen.convicted)
 
     def _told(self, at: int, node: int, told: Told) -> None:
         self._trace.add_row(delivered_row(at, node, told.item))

@@ -160,6 +160,8 @@ class Seen(NamedTuple):
     """The result of inspecting a node."""
 
     inspection: Inspection
+    convicted: tuple[Peer, ...] = ()
+    """The nodes that it has convicted."""
 
 
 class Failed(NamedTuple):

@@ -15,6 +15,7 @@ from smartpubsub.node.storage.store import SqliteStorage
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.host import Host
 from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.protocols.capabilities import Convicts
 from smartpubsub.protocols.registry import codecs_of, spec_of
 from smartpubsub.seam import Effect, Peer
 from smartpubsub.sim.adversaries.node import Credulous, HostileNode
@@ -155,7 +156,9 @@ class PlacedNode:
     def inspect(self) -> None:
         """Note the result of inspecting the node."""
         if self._is_ready:
-            self._notebook.add(self.number, Seen(self._core.core.pubsub.inspect()))
+            core = self._core.core.pubsub
+            convicted = tuple(core.convicted()) if isinstance(core, Convicts) else ()
+            self._notebook.add(self.number, Seen(core.inspect(), convicted))
 
     def note_drops(self) -> None:
         """Note the messages that the host has dropped since the last call."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -137,14 +137,19 @@ class RealRun:
         return self._crowd.counts()
 
     @property
+    def liars(self) -> Collection[Peer]:
+        """The adversaries."""
+        return self._crowd.peers
+
+    @property
     def convicted_counts(self) -> Mapping[str, int]:
-        """None, as there are no adversaries."""
-        return {}
+        """The number of convicted adversaries of each kind."""
+        return self._crowd.counts(self._ledger.convicted)
 
     @property
     def convicted_honest(self) -> int:
-        """None: real nodes are not asked whom they have convicted."""
-        return 0
+        """The number of honest nodes that were convicted."""
+        return sum(peer not in self._crowd.peers for peer in self._ledger.convicted)
 
     @property
     def state_check_count(self) -> int:

@@ -266,6 +266,17 @@ def test_a_node_without_subscriptions_asks_nothing() -> None:
     assert not any(isinstance(said.part, Audit) for said in forest.said[before:])
 
 
+@pytest.mark.parametrize("seed", [3, 4, 9])
+def test_a_region_around_a_key_with_few_nodes_is_larger(seed: int) -> None:
+    """Up to six nodes were in these regions; all nodes of such a region may lie."""
+    forest = Forest(80, IN_REGIONS, seed=seed)
+    forest.subscribed(70, "surf")
+    forest.run(4 * SECOND)
+    found = forest.scouts(70)._auditor._lookup.bands("surf")
+
+    assert sum(map(len, found[:3])) >= IN_REGIONS.region_size
+
+
 # --- a rendezvous that drops events ---
 
 

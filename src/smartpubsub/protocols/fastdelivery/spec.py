@@ -26,6 +26,7 @@ from smartpubsub.protocols.spec import (
     EventLoad,
     ProtocolOptions,
     ProtocolSpec,
+    a_fifth_if_audited,
 )
 
 FASTDELIVERY = "/smartpubsub/fastdelivery/3.0.0"
@@ -104,6 +105,7 @@ FASTDELIVERY_SPEC = ProtocolSpec(
     make=FastDelivery,
     codecs=lambda limits: [fastdelivery_codec(limits)],
     is_reliable=lambda _: True,
+    liar_count_max=a_fifth_if_audited,
     promises_order=True,
     stays_in_region=True,
     groups=lambda core: core,

@@ -22,6 +22,7 @@ from smartpubsub.protocols.spec import (
     EventLoad,
     ProtocolOptions,
     ProtocolSpec,
+    a_fifth_if_audited,
 )
 from smartpubsub.seam import Effect, Peer
 
@@ -127,6 +128,7 @@ PULSARCAST_SPEC = ProtocolSpec(
     make=Pulsarcast,
     codecs=lambda limits: [pulsarcast_codec(limits)],
     is_reliable=lambda _: True,
+    liar_count_max=a_fifth_if_audited,
     clock_skew_us_max=PulsarSettings.skew_us_max,
     has_only_topics=True,
     topics=TopicCreation,

@@ -11,13 +11,15 @@ more than one, and the largest estimate counts. The region consists of bands: ea
 whose distance from the key is between two powers of two, so it is a branch of the overlay that
 every node finds by a lookup of any place in it. Nodes with different estimates look up some of the
 same bands; publishers look up one more. Minted ids are in the innermost band, and
-questions go to all bands in turn.
+questions go to all bands in turn. Around some keys there are few nodes, and all of them may lie. So
+a region that holds fewer than `region_size` nodes outside of the innermost band, without those that
+are convicted, gets further bands.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from math import log
@@ -64,6 +66,8 @@ class _Region:
     """By the power of two above the distance: when each node was last found."""
     is_wide: bool = False
     """Whether it was looked up for a publisher."""
+    wider: int = 0
+    """How many bands it has beyond the usual ones, since those hold few nodes."""
     looked_us: int = -1 << 62
 
 
@@ -181,7 +185,17 @@ class TreeKeepers:
             is_wide = region is not None and region.is_wide
             self._find(tree, tree.encode(), FOUND_CLOSEST, self._settings.audit_path_count)
             counts = FOUND_PER_BAND[0 if is_wide else 1 :]
-            for name, count in zip(self._places(tree, is_wide=is_wide), counts, strict=False):
+            outermost = self._outermost(is_wide=is_wide)
+            for place, count in enumerate(counts):
+                self._find_in_band(tree, outermost - place, count)
+            for place in range(region.wider if region is not None else 0):
+                self._find_in_band(tree, outermost + 1 + place, FOUND_PER_BAND[0])
+
+    def _find_in_band(self, tree: str, power: int, count: int) -> None:
+        """Look up nodes whose distance from a tree's key is just below a power of two."""
+        if 0 < power <= KEY_BITS:
+            name = self._place(key_of(tree.encode()), 1 << (power - 1), (1 << power) - 1)
+            if name is not None:
                 self._find(tree, name, count)
 
     def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
@@ -205,16 +219,28 @@ class TreeKeepers:
         self._add(region, tree, found.closest)
         if not self.is_under_way(tree):
             self._forget_old(region)
+            self._widen_if_sparse(region, tree)
+        if not self.is_under_way(tree):
             self._on_found(tree)
 
     def _add(self, region: _Region, tree: str, contacts: tuple[Contact, ...]) -> None:
-        key, outermost = key_of(tree.encode()), self._outermost(is_wide=region.is_wide)
-        innermost = max(0, outermost - DEPTH - region.is_wide)
+        key, usual = key_of(tree.encode()), self._outermost(is_wide=region.is_wide)
         for contact in contacts:
-            power = max((contact.key ^ key).bit_length(), innermost)
+            power = max((contact.key ^ key).bit_length(), _innermost(region, usual))
+            if power > usual + region.wider:
+                continue
             band = region.bands.setdefault(power, {})
-            if power <= outermost and (contact.peer in band or len(band) < BAND_COUNT_MAX):
+            if contact.peer in band or len(band) < BAND_COUNT_MAX:
                 band[contact.peer] = self._outbox.now
+
+    def _widen_if_sparse(self, region: _Region, tree: str) -> None:
+        """Look up a further band if there are few nodes in those outside of the innermost."""
+        usual = self._outermost(is_wide=region.is_wide)
+        outer = [band for power, band in region.bands.items() if power > _innermost(region, usual)]
+        count = sum(not self._detector.is_banned(peer) for band in outer for peer in band)
+        if count < self._settings.region_size and usual + region.wider < KEY_BITS:
+            region.wider += 1
+            self._find_in_band(tree, usual + region.wider, FOUND_PER_BAND[0])
 
     def _forget_old(self, region: _Region) -> None:
         oldest_us = self._outbox.now - 2 * self._settings.renew_us
@@ -226,7 +252,7 @@ class TreeKeepers:
     # --- the size of a region ---
 
     def _outermost(self, *, is_wide: bool) -> int:
-        """The power of two above the distances of the outermost band."""
+        """The power of two above the distances of the outermost usual band."""
         own, k = self._kademlia.own.key, self._kademlia.settings.k
         around = self._kademlia.table.closest(own, k)
         spacing = max(self._spacing_of(tuple(around), own), self._spacing)
@@ -246,14 +272,6 @@ class TreeKeepers:
         count = PARTS * -log(1 - parts / PARTS) if parts < PARTS else len(closest)
         return PRECISION * radius // max(PRECISION, round(PRECISION * min(count, len(closest))))
 
-    def _places(self, tree: str, *, is_wide: bool) -> Iterator[bytes]:
-        """Names whose keys lie in the bands of a tree's region."""
-        outermost = self._outermost(is_wide=is_wide)
-        for power in range(outermost, max(0, outermost - DEPTH - is_wide), -1):
-            name = self._place(key_of(tree.encode()), 1 << (power - 1), (1 << power) - 1)
-            if name is not None:
-                yield name
-
     def _place(self, key: Key, least: Key, most: Key) -> bytes | None:
         """A name whose key is so far from another."""
         begin = b"region/" + key.to_bytes(KEY_BITS // 8, "big")
@@ -268,3 +286,8 @@ class TreeKeepers:
         for region in self._regions.values():
             assert all(len(band) <= BAND_COUNT_MAX for band in region.bands.values())
         assert not self._waiting or self._under_way[_SPACING]
+
+
+def _innermost(region: _Region, usual: int) -> int:
+    """The power of two above the distances in the innermost band of a region."""
+    return max(0, usual - DEPTH - region.is_wide)

@@ -23,7 +23,12 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.ranges import is_range
 from smartpubsub.protocols.scoutsubs.settings import AUDITED, BYZANTINE, ScoutSettings, settings_for
-from smartpubsub.protocols.spec import EventLoad, ProtocolOptions, ProtocolSpec
+from smartpubsub.protocols.spec import (
+    EventLoad,
+    ProtocolOptions,
+    ProtocolSpec,
+    a_fifth_if_audited,
+)
 
 SCOUTSUBS = "/smartpubsub/scoutsubs/3.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
@@ -183,12 +188,9 @@ def _hottest_link_bytes(load: EventLoad) -> float:
     return (min(load.peer_count_max, children) + settings.backups) * load.event_bytes
 
 
-def _liar_count_max(options: ProtocolOptions, nodes: int) -> int:
-    """One honest keeper must be left, though as many nodes as there are replicas may fail."""
+def _keeper_count(options: ProtocolOptions) -> int:
     settings = scout_settings(options)
-    if not settings.has_audits:
-        return 0
-    return nodes // 5 if settings.region_size else settings.backups
+    return 0 if settings.region_size else 2 * settings.backups + 1
 
 
 SCOUTSUBS_SPEC = ProtocolSpec(
@@ -198,7 +200,8 @@ SCOUTSUBS_SPEC = ProtocolSpec(
     codecs=lambda limits: [scoutsubs_codec(limits)],
     variants=VARIANTS,
     is_reliable=lambda options: scout_settings(options).is_reliable,
-    liar_count_max=_liar_count_max,
+    liar_count_max=a_fifth_if_audited,
+    keeper_count=_keeper_count,
     promises_order=True,
     replay=lambda core: core,
     has_attribute_trees=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 
 from smartpubsub.kademlia.core import Kademlia
@@ -106,9 +106,15 @@ class Crowd:
     def __contains__(self, node: object) -> bool:
         return node in self.by_node
 
-    def counts(self) -> dict[str, int]:
-        """The number of nodes of each kind."""
-        return dict(Counter(adversary.kind for adversary in self.by_node.values()))
+    @property
+    def peers(self) -> Collection[Peer]:
+        """The peer ids of all adversaries."""
+        return self._by_peer.keys()
+
+    def counts(self, among: Iterable[Peer] | None = None) -> dict[str, int]:
+        """The number of nodes of each kind, of all adversaries or of those among some peers."""
+        peers = self._by_peer if among is None else among
+        return dict(Counter(self._by_peer[peer].kind for peer in peers if peer in self._by_peer))
 
     def of_peer(self, peer: Peer) -> Adversary | None:
         """What kind of adversary a peer is; None if it is honest."""

@@ -7,8 +7,7 @@ when no more of the missing events come.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -206,6 +205,11 @@ class Experiment:
         """The number of nodes of each kind of adversary."""
         return self.crowd.counts()
 
+    @property
+    def liars(self) -> Collection[Peer]:
+        """The adversaries."""
+        return self.crowd.peers
+
     def _convicted(self) -> dict[Peer, None]:
         """The nodes that any honest node has convicted."""
         cores = [self.core(host.number).pubsub for host in self._honest_hosts() if host.is_up]
@@ -216,13 +220,12 @@ class Experiment:
     @property
     def convicted_counts(self) -> Mapping[str, int]:
         """The number of convicted adversaries of each kind."""
-        kinds = [self.crowd.of_peer(peer) for peer in self._convicted()]
-        return Counter(adversary.kind for adversary in kinds if adversary is not None)
+        return self.crowd.counts(self._convicted())
 
     @property
     def convicted_honest(self) -> int:
         """The number of honest nodes that were convicted."""
-        return sum(self.crowd.of_peer(peer) is None for peer in self._convicted())
+        return sum(peer not in self.crowd.peers for peer in self._convicted())
 
     @property
     def state_check_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -151,6 +151,11 @@ class Run(Protocol):
     @property
     def adversary_counts(self) -> Mapping[str, int]:
         """The number of nodes of each kind of adversary."""
+        ...
+
+    @property
+    def liars(self) -> Collection[Peer]:
+        """The adversaries."""
         ...
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
@@ -59,6 +60,10 @@ class Facts:
     """Whether some nodes lie, so that events may come late."""
     has_too_many_liars: bool = False
     """Whether more nodes lie than the protocol withstands."""
+    liars: frozenset[Peer] = frozenset()
+    """The nodes that lie, if losses to them are excused where they are too many near a name."""
+    keeper_count: int = 0
+    """How many nodes closest to an attribute keep its events, if one must be honest; else 0."""
     convicted_count: int = 0
     convicted_honest_count: int = 0
     """How many nodes were convicted, and how many of them are honest."""
@@ -133,12 +138,35 @@ class Facts:
             return "not_reliable"
         if self.has_too_many_liars:
             return "too_many_liars"
+        if any(map(self._has_lying_keepers, event.predicate.attributes)):
+            return "lying_keepers"
         if self._is_held_by_none(event):
             return "holders_lost"
         for start, end, why in self._lossy_times:
             if self._may_be_struck(event, start) and event.called_us < end:
                 return why
         return None
+
+    def _has_lying_keepers(self, attribute: str) -> bool:
+        """Whether too many liars are close to an attribute, though as many honest nodes may fail.
+
+        Where keepers have failed, the next closest nodes keep its events.
+        """
+        if not self.liars or not self.keeper_count:
+            return False
+        known = self._lying_keepers.get(attribute)
+        if known is None:
+            key = key_of(attribute.encode())
+            closest = sorted(self.nodes_by_peer, key=lambda peer: key_of(peer) ^ key)
+            failed = len({node for _, node in self.journal.failures})
+            near = closest[: self.keeper_count + failed]
+            known = sum(peer in self.liars for peer in near) > (self.failures_max or 0)
+            self._lying_keepers[attribute] = known
+        return known
+
+    @cached_property
+    def _lying_keepers(self) -> dict[str, bool]:
+        return {}
 
     def _is_held_by_none(self, event: EventRecord) -> bool:
         """Whether all nodes are gone that hold an acknowledged event for one of its attributes."""
