@@ -379,10 +379,8 @@ class Backfill(Component):
                 events.append(read_event(block))
             except RefusalError:
                 continue  # The fetcher counts it.
-        versions = dict.fromkeys(event.topic for event in events)
-        unknown = [cid for cid in versions if cid not in replica.versions]
         then = partial(self._take, replica, run, peer, page, events)
-        self._replicas.have_versions(replica, unknown, peer, then)
+        self._replicas.have_versions_of(replica, events, peer, then)
 
     def _take(
         self,

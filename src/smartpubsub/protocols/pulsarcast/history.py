@@ -373,10 +373,8 @@ class HistoryReader(Component):
         self._note_answer(request, peer, page)
         self._outbox.cancel_timer(("read", request.number))
         events = self._permissions.read_events(page.blocks)
-        versions = dict.fromkeys(event.topic for event in events)
-        unknown = [cid for cid in versions if cid not in request.replica.versions]
         then = partial(self._take, request, page, events)
-        self._replicas.have_versions(request.replica, unknown, peer, then)
+        self._replicas.have_versions_of(request.replica, events, peer, then)
 
     def _take(self, request: _HistoryRequest, page: Page, events: list[TopicEvent]) -> None:
         if request.number not in self._requests:

@@ -6,7 +6,7 @@ topic names all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,6 +15,7 @@ from smartpubsub.kademlia.ledger import Account
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.descriptor_search import SEARCHES_MAX, DescriptorSearch
+from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.log import Log
 from smartpubsub.protocols.pulsarcast.permissions import check_meta_topic, check_next_version
@@ -193,10 +194,16 @@ class TopicReplicas(Component):
             # Events of this version could not be checked before.
             self._on_version(replica, peer)
 
-    def have_versions(
-        self, replica: TopicReplica, cids: Sequence[Cid], peer: Peer, then: Callable[[], None]
+    def have_versions_of(
+        self,
+        replica: TopicReplica,
+        events: Iterable[TopicEvent],
+        peer: Peer,
+        then: Callable[[], None],
     ) -> None:
-        """Learn those versions that can be found, from a peer that should have them."""
+        """Learn the versions of events that a peer has sent and should have, as far as found."""
+        versions = dict.fromkeys(event.topic for event in events)
+        cids = [cid for cid in versions if cid not in replica.versions]
         if not cids:
             then()
             return
