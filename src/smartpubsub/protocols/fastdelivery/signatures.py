@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
@@ -33,13 +34,13 @@ def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
     return b"smartpubsub-invitation:" + canonical_text(group).encode() + b"\n" + invited
 
 
+@dataclass(eq=False)
 class GroupSignatures:
     """Signs as this node and verifies what other nodes have signed."""
 
-    def __init__(self, signing: Signing, own: Contact, settings: FastSettings) -> None:
-        self._signing = signing
-        self._own = own
-        self._settings = settings
+    _signing: Signing
+    _own: Contact
+    _settings: FastSettings
 
     def is_event_signed(self, event: Publication) -> bool:
         """Whether the publisher has signed an event."""

@@ -7,6 +7,7 @@ than one hop.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from smartpubsub.protocols.publication import Witness
 from smartpubsub.protocols.pulsarcast.events import Draft, TopicEvent, read_event
@@ -17,13 +18,13 @@ from smartpubsub.protocols.pulsarcast.topics import META, Topic
 from smartpubsub.protocols.runtime.outbox import Outbox
 
 
+@dataclass(eq=False)
 class Permissions:
     """Checks descriptors at the current time, and counts the refused ones."""
 
-    def __init__(self, outbox: Outbox[Part], settings: PulsarSettings, witness: Witness) -> None:
-        self._outbox = outbox
-        self._settings = settings
-        self._witness = witness
+    _outbox: Outbox[Part]
+    _settings: PulsarSettings
+    _witness: Witness
 
     def refuse(self, error: RefusalError) -> None:
         """Count a descriptor that a check has refused."""

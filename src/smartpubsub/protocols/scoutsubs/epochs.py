@@ -7,6 +7,7 @@ child claims the epoch up to which everything below it is in all shards.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.filter_table import FilterTable
@@ -24,22 +25,17 @@ EPOCHS_AT_ONCE_MAX = 1 << 20
 """A child whose epoch is ahead of its rendezvous by more than this is lying."""
 
 
+@dataclass(eq=False)
 class ShardEpochs:
     """The epochs in the tables of this node; `on_changed` is called with a table after a change."""
 
-    def __init__(
-        self,
-        outbox: ScoutOutbox,
-        persistence: Persistence,
-        membership: TreeMembership,
-        tables: dict[str, FilterTable],
-        on_changed: Callable[[FilterTable], None],
-    ) -> None:
-        self._outbox = outbox
-        self._persistence = persistence
-        self._membership = membership
-        self._tables = tables
-        self._on_changed = on_changed
+    _outbox: ScoutOutbox
+    _persistence: Persistence
+    _membership: TreeMembership
+    _tables: dict[str, FilterTable]
+    _on_changed: Callable[[FilterTable], None]
+
+    def __post_init__(self) -> None:
         self._lagging: dict[str, None] = {}
         """Attributes with own subscriptions that are in force but not in all shards yet."""
 

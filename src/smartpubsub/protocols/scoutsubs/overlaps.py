@@ -9,6 +9,7 @@ knowledge may be out of date: at worst an event comes twice, or has to be reques
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 
 from smartpubsub.kademlia.keys import key_of
@@ -31,15 +32,15 @@ INTERVAL_US = 250_000
 """Parents are told of overlaps this long after a change, and at most once in this interval."""
 
 
+@dataclass(eq=False)
 class Overlaps:
     """What the parents of this node know of its filters in other trees."""
 
-    def __init__(
-        self, outbox: ScoutOutbox, membership: TreeMembership, tables: dict[str, FilterTable]
-    ) -> None:
-        self._outbox = outbox
-        self._membership = membership
-        self._tables = tables
+    _outbox: ScoutOutbox
+    _membership: TreeMembership
+    _tables: dict[str, FilterTable]
+
+    def __post_init__(self) -> None:
         self._told: dict[str, tuple[Peer, tuple[Predicate, ...]]] = {}
         """By tree: the parent, and the overlaps that it was told of."""
         self._is_due = False
