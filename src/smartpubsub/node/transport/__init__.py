@@ -3,7 +3,7 @@
 `host` hands events to the core and carries out its effects.
 
 - Towards the core: the `inbox` of events, the order of events and timers (`turns`, `timers`), what
-  follows from an exception (`containment`).
+  follows from an exception (`containment`), the thread for transactions (`worker_thread`).
 - Sending: a queue and a stream for each peer and protocol (`lane`, `lanes`), `dialer`, `backoff`.
 - Receiving: `inbound` streams, `rates` of messages, `shares` of the processor (`processor_clock`),
   `bans`.

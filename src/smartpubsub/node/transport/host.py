@@ -38,6 +38,7 @@ from smartpubsub.node.transport.swarm import MakeTcp
 from smartpubsub.node.transport.timers import MICROSECONDS, Clock, Timers
 from smartpubsub.node.transport.turns import Turns
 from smartpubsub.node.transport.usage import Usage
+from smartpubsub.node.transport.worker_thread import WorkerThread
 from smartpubsub.protocols.capabilities import Gathers
 from smartpubsub.protocols.codecs import Codec
 from smartpubsub.seam import (
@@ -205,6 +206,7 @@ class Host:
         self._core_number = 0
         self._codecs = {codec.message: codec for codec in codecs}
         self._storage = storage
+        self._storing = WorkerThread("storage")
         self._on_deliver = on_deliver
         self._journal = journal
         self._may_precede = may_precede
@@ -298,29 +300,39 @@ class Host:
     ) -> None:
         """Run until `stop` is called; cancellation ends the host at once."""
         try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                trio.lowlevel.add_instrument(self._processor)
-                # `trio.current_time` looks for its clock at each call.
-                self.clock.follow(trio.lowlevel.current_clock().current_time)
-                await nursery.start(self.connections.run, listen, announce)
-                self.own = Contact.of(self.own.peer, self.connections.addresses)
-                await self._start_core()
-                nursery.start_soon(self._handle_all)
-                task_status.started()
-                await self._stopping.wait()
-                with trio.move_on_after(self.settings.drain_s):
-                    await self._drain()
-                self._store_late()
-                with trio.move_on_after(self.settings.linger_s):
-                    await self._linger()
-                nursery.cancel_scope.cancel()
+            with self._storing:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    await self._run(nursery, listen, announce, task_status)
+                    nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
             with suppress(KeyError):  # It may have been cancelled before.
                 trio.lowlevel.remove_instrument(self._processor)
             self._stopped.set()
             self._refuse_requests()
+
+    async def _run(
+        self,
+        nursery: trio.Nursery,
+        listen: Sequence[str],
+        announce: Sequence[str],
+        task_status: TaskStatus[None],
+    ) -> None:
+        trio.lowlevel.add_instrument(self._processor)
+        # `trio.current_time` looks for its clock at each call.
+        self.clock.follow(trio.lowlevel.current_clock().current_time)
+        await nursery.start(self.connections.run, listen, announce)
+        self.own = Contact.of(self.own.peer, self.connections.addresses)
+        await self._start_core()
+        nursery.start_soon(self._handle_all)
+        task_status.started()
+        await self._stopping.wait()
+        with trio.move_on_after(self.settings.drain_s):
+            await self._drain()
+        self._store_late()
+        with trio.move_on_after(self.settings.linger_s):
+            await self._linger()
 
     async def stop(self) -> None:
         """Send what is queued, within a time limit, and stop."""
@@ -491,7 +503,7 @@ class Host:
         """Store changes, and with them those that have been late; whether there was room."""
         self.counts.commits += 1
         try:
-            await trio.to_thread.run_sync(self._storage.apply, self._with_late(changes))
+            await self._storing.call(self._storage.apply, self._with_late(changes))
         except StorageLimitError as error:
             if self._on_restart is None:
                 raise
@@ -772,5 +784,5 @@ class Host:
         stored = [int.from_bytes(value, "big") for _, value in self._storage.load(_INCARNATION)]
         incarnation = max(int(time.time()), *[number + 1 for number in stored], 0)
         change = (_INCARNATION, incarnation.to_bytes(_INCARNATION_BYTES, "big"))
-        await trio.to_thread.run_sync(self._storage.apply, [change])
+        await self._storing.call(self._storage.apply, [change])
         return incarnation
