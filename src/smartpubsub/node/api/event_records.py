@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -122,7 +123,7 @@ class EventRecords:
         self._stored_count_max = key_count_max
         self._stored_age_us_max = key_age_us_max
         self._recent: BoundedDict[str, EventRecord] = BoundedDict(RECENT_COUNT_MAX)
-        self._stored: dict[str, EventRecord] = {}
+        self._stored: OrderedDict[str, EventRecord] = OrderedDict()
         """By id, the oldest first."""
         self._by_key: dict[tuple[str, str, str], EventRecord] = {}
         """By the kind and the name of the destination, and the key."""

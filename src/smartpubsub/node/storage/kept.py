@@ -224,7 +224,7 @@ class KeptQueue:
         changes: list[Change] = []
         oldest_us = None if limits.age_us_max is None else now - limits.age_us_max
         while self._entries:
-            first = next(iter(self._entries.values()))
+            first = self._first()
             if not (
                 len(self._entries) > limits.event_count_max
                 or self.byte_count > limits.byte_count_max
@@ -253,7 +253,7 @@ class KeptQueue:
         return changes
 
     def _first(self) -> Waiting:
-        return next(iter(self._entries.values()))
+        return self._entries[self._next - len(self._entries)]
 
     def _remove(self, entry: Waiting) -> list[Change]:
         del self._entries[entry.sequence]

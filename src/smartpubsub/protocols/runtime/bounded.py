@@ -8,20 +8,21 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_set = dict.__setitem__
+_set = OrderedDict.__setitem__
 """Without `super`, which takes as long as the rest."""
 
 
-class BoundedDict(dict[Key, Value]):
+class BoundedDict(OrderedDict[Key, Value]):
     """Keeps the last `count_max` keys that were set.
 
     >>> ages = BoundedDict(2)
     >>> ages["a"], ages["b"], ages["a"], ages["c"] = 1, 2, 3, 4
-    >>> ages
+    >>> dict(ages)
     {'a': 3, 'c': 4}
 
     Setting a key again makes it the newest. Only `d[key] = value` keeps the limit; `setdefault` and
-    `update` go past it, as dict's own methods do.
+    `update` may go past it. To find its first key, a dict passes over the places of all keys that
+    were removed before it: with 10,000 keys that took ten times as long as all else.
     """
 
     def __init__(self, count_max: int) -> None:
@@ -30,10 +31,10 @@ class BoundedDict(dict[Key, Value]):
 
     def __setitem__(self, key: Key, value: Value) -> None:
         if key in self:
-            del self[key]
+            self.move_to_end(key)
         _set(self, key, value)
         if len(self) > self.count_max:
-            del self[next(iter(self))]
+            self.popitem(last=False)
 
 
 class SharedCache(Generic[Key, Value]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
@@ -17,12 +18,12 @@ class ArrivalOrder:
     def __init__(self, kept: Callable[[], Iterable[EventKey]]) -> None:
         """`kept` gives the events in the order of arrival."""
         self._kept = kept
-        self._of_publisher: dict[Peer, dict[EventKey, None]] | None = None
+        self._of_publisher: dict[Peer, OrderedDict[EventKey, None]] | None = None
 
     def add(self, key: EventKey) -> None:
         """An event has come."""
         if self._of_publisher is not None:
-            self._of_publisher.setdefault(key[0].publisher, {})[key] = None
+            self._of_publisher.setdefault(key[0].publisher, OrderedDict())[key] = None
 
     def drop(self, key: EventKey) -> None:
         """An event is no longer kept."""

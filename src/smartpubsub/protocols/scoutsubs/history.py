@@ -13,6 +13,7 @@ node fetches the hours that it lacks, page by page. While no node comes or goes,
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -90,7 +91,7 @@ class History:
         self._persistence = persistence
         self._on_begun = on_begun
         self._on_ended = on_ended
-        self._kept: dict[EventKey, Publication] = {}
+        self._kept: OrderedDict[EventKey, Publication] = OrderedDict()
         """In the order of arrival."""
         bytes_max = settings.history_bytes_max
         self._account = ledger.open("history of publishers", bytes_max, bytes_max)

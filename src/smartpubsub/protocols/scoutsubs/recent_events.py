@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 from smartpubsub.protocols.publication import EventId, Publication
@@ -25,7 +26,7 @@ class RecentEvents:
 
     def __init__(self, outbox: ScoutOutbox) -> None:
         self._outbox = outbox
-        self._events: dict[EventId, RecentEvent] = {}
+        self._events: OrderedDict[EventId, RecentEvent] = OrderedDict()
         self._bytes = 0
 
     def get(self, id: EventId) -> RecentEvent | None:
@@ -48,7 +49,7 @@ class RecentEvents:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        oldest = self._events.pop(next(iter(self._events)))
+        _, oldest = self._events.popitem(last=False)
         self._bytes -= oldest.event.wire_bytes
 
     def check(self) -> None:
