@@ -3,6 +3,7 @@
 import logging
 import socket
 from importlib import metadata
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import trio
@@ -12,6 +13,7 @@ from libp2p.network.exceptions import SwarmException
 from libp2p.network.swarm import Swarm
 from libp2p.peer.id import ID
 from libp2p.security.insecure.transport import PLAINTEXT_PROTOCOL_ID, InsecureTransport
+from libp2p.security.noise.io import NoisePacketReadWriter, NoiseTransportReadWriter
 from libp2p.stream_muxer.exceptions import MuxedStreamError
 from libp2p.stream_muxer.yamux import yamux
 from libp2p.transport.upgrader import TransportUpgrader
@@ -25,6 +27,9 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError
 from smartpubsub.seam import Peer
 from tests.node.hosts import connections, eventually, run
+
+if TYPE_CHECKING:
+    from libp2p.abc import IRawConnection
 
 PROTOCOL = "/test/1.0.0"
 
@@ -366,3 +371,60 @@ def test_d15_locks_that_are_free_are_taken_at_once(monkeypatch: pytest.MonkeyPat
                 nursery.cancel_scope.cancel()
 
     run(main)
+
+
+class Pipe:
+    """A connection from which bytes come in pieces of some length."""
+
+    def __init__(self, length: int) -> None:
+        self.came = b""
+        self._length = length
+
+    async def write(self, data: bytes) -> None:
+        self.came += data
+
+    async def read(self, _: int | None = None) -> bytes:
+        piece, self.came = self.came[: self._length], self.came[self._length :]
+        return piece
+
+
+class Swapping(NoiseTransportReadWriter):
+    """Noise with another cipher, which swaps upper and lower case."""
+
+    def encrypt(self, data: bytes) -> bytes:
+        return data.swapcase()
+
+    def decrypt(self, data: bytes) -> bytes:
+        return data.swapcase()
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 1 << 20])
+def test_d16_packets_of_noise_take_no_detour(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches.apply()
+    sent = [b"Some", b"", b"bytes", b"Longer" * 12_000]
+
+    async def main() -> None:
+        pipe = Pipe(length)
+        noise = Swapping(cast("IRawConnection", pipe), cast("Any", None))
+        detours = calls_of(monkeypatch, NoisePacketReadWriter, "read_msg")
+        for message in sent:
+            await noise.write_msg(message)
+        packets = pipe.came
+        assert packets[:6] == b"\x00\x04sOME"
+        expected, back, reads = b"".join(sent), b"", 0
+        while len(back) < len(expected):
+            back += await noise.read_msg()
+            reads += 1
+        assert back == expected
+        assert reads == (1 if length > len(packets) else 5)
+        with pytest.raises(IncompleteReadError) as ended:
+            await noise.read_msg()
+        assert ended.value.is_clean_close
+        assert not detours
+
+        pipe.came = packets[:3]
+        with pytest.raises(IncompleteReadError) as broken:
+            await noise.read_msg()
+        assert not broken.value.is_clean_close
+
+    trio.run(main)

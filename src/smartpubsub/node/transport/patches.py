@@ -26,6 +26,11 @@ from libp2p.network import swarm
 from libp2p.network.connection import swarm_connection
 from libp2p.network.exceptions import SwarmException
 from libp2p.network.stream.net_stream import NetStream
+from libp2p.security.noise.io import (
+    MAX_PLAINTEXT_LENGTH,
+    SIZE_NOISE_MESSAGE_LEN,
+    NoiseTransportReadWriter,
+)
 from libp2p.security.noise.transport import PROTOCOL_ID as NOISE
 from libp2p.security.noise.transport import Transport as Noise
 from libp2p.stream_muxer.exceptions import MuxedStreamError
@@ -72,6 +77,7 @@ def apply(installed: str | None = None) -> None:
         d13_plain_frames_take_no_detour,
         d14_what_has_come_is_read_at_once,
         d15_locks_that_are_free_are_taken_at_once,
+        d16_packets_of_noise_take_no_detour,
     ):
         patch()
 
@@ -246,10 +252,52 @@ def d14_what_has_come_is_read_at_once() -> None:
 
 
 def d15_locks_that_are_free_are_taken_at_once() -> None:
-    """0.8.1 takes three locks for a write, and each lets all other tasks have a turn before."""
+    """0.8.1 takes four locks for a read or a write; each lets all other tasks have a turn first."""
     _quicken(NetStream, "_state_lock")
     _quicken(yamux.Yamux, "_write_lock")
     _quicken(TrioTCPStream, "write_lock")
+    _quicken(TrioTCPStream, "read_lock")
+
+
+def d16_packets_of_noise_take_no_detour() -> None:
+    """0.8.1 takes a dozen calls and texts for its log for a packet, and reads one at a time."""
+    write_long = NoiseTransportReadWriter.write_msg
+
+    async def read_msg(self: Any, prefix_encoded: bool = False) -> bytes:  # noqa: ARG001
+        came: bytes = getattr(self, "ahead", b"")
+        while (end := _packet_end(came, 0)) is None:
+            more = await self.read_writer.read_write_closer.read()
+            if not more:
+                raise IncompleteReadError(
+                    f"an end after {len(came)} bytes of a packet",
+                    expected_bytes=SIZE_NOISE_MESSAGE_LEN,
+                    received_bytes=len(came),
+                )
+            came += more
+        found, start = [], 0
+        while end is not None:
+            found.append(self.decrypt(came[start + SIZE_NOISE_MESSAGE_LEN : end]))
+            start, end = end, _packet_end(came, end)
+        self.ahead = came[start:]
+        return b"".join(found)
+
+    async def write_msg(self: Any, msg: bytes, prefix_encoded: bool = False) -> None:
+        if len(msg) > MAX_PLAINTEXT_LENGTH:
+            await write_long(self, msg, prefix_encoded)
+            return
+        packet = self.encrypt(msg)
+        head = len(packet).to_bytes(SIZE_NOISE_MESSAGE_LEN, "big")
+        await self.read_writer.read_write_closer.write(head + packet)
+
+    _replace(NoiseTransportReadWriter, "read_msg", read_msg)
+    _replace(NoiseTransportReadWriter, "write_msg", write_msg)
+
+
+def _packet_end(came: bytes, start: int) -> int | None:
+    """The end of the packet of Noise that begins here, if it is complete."""
+    body = start + SIZE_NOISE_MESSAGE_LEN
+    end = body + int.from_bytes(came[start:body], "big")
+    return end if body <= len(came) and end <= len(came) else None
 
 
 class _QuickLock:
