@@ -15,7 +15,6 @@ from itertools import groupby
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery import messages
 from smartpubsub.protocols.fastdelivery.book import (
     AskToHelp,
     Book,
@@ -57,6 +56,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Ping,
     Recruit,
     Relay,
+    RelayConfirmed,
     Release,
     Request,
     RequestDone,
@@ -666,7 +666,7 @@ class GroupOwner(FastComponent):
     def _on_relayed(
         self, event: EventInFlight, helper: Peer, term: int, peers: list[Peer], answer: Answer
     ) -> None:
-        if isinstance(answer, messages.RelayConfirmed):
+        if isinstance(answer, RelayConfirmed):
             missed = dict.fromkeys(answer.unreached)
             reached = [p for p in peers if p not in missed and event.sent.get(p) == helper]
             self._confirm(event, reached)
