@@ -192,9 +192,7 @@ export class Client {
   async #isEvident (peer, said) {
     if (said.part !== 'admitted' || said.admitted.refusal) return true
     const { id, attribute, evidence, more } = said.admitted
-    const root = rootOf(heldBytes(id, attribute, more), evidence)
-    const signed = Buffer.concat([utf8.encode('smartpubsub-evidence:'), root])
-    return peer.publicKey.verify(signed, evidence.subarray(0, SIGNATURE_BYTES))
+    return hasSigned(peer, heldBytes(id, attribute, more), evidence)
   }
 
   async #take (peer, said) {
@@ -218,7 +216,7 @@ export class Client {
   async #notify (peer, { event, attribute, on_behalf }) {
     const message = wire.Event.decode(event)
     const publisher = peerIdFromString(idText(message.from))
-    if (!await publisher.publicKey.verify(signedBytes(message), message.signature)) return
+    if (!await isSigned(publisher, message)) return
     const seqno = Buffer.from(message.seqno)
     const id = { publisher: message.from, incarnation: seqno.readUInt32BE(0), number: seqno.readUInt32BE(4) }
     const key = `${publisher} ${seqno.toString('hex')} ${attribute}`
@@ -319,6 +317,19 @@ export class Client {
 function signedBytes ({ from, data, seqno, topic }) {
   const message = wire.Event.encode({ from, data, seqno, topic })
   return Buffer.concat([utf8.encode('libp2p-pubsub:'), message])
+}
+
+// Whether a publisher has signed an event, alone or with others.
+async function isSigned (publisher, message) {
+  const { signature } = message
+  if (signature.length > SIGNATURE_BYTES) return hasSigned(publisher, signedBytes(message), signature)
+  return publisher.publicKey.verify(signedBytes(message), signature)
+}
+
+// Whether a peer has signed a statement, with others or not.
+async function hasSigned (peer, statement, evidence) {
+  const signed = Buffer.concat([utf8.encode('smartpubsub-evidence:'), rootOf(statement, evidence)])
+  return peer.publicKey.verify(signed, evidence.subarray(0, SIGNATURE_BYTES))
 }
 
 // The statement that a node keeps an event, and so many after it.

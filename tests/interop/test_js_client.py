@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
 from smartpubsub import Node
 from smartpubsub.node.api.choices import Wait
@@ -49,6 +50,11 @@ def test_a_client_subscribes_and_gets_what_it_wants(size: int, tmp_path: Path) -
                 ("surf/portugal/price=20", "another"),
             ]
             assert {event["publisher"] for event in got} == {publisher.peer_id}
+
+            async with trio.open_nursery() as nursery:  # These share a signature.
+                for payload in (b"one", b"two", b"three"):
+                    nursery.start_soon(publisher.publish, "surf/price=15", payload)
+            assert {(await client.said())["payload"] for _ in range(3)} == {"one", "two", "three"}
 
             await client.finish()
             assert await client.said() == {"unsubscribed": "surf/price[10,20]"}

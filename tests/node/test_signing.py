@@ -9,11 +9,17 @@ from nacl.bindings import crypto_sign_open
 
 from smartpubsub.node import signing as signing_module
 from smartpubsub.node.identity import Identity
-from smartpubsub.node.signing import Ed25519Signing
+from smartpubsub.node.signing import Ed25519Signing, is_signed_event
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.event_messages import read_event
-from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.publication import (
+    SIGNATURE_BYTES,
+    EventId,
+    Publication,
+    Signing,
+    UnsignedEvent,
+)
 from tests.protocols.strategies import signing_bytes
 
 REPEATABLE = settings(deadline=None, database=None, derandomize=True)
@@ -93,6 +99,80 @@ def test_a_changed_event_is_refused(
 
     assert not signing.is_signed(changed(event))
     assert signing.is_signed(event)
+
+
+def unsigned_of(count: int) -> list[UnsignedEvent]:
+    return [
+        UnsignedEvent(EventId(ALICE.peer, 1, number), PREDICATE, b"waves", 5)
+        for number in range(1, count + 1)
+    ]
+
+
+def events_of(unsigned: list[UnsignedEvent]) -> list[Publication]:
+    signatures = Ed25519Signing(ALICE).sign_all(unsigned)
+    return [event.signed(each) for event, each in zip(unsigned, signatures, strict=True)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 63, 64, 65, 130])
+def test_everybody_can_check_events_that_were_signed_together(count: int) -> None:
+    events = events_of(unsigned_of(count))
+    witness = Ed25519Signing(MALLORY)
+
+    assert all(map(is_signed_event, events))
+    for event in (*events, *events):
+        assert witness.is_signed(read_event(event.encoded, RpcLimits()))
+
+
+def test_an_event_that_is_signed_alone_has_the_signature_of_libp2p() -> None:
+    [event] = unsigned_of(1)
+    *_, alone = events_of(unsigned_of(65))
+
+    assert events_of([event])[0].signature == Ed25519Signing(ALICE).sign(*event)
+    assert len(alone.signature) == SIGNATURE_BYTES
+
+
+def test_one_signature_is_verified_for_events_that_were_signed_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verified: list[bytes] = []
+
+    def counting(signed: bytes, key: bytes) -> bytes:
+        verified.append(signed)
+        return crypto_sign_open(signed, key)
+
+    events = events_of(unsigned_of(50))
+    monkeypatch.setattr(signing_module, "crypto_sign_open", counting)
+    witness = Ed25519Signing(MALLORY)
+
+    assert all(map(witness.is_signed, reversed(events)))
+    assert len(verified) == 1
+
+
+@pytest.mark.parametrize("changed", [*CHANGES, lambda event: event._replace(created_us=6)])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_changed_event_of_those_that_were_signed_together_is_refused(
+    changed: Callable[[Publication], Publication], is_known: bool
+) -> None:
+    one, other, *_ = events_of(unsigned_of(5))
+    witness = Ed25519Signing(MALLORY)
+    if is_known:
+        assert witness.is_signed(one)
+        assert witness.is_signed(other)
+
+    for forged in (changed(one), other._replace(signature=one.signature)):
+        # The parts are not made anew when a field is replaced.
+        forged = Publication.of(*forged[:4], forged.created_us)
+        assert not witness.is_signed(forged)
+        assert not is_signed_event(forged)
+    assert witness.is_signed(one)
+
+
+def test_a_statement_of_a_node_is_no_event_of_it() -> None:
+    event, other = unsigned_of(2)
+    signing = Ed25519Signing(ALICE)
+    evidence = signing.vouch_for_all([lambda: event.encoded, lambda: other.encoded])
+
+    assert not Ed25519Signing(MALLORY).is_signed(event.signed(evidence[0]))
 
 
 def test_a_key_of_small_order_signs_nothing() -> None:

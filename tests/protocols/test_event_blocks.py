@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import BlockError, cid_of, cid_text, decode, encode
@@ -39,9 +40,17 @@ def test_the_block_and_its_name_are_these() -> None:
     assert name == "bafyreicds6qcyiljxg3tmfvxvmuedtdyufn73u2lxcpfolwokgdalvpbqe"
 
 
-@given(publications.map(lambda event: event._replace(signature=b"s" * 64)))
-def test_a_block_is_read_as_the_event_that_it_was(event: Publication) -> None:
-    dated = Publication.of(*event[:4], max(1, event.created_us))
+def test_a_block_says_whether_its_event_shares_its_signature() -> None:
+    shared = event_block(EVENT._replace(signature=b"s" * (64 + 17)))
+
+    assert b"1.1.0" in shared
+    with pytest.raises(BlockError, match="not written as events are"):
+        read_event_block(shared.replace(b"1.1.0", b"1.0.0"))
+
+
+@given(publications, st.sampled_from([64, 64 + 17, 64 + 16 * 17]))
+def test_a_block_is_read_as_the_event_that_it_was(event: Publication, length: int) -> None:
+    dated = Publication.of(*event[:3], b"s" * length, max(1, event.created_us))
 
     assert read_event_block(event_block(dated)) == dated
 

@@ -12,6 +12,7 @@ from smartpubsub.protocols.event_messages import (
     EventLimits,
     read_event,
 )
+from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX
 from smartpubsub.protocols.publication import (
     SIGNATURE_BYTES,
     TIME_END_US,
@@ -56,7 +57,7 @@ def by_protobuf(event: Publication, predicate: str | None = None) -> bytes:
             Predicate.parse
         ),
         st.binary(max_size=3_000),
-        st.binary(min_size=SIGNATURE_BYTES, max_size=SIGNATURE_BYTES),
+        st.binary(min_size=SIGNATURE_BYTES, max_size=EVIDENCE_BYTES_MAX),
         st.integers(0, TIME_END_US - 1),
     )
 )

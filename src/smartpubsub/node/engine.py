@@ -195,7 +195,7 @@ class Engine:
     def signed_again(
         self, id: EventId, predicate: Predicate, payload: bytes, created_us: int
     ) -> Publication:
-        """Make an event of this node's once more; its signature is the same."""
+        """Make an event of this node's once more, with a signature that it does not share."""
         signature = Ed25519Signing(self.identity).sign(id, predicate, payload, created_us)
         return Publication.of(id, predicate, payload, signature, created_us)
 

@@ -12,14 +12,20 @@ from nacl.signing import SigningKey
 
 from smartpubsub.node.identity import Identity, public_key_in
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.evidence import Claim, ProvenTrees, claim_of, evidence_of
+from smartpubsub.protocols.evidence import (
+    STATEMENTS_MAX,
+    Claim,
+    ProvenTrees,
+    claim_of,
+    evidence_of,
+)
 from smartpubsub.protocols.publication import (
     SIGNATURE_BYTES,
-    SIGNATURE_HEAD,
     SIGNED_FIRST,
     EventId,
     Publication,
-    unsigned_bytes,
+    UnsignedEvent,
+    signature_field,
 )
 from smartpubsub.seam import Peer
 
@@ -44,15 +50,28 @@ class Ed25519Signing(Ed25519Witness):
         self._verified: OrderedDict[bytes, None] = OrderedDict()
         self._verified_count_max = verified_count_max
         self._proven = ProvenTrees()
+        self._proven_events = ProvenTrees()
         self._own_evidence: OrderedDict[bytes, bytes] = OrderedDict()
         """Recent evidence of this node, and what for: it comes back in receipts."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""
-        unsigned = unsigned_bytes(id, predicate, payload, created_us)
-        signature = self._key.sign(SIGNED_FIRST + unsigned).signature
-        self._remember(sha256(unsigned + SIGNATURE_HEAD + signature).digest())
+        [signature] = self.sign_all([UnsignedEvent(id, predicate, payload, created_us)])
         return signature
+
+    def sign_all(self, unsigned: Sequence[UnsignedEvent]) -> list[bytes]:
+        """Sign events of this node together."""
+        every = [event.encoded for event in unsigned]
+        signatures: list[bytes] = []
+        for first in range(0, len(every), STATEMENTS_MAX):
+            some = [SIGNED_FIRST + encoded for encoded in every[first : first + STATEMENTS_MAX]]
+            is_alone = len(some) == 1  # Then it is signed as libp2p does.
+            signatures += (
+                [self._signature(some[0])] if is_alone else evidence_of(some, self._signature)
+            )
+        for encoded, signature in zip(every, signatures, strict=True):
+            self._remember(sha256(encoded + signature_field(signature)).digest())
+        return signatures
 
     def is_signed(self, publication: Publication) -> bool:
         """Verify an event's signature, once for all copies of the event."""
@@ -61,12 +80,20 @@ class Ed25519Signing(Ed25519Witness):
         if digest in self._verified:
             self._verified.move_to_end(digest)
             return True
-        if not is_signature(
-            publication.id.publisher, publication.signed_bytes, publication.signature
-        ):
+        if not self._is_signed(publication):
             return False
         self._remember(digest)
         return True
+
+    def _is_signed(self, event: Publication) -> bool:
+        publisher, signature = event.id.publisher, event.signature
+        if len(signature) == SIGNATURE_BYTES:
+            return is_signature(publisher, event.signed_bytes, signature)
+
+        def is_signed(claim: Claim) -> bool:
+            return is_signature(publisher, *claim)
+
+        return self._proven_events.is_evidence(publisher, event.signed_bytes, signature, is_signed)
 
     def _signature(self, content: bytes) -> bytes:
         return self._key.sign(content).signature
@@ -114,6 +141,14 @@ def is_evidence(peer: Peer, statement: bytes, evidence: bytes) -> bool:
     """Verify a peer's evidence for a statement."""
     claim = claim_of(statement, evidence)
     return claim is not None and is_signature(peer, *claim)
+
+
+def is_signed_event(event: Publication) -> bool:
+    """Verify an event's signature, alone or shared with other events."""
+    publisher, signature = event.id.publisher, event.signature
+    if len(signature) == SIGNATURE_BYTES:
+        return is_signature(publisher, event.signed_bytes, signature)
+    return is_evidence(publisher, event.signed_bytes, signature)
 
 
 def is_signature(peer: Peer, content: bytes, signature: bytes) -> bool:

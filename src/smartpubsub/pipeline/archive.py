@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from smartpubsub.node.identity import peer_text
-from smartpubsub.node.signing import Ed25519Witness, is_signature
+from smartpubsub.node.signing import Ed25519Witness, is_signed_event
 from smartpubsub.pipeline.archive_schemas import (
     ARCHIVED_EVENTS,
     ARCHIVED_PUBLICATIONS,
@@ -236,8 +236,8 @@ def judged_publication(row: Row, latest_us: int) -> Row:
         event = read_event_block(block)
     except BlockError as error:
         return {"reason": f"malformed: {error}"}
-    id, predicate, payload, signature, _, created_us = event
-    if not is_signature(id.publisher, event.signed_bytes, signature):
+    id, predicate, payload, _, _, created_us = event
+    if not is_signed_event(event):
         return {"reason": NOT_SIGNED}
     if created_us > latest_us:
         return {"reason": OF_THE_FUTURE}

@@ -11,10 +11,13 @@ from typing import Any
 from smartpubsub.predicates import Predicate, PredicateError
 from smartpubsub.protocols.baselines.messages import RpcLimits
 from smartpubsub.protocols.blocks import BlockError, decode, encode, time_from_text, time_text
+from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX
 from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
 
 VERSION = "1.0.0"
-"""The version of these blocks."""
+"""The version of a block whose event has a signature of its own."""
+SHARED_VERSION = "1.1.0"
+"""The version of a block whose event shares its signature with others."""
 
 _FIELDS = {"publisher": bytes, "predicate": str, "payload": bytes, "signature": bytes}
 _METADATA = {"created": str, "protocolVersion": str, "start": int, "number": int}
@@ -30,7 +33,7 @@ def event_block(event: Publication) -> bytes:
             "payload": event.payload,
             "metadata": {
                 "created": time_text(event.created_us),
-                "protocolVersion": VERSION,
+                "protocolVersion": _version_of(event.signature),
                 "start": event.id.incarnation,
                 "number": event.id.number,
             },
@@ -52,10 +55,14 @@ def read_event_block(block: bytes) -> Publication:
     event = Publication.of(id, predicate, fields["payload"], fields["signature"], created_us)
     is_whole = 1 <= len(id.publisher) <= RpcLimits().peer_bytes_max and created_us > 0
     is_numbered = 0 <= id.incarnation < _NUMBER_END and 0 <= id.number < _NUMBER_END
-    is_signed = len(event.signature) == SIGNATURE_BYTES and metadata["protocolVersion"] == VERSION
+    is_signed = SIGNATURE_BYTES <= len(event.signature) <= EVIDENCE_BYTES_MAX
     if not (is_whole and is_numbered and is_signed) or event_block(event) != block:
         raise BlockError("an event that is not written as events are")
     return event
+
+
+def _version_of(signature: bytes) -> str:
+    return VERSION if len(signature) == SIGNATURE_BYTES else SHARED_VERSION
 
 
 def _checked(value: object, what: str, types: dict[str, type]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Any
 
 from smartpubsub.kademlia.protobuf import WireError, compile_schema, limit, parsed
 from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate, PredicateError
+from smartpubsub.protocols.evidence import EVIDENCE_BYTES_MAX
 from smartpubsub.protocols.publication import (
     SEQUENCE_BYTES,
     SEQUENCE_TAG,
-    SIGNATURE_BYTES,
-    SIGNATURE_HEAD,
+    SIGNATURE_TAG,
     TIME_END_US,
     TOPIC,
     TOPIC_FIELD,
@@ -59,10 +59,8 @@ _CACHED_BYTES_MAX = 1024
 """Events up to this length are decoded once; copies of them follow."""
 _NUMBER_BITS = 64
 _SEQUENCE_END = len(SEQUENCE_TAG) + SEQUENCE_BYTES
-_AFTER_SEQUENCE = TOPIC_FIELD + SIGNATURE_HEAD
-_SIGNATURE_START = _SEQUENCE_END + len(_AFTER_SEQUENCE)
-_TAIL_BYTES = _SIGNATURE_START + SIGNATURE_BYTES
-"""What follows the content of an event: the sequence, the topic and the signature."""
+_TOPIC_END = _SEQUENCE_END + len(TOPIC_FIELD)
+_SIGNATURE_TAG = SIGNATURE_TAG[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,16 +136,17 @@ def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
         _expect(
             len(publisher) <= limits.peer_bytes_max
             and len(payload) <= limits.payload_bytes_max
-            and len(tail) == _TAIL_BYTES
             and tail.startswith(SEQUENCE_TAG)
-            and tail[_SEQUENCE_END:_SIGNATURE_START] == _AFTER_SEQUENCE
+            and tail[_SEQUENCE_END:_TOPIC_END] == TOPIC_FIELD
         )
+        signature, end = _field(tail, _TOPIC_END, _SIGNATURE_TAG)
+        _expect(end == len(tail) and len(signature) <= EVIDENCE_BYTES_MAX)
         predicate = read_predicate(text.decode(), limits)
         _expect(str(predicate).encode() == text)
     except (_OtherwiseEncodedError, IndexError, UnicodeDecodeError, WireError):
         return None
     id = id_of(publisher, tail[len(SEQUENCE_TAG) : _SEQUENCE_END])
-    return Publication.read(id, predicate, payload, tail[_SIGNATURE_START:], created_us, data)
+    return Publication.read(id, predicate, payload, signature, created_us, data)
 
 
 class _OtherwiseEncodedError(Exception):
@@ -189,7 +188,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def event_in(buffer: Any, limits: EventLimits) -> Publication:
     """The event in a message of pubsub."""
-    limit("a signature", buffer.signature, SIGNATURE_BYTES)
+    limit("a signature", buffer.signature, EVIDENCE_BYTES_MAX)
     id = event_id(buffer.publisher, buffer.seqno, limits)
     content = parsed(ContentBuffer, buffer.data, "predicate and payload")
     limit("a payload", content.payload, limits.payload_bytes_max)

@@ -20,7 +20,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.capabilities import Gathers, HasNeighbours
 from smartpubsub.protocols.departure import Goodbye
-from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.publication import EventId, Publication, Signing, UnsignedEvent
 from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
 from smartpubsub.protocols.runtime.deferred import TooManyCallsError
 from smartpubsub.seam import (
@@ -204,13 +204,26 @@ class NodeCore:
         By their times a publisher's events are in the order of their numbers, whatever its clock
         does.
         """
+        unsigned = self._unsigned(predicate, payload, now)
+        return unsigned.signed(self._signing.sign(*unsigned) if is_signed else b"")
+
+    def new_events(
+        self, contents: Iterable[tuple[Predicate, bytes]], now: int
+    ) -> list[Publication]:
+        """Make events of this node that are signed together, for a protocol that allows it."""
+        every = [self._unsigned(predicate, payload, now) for predicate, payload in contents]
+        signatures = self._signing.sign_all(every)
+        return [event.signed(each) for event, each in zip(every, signatures, strict=True)]
+
+    def _unsigned(self, predicate: Predicate, payload: bytes, now: int) -> UnsignedEvent:
         self._last_event += 1
         self._last_event_us = max(self._last_event_us, now)
-        id = EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
-        signature = b""
-        if is_signed:
-            signature = self._signing.sign(id, predicate, payload, self._last_event_us)
-        return Publication.of(id, predicate, payload, signature, self._last_event_us)
+        return UnsignedEvent(self.last_event, predicate, payload, self._last_event_us)
+
+    @property
+    def last_event(self) -> EventId:
+        """The id of the last event that was made."""
+        return EventId(self.kademlia.own.peer, self._incarnation, self._last_event)
 
     def gather(self) -> None:
         """Hold the protocols' messages back until `release`."""

@@ -93,7 +93,7 @@ class Publication(_Fields):
         """The event as libp2p's pubsub writes it, signed and without hops."""
         id, predicate, payload, signature, _, created_us = self
         unsigned = unsigned_bytes(id, predicate, payload, created_us)
-        return unsigned + _SIGNATURE_TAG + framed(signature)
+        return unsigned + signature_field(signature)
 
     @Lazy
     def digest(self) -> bytes:
@@ -103,7 +103,7 @@ class Publication(_Fields):
     @property
     def signed_bytes(self) -> bytes:
         """What its publisher has signed: the encoded event without the signature."""
-        return SIGNED_FIRST + self.encoded[:-SIGNATURE_FIELD_BYTES]
+        return SIGNED_FIRST + self.encoded[: -len(signature_field(self.signature))]
 
     @classmethod
     def read(
@@ -148,16 +148,14 @@ class Publication(_Fields):
 # --- encoding ---
 
 SIGNED_FIRST = b"libp2p-pubsub:"
-SIGNATURE_FIELD_BYTES = 2 + SIGNATURE_BYTES
 TOPIC_FIELD = b"\x22" + bytes([len(TOPIC)]) + TOPIC.encode()
 SEQUENCE_TAG = b"\x1a\x08"
-_SIGNATURE_TAG = b"\x2a"
-SIGNATURE_HEAD = _SIGNATURE_TAG + bytes([SIGNATURE_BYTES])
+SIGNATURE_TAG = b"\x2a"
 _SEQUENCE = Struct(">II")
 """The incarnation, then the number: later events have larger sequences."""
 
 
-@lru_cache(maxsize=4)  # An event is signed, and then encoded with its signature.
+@lru_cache(maxsize=1 << 7)  # Events are signed, and then encoded with their signatures.
 def unsigned_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int) -> bytes:
     """Encode an event up to its signature, as protobuf does.
 
@@ -173,6 +171,11 @@ def unsigned_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us
     return head + SEQUENCE_TAG + sequence_of(id) + TOPIC_FIELD
 
 
+def signature_field(signature: bytes) -> bytes:
+    """The end of an encoded event."""
+    return SIGNATURE_TAG + framed(signature)
+
+
 def sequence_of(id: EventId) -> bytes:
     """The incarnation and the number of an event, in eight bytes."""
     return _SEQUENCE.pack(id.incarnation, id.number)
@@ -184,6 +187,25 @@ def id_of(publisher: Peer, sequence: bytes) -> EventId:
 
 
 # --- signatures ---
+
+
+class UnsignedEvent(NamedTuple):
+    """An event before it is signed."""
+
+    id: EventId
+    predicate: Predicate
+    payload: bytes
+    created_us: int
+
+    @property
+    def encoded(self) -> bytes:
+        """Its encoded form up to the signature."""
+        return unsigned_bytes(*self)
+
+    def signed(self, signature: bytes) -> Publication:
+        """The event with its signature."""
+        id, predicate, payload, created_us = self
+        return Publication.of(id, predicate, payload, signature, created_us)
 
 
 class Witness(Protocol):
@@ -201,8 +223,15 @@ class Signing(Witness, Protocol):
         """Sign an event of this peer."""
         ...
 
+    def sign_all(self, unsigned: Sequence[UnsignedEvent]) -> list[bytes]:
+        """Sign events of this peer together; return the signature of each of them.
+
+        Several events share a signature: that of each is evidence, as of a statement.
+        """
+        ...
+
     def is_signed(self, publication: Publication) -> bool:
-        """Whether an event's signature is its publisher's."""
+        """Whether an event's signature is its publisher's, alone or shared with other events."""
         ...
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:

@@ -105,6 +105,8 @@ class ProtocolSpec:
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None
     """By how much the clocks of two nodes may differ; None for any."""
+    shares_signatures: bool = False
+    """Whether its nodes accept events that share a signature with others of their publisher."""
     has_only_topics: bool = False
     """Whether subscriptions and events name a topic instead of stating a predicate."""
     stays_in_region: bool = False

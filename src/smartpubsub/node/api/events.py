@@ -9,7 +9,7 @@ from typing import Any
 from smartpubsub.node.api.payloads import JSON, PayloadError, Serializer, read_payload
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.identity import peer_text
-from smartpubsub.node.signing import is_signature
+from smartpubsub.node.signing import is_signed_event
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.event_blocks import event_block, read_event_block
@@ -62,7 +62,7 @@ class Event:
     def from_block(cls, block: bytes) -> Event:
         """Read a block, and verify the publisher's signature."""
         event = read_event_block(block)
-        if not is_signature(event.id.publisher, event.signed_bytes, event.signature):
+        if not is_signed_event(event):
             raise NodeError("the block's event is not signed by its publisher")
         return event_of(event, 0)
 

@@ -145,6 +145,7 @@ class Groups:
         self._subscribing = subscribing
         self._publishing = publishing
         publishing.senders[GROUP] = self._send
+        publishing.sharing[GROUP] = None
         self._serializer = serializer
         self._memberships: dict[int, Membership] = {}
         self._found: dict[int, tuple[Notice, ...]] = {}

@@ -23,6 +23,7 @@ from smartpubsub.node.api.event_records import (
 )
 from smartpubsub.node.api.listing import EventInfo, EventState
 from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.signed_together import SignedTogether, WaitingContent
 from smartpubsub.node.api.subscribing import stores
 from smartpubsub.node.engine import Engine
 from smartpubsub.node.errors import (
@@ -81,6 +82,9 @@ class Publishing:
         """By the kind of the destination."""
         self.self_signing: dict[str, None] = {}
         """The kinds of destinations whose protocol signs events itself."""
+        self.sharing: dict[str, None] = {"": None} if engine.spec.shares_signatures else {}
+        """The kinds of destinations whose events may share a signature."""
+        self._together = SignedTogether(lambda: engine.core)
         engine.loaders.append((PREFIX, self._load))
         for kind in (Published, Confirmed, Refused):
             engine.journals[kind].append(self._records.journal)
@@ -181,11 +185,16 @@ class Publishing:
         call = Call()
         ids: list[EventId] = []
         records: list[EventRecord] = []
+        is_new = key is None and id is None
+        shares = is_new and content.destination.kind in self.sharing
+        waiting = self._together.add(content) if shares else None
 
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
-            sent, effects = self._sent(content, now, key, id, wants_all=wants_all)
+            sent, effects = self._sent(
+                content, now, key, id, wants_all=wants_all, waiting=waiting
+            )
             ids.append(sent)
             record = self._records.get(str(sent))
             assert record is not None
@@ -214,6 +223,7 @@ class Publishing:
             raise PublishRefusedError(str(error), str(ids[0]), EventState.REFUSED.value) from None
         finally:
             call.is_over = True
+            self._together.forget(waiting)
             for each in ids:
                 engine.calls.forget(wait.value, each, call)
 
@@ -272,6 +282,7 @@ class Publishing:
         known: str | None = None,
         *,
         wants_all: bool,
+        waiting: WaitingContent | None = None,
     ) -> tuple[EventId, list[Effect]]:
         """Send an event, or the one that was published by the same key or has a known id."""
         records, core = self._records, self._engine.core
@@ -280,9 +291,12 @@ class Publishing:
             found = records.with_id(known, content)
         if found is None:
             is_signed = content.destination.kind not in self.self_signing
-            publication = core.new_event(
-                content.predicate, content.payload, now, is_signed=is_signed
-            )
+            if waiting is not None:
+                publication = self._together.event_of(waiting, now)
+            else:
+                publication = core.new_event(
+                    content.predicate, content.payload, now, is_signed=is_signed
+                )
             id, created_us = publication.id, publication.created_us
             if is_signed:
                 remember_event(publication)

@@ -102,6 +102,10 @@ def _mark_together(_: sqlite3.Connection) -> None:
     """Version 4 has one entry for the marks of many completed events; marks of one are read too."""
 
 
+def _share_signatures(_: sqlite3.Connection) -> None:
+    """Version 5 has events that share a signature with others."""
+
+
 def _put(database: sqlite3.Connection, key: bytes, value: bytes) -> None:
     row = (key, value, crc32(value, crc32(key)))
     database.execute("REPLACE INTO entries VALUES (?, ?, ?)", row)
@@ -112,6 +116,7 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     _keep_subscriptions,
     _number_publications,
     _mark_together,
+    _share_signatures,
 ]
 """Each converts a file from the version that is its index in the list to the next version."""
 

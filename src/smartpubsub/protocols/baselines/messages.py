@@ -29,6 +29,7 @@ from smartpubsub.protocols.event_messages import (
 )
 from smartpubsub.protocols.publication import (
     SEQUENCE_BYTES,
+    SIGNATURE_BYTES,
     TOPIC,
     EventId,
     Publication,
@@ -218,6 +219,8 @@ def decode(data: bytes, limits: RpcLimits) -> Rpc:
 def _copy(buffer: Any, limits: RpcLimits) -> Copy:
     # Other implementations do not count hops; the event has come over one link at least. The
     # maximum leaves room for the number to grow on the way.
+    # Nodes of other implementations know no shared signatures.
+    limit("a signature", buffer.signature, SIGNATURE_BYTES)
     return Copy(event_in(buffer, limits), min(max(1, buffer.hops), limits.hops_max))
 
 

@@ -29,7 +29,7 @@ from smartpubsub.protocols.spec import (
     a_fifth_if_audited,
 )
 
-FASTDELIVERY = "/smartpubsub/fastdelivery/3.0.0"
+FASTDELIVERY = "/smartpubsub/fastdelivery/4.0.0"
 
 
 def fast_settings(options: ProtocolOptions) -> FastSettings:
@@ -107,6 +107,7 @@ FASTDELIVERY_SPEC = ProtocolSpec(
     is_reliable=lambda _: True,
     liar_count_max=a_fifth_if_audited,
     promises_order=True,
+    shares_signatures=True,
     stays_in_region=True,
     groups=lambda core: core,
     resident=FastDelivery,

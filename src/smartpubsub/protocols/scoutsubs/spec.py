@@ -30,7 +30,7 @@ from smartpubsub.protocols.spec import (
     a_fifth_if_audited,
 )
 
-SCOUTSUBS = "/smartpubsub/scoutsubs/3.0.0"
+SCOUTSUBS = "/smartpubsub/scoutsubs/4.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 
 STORAGE_SHARE = 2
@@ -203,6 +203,7 @@ SCOUTSUBS_SPEC = ProtocolSpec(
     liar_count_max=a_fifth_if_audited,
     keeper_count=_keeper_count,
     promises_order=True,
+    shares_signatures=True,
     replay=lambda core: core,
     has_attribute_trees=True,
     hottest_link_bytes=_hottest_link_bytes,

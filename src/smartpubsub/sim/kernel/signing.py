@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.evidence import path_bytes
-from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId, Publication, UnsignedEvent
 from smartpubsub.seam import Peer
 
 
@@ -30,9 +30,14 @@ class StandInSigning:
         """This peer's signature, whatever the event is."""
         return self._signature
 
+    def sign_all(self, unsigned: Sequence[UnsignedEvent]) -> list[bytes]:
+        """This peer's signature, with empty paths of the right lengths."""
+        return [self._signature + bytes(length) for length in _path_bytes(len(unsigned))]
+
     def is_signed(self, publication: Publication) -> bool:
         """Whether an event's signature is its publisher's."""
-        return publication.signature == _signature_of(publication.id.publisher)
+        signature = publication.signature
+        return signature[:SIGNATURE_BYTES] == _signature_of(publication.id.publisher)
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:  # noqa: ARG002
         """This peer's signature, whatever it says."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import trio
@@ -100,6 +100,14 @@ class _NotedCore(NodeCore):
         event = super().new_event(predicate, payload, now, is_signed=is_signed)
         self._note(Call("publish", event.id, predicate, len(payload)))
         return event
+
+    def new_events(
+        self, contents: Iterable[tuple[Predicate, bytes]], now: int
+    ) -> list[Publication]:
+        events = super().new_events(contents, now)
+        for event in events:
+            self._note(Call("publish", event.id, event.predicate, len(event.payload)))
+        return events
 
 
 class _ObservedNode(Node):
