@@ -201,6 +201,10 @@ def test_garbage_is_not_signed(publisher: bytes, signature: bytes, payload: byte
     assert not Ed25519Signing(ALICE).is_signed(event)
 
 
+def copy_of(event: Publication) -> Publication:
+    return Publication.of(*event[:4], event.created_us)
+
+
 def test_those_that_come_again_are_remembered_and_few_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -216,12 +220,22 @@ def test_those_that_come_again_are_remembered_and_few_others(
     events = [signed(alice, payload=b"%d" % number) for number in range(10)]
 
     for event in events:
-        assert signing.is_signed(event)
-        assert signing.is_signed(events[0])
+        assert signing.is_signed(copy_of(event))
+        assert signing.is_signed(copy_of(events[0]))
     assert len(asked) == len(events)
 
-    assert signing.is_signed(events[1])
+    assert signing.is_signed(copy_of(events[1]))
     assert len(asked) == len(events) + 1
+
+
+def test_an_event_that_one_node_has_verified_is_not_verified_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    event = copy_of(signed(Ed25519Signing(ALICE)))
+    assert Ed25519Signing(MALLORY).is_signed(event)
+    monkeypatch.setattr(signing_module, "is_signature", lambda *_: False)
+
+    assert not Ed25519Signing(MALLORY).is_signed(event)
 
 
 def test_what_was_refused_is_not_remembered() -> None:

@@ -84,6 +84,10 @@ class RoutingTable:
         self._indexes: list[int] = []
         self._found: dict[tuple[Key, int], list[Contact]] = {}
         """The results of `closest` since trusted peers last changed."""
+        self._around: dict[Key, list[Contact]] = {}
+        """The results of `closest_in_any_order` since then: lookups of many nodes have one key."""
+        self.version = 0
+        """How often trusted peers have changed."""
 
     def __len__(self) -> int:
         return sum(len(bucket.entries) for bucket in self.buckets.values())
@@ -113,7 +117,7 @@ class RoutingTable:
         before = bucket._trusted
         bucket.heard_from(contact, now, prefix)
         if bucket._trusted is not before:
-            self._found.clear()
+            self._on_change()
         return True
 
     def failed(self, contact: Contact, failures_max: int) -> Contact | None:
@@ -125,7 +129,7 @@ class RoutingTable:
         bucket.waiting.pop(contact.peer, None)
         entry = bucket.entries.get(contact.peer)
         if entry is not None:
-            self._found.clear()
+            self._on_change()
             bucket.failed(entry, failures_max)
             if entry.failures < failures_max:
                 return None
@@ -138,7 +142,7 @@ class RoutingTable:
         bucket = self.buckets.get(self.index(contact.key))
         entry = bucket.entries.get(contact.peer) if bucket else None
         if bucket is not None and entry is not None and not entry.failures:
-            self._found.clear()
+            self._on_change()
             bucket.failed(entry, failures_max=2)
 
     def known(self, contact: Contact) -> Contact | None:
@@ -228,8 +232,17 @@ class RoutingTable:
         self._found[key, count] = found[:count]
         return found[:count]
 
+    def _on_change(self) -> None:
+        """Forget what was found: trusted peers change."""
+        self._found.clear()
+        self._around.clear()
+        self.version += 1
+
     def closest_in_any_order(self, key: Key) -> Sequence[Contact]:
         """The k known peers closest to a key; buckets that are taken whole are not sorted."""
+        known = self._around.get(key)
+        if known is not None:
+            return known
         found: list[Contact] = []
         missing = self.k
         for bucket in self._closest_buckets(key):
@@ -241,6 +254,9 @@ class RoutingTable:
             missing -= len(more)
             if not missing:
                 break
+        if len(self._around) >= FOUND_COUNT_MAX:
+            self._around.clear()
+        self._around[key] = found
         return found
 
     def _closest_buckets(self, key: Key) -> Iterator[Bucket]:
@@ -285,7 +301,7 @@ class RoutingTable:
         bucket = self.buckets.get(index)
         if bucket is None:
             bucket = self.buckets[index] = Bucket()
-            self._found.clear()
+            self._on_change()
             insort(self._indexes, index)
         return bucket
 

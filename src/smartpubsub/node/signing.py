@@ -75,14 +75,17 @@ class Ed25519Signing(Ed25519Witness):
 
     def is_signed(self, publication: Publication) -> bool:
         """Verify an event's signature, once for all copies of the event."""
+        if publication.verified_by is self:
+            return True
         # The cache key has all signed content, or a copy with other content would pass by its id.
         digest = publication.digest
         if digest in self._verified:
             self._verified.move_to_end(digest)
-            return True
-        if not self._is_signed(publication):
+        elif self._is_signed(publication):
+            self._remember(digest)
+        else:
             return False
-        self._remember(digest)
+        publication.verified_by = self
         return True
 
     def _is_signed(self, event: Publication) -> bool:

@@ -130,19 +130,24 @@ def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
         if content[at : at + 1] == b"\x12":
             payload, at = _field(content, at, 0x12)
         if at < len(content):
-            _expect(content[at] == 0x18)
+            if content[at] != 0x18:
+                return None
             created_us, at = _varint(content, at + 1)
-            _expect(0 < created_us < TIME_END_US and at == len(content))
-        _expect(
+            if not (0 < created_us < TIME_END_US and at == len(content)):
+                return None
+        signature, end = _field(tail, _TOPIC_END, _SIGNATURE_TAG)
+        if not (
             len(publisher) <= limits.peer_bytes_max
             and len(payload) <= limits.payload_bytes_max
             and tail.startswith(SEQUENCE_TAG)
             and tail[_SEQUENCE_END:_TOPIC_END] == TOPIC_FIELD
-        )
-        signature, end = _field(tail, _TOPIC_END, _SIGNATURE_TAG)
-        _expect(end == len(tail) and len(signature) <= EVIDENCE_BYTES_MAX)
+            and end == len(tail)
+            and len(signature) <= EVIDENCE_BYTES_MAX
+        ):
+            return None
         predicate = read_predicate(text.decode(), limits)
-        _expect(str(predicate).encode() == text)
+        if str(predicate).encode() != text:
+            return None
     except (_OtherwiseEncodedError, IndexError, UnicodeDecodeError, WireError):
         return None
     id = id_of(publisher, tail[len(SEQUENCE_TAG) : _SEQUENCE_END])
@@ -151,11 +156,6 @@ def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
 
 class _OtherwiseEncodedError(Exception):
     """Bytes that protobuf may understand, and that are not as this module encodes events."""
-
-
-def _expect(is_so: bool) -> None:
-    if not is_so:
-        raise _OtherwiseEncodedError
 
 
 def _field(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
@@ -182,7 +182,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise _OtherwiseEncodedError
         number |= (byte & 127) << shift
         shift += 7
-    _expect(byte > 0)
+    if not byte:
+        raise _OtherwiseEncodedError
     return number, at + 1
 
 

@@ -88,6 +88,9 @@ class Publication(_Fields):
     Simulated nodes need no encoded form, so it is made when it is first asked for.
     """
 
+    verified_by: object = None
+    """What has verified its signature last, and need not do so again."""
+
     @Lazy
     def encoded(self) -> bytes:
         """The event as libp2p's pubsub writes it, signed and without hops."""

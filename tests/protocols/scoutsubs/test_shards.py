@@ -166,7 +166,7 @@ def test_no_event_goes_to_a_shard_before_all_subscribers_are_there() -> None:
     last = SUBSCRIBERS[-1]
     scouts = forest.scouts(last)
     hear = scouts._filters.on_announced
-    scouts._on_part[Announced] = lambda contact, part: hear(contact.peer, part._replace(epoch=1))
+    scouts._on_part[Announced] = lambda peer, part: hear(peer, part._replace(epoch=1))
     check(forest, heated(forest))
 
     assert everywhere(forest, last) == ["surf"]

@@ -4,8 +4,9 @@
 
 - Subscriptions: `subscription` is what an application reads, `arrivals` the queue behind it, and
   `subscribing` begins and ends them. `handlers` are functions that are called with events.
-- Publishing: `publishing` waits for acknowledgements (`calls`), `event_records` remembers own
-  events and their keys, `receipts` prove that replicas hold them.
+- Publishing: `publishing` waits for acknowledgements (`calls`), `signed_together` has the events
+  that wait share a signature, `event_records` remembers own events and their keys, `receipts` prove
+  that replicas hold them.
 - Events: `events`, their `payloads`, `sealed` ones, those of a `circle`. The past: `past`,
   `past_events`.
 - Topics: `topic` for applications, `topics` behind it; `topic_subscription`, `topic_subscribing`,

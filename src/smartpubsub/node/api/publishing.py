@@ -192,9 +192,7 @@ class Publishing:
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
-            sent, effects = self._sent(
-                content, now, key, id, wants_all=wants_all, waiting=waiting
-            )
+            sent, effects = self._sent(content, now, key, id, wants_all=wants_all, waiting=waiting)
             ids.append(sent)
             record = self._records.get(str(sent))
             assert record is not None

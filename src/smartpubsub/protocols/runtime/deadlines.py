@@ -2,6 +2,7 @@
 
 Most deadlines guard against a missing answer and are cancelled when it comes. So they stay in the
 component, and the host has one timer for all of them, which may fire when nothing is due any more.
+A component often sets many to the same time, in one turn of the host.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class Deadlines(Generic[Name]):
     def __init__(self, outbox: Outbox[Any], timer: str) -> None:
         self._outbox = outbox
         self._timer = timer
-        self._due_at: dict[Name, tuple[int, int]] = {}
-        self._heap: list[tuple[int, int, Name]] = []
-        """With entries that were cancelled or moved."""
-        self._number = 0
-        """Deadlines of one time are in the order in which they were set."""
+        self._due_at: dict[Name, int] = {}
+        self._at: dict[int, dict[Name, None]] = {}
+        """By time, in the order in which they were set."""
+        self._heap: list[int] = []
+        """The times, with some that have no deadline any more."""
         self._fires_at: int | None = None
 
     def __len__(self) -> int:
@@ -38,43 +39,49 @@ class Deadlines(Generic[Name]):
     def set(self, name: Name, after_us: int) -> None:
         """Set a deadline, also if it was set to another time."""
         at = self._outbox.now + after_us
-        self._number += 1
-        self._due_at[name] = at, self._number
-        heappush(self._heap, (at, self._number, name))
+        if name in self._due_at:
+            self.cancel(name)
+        self._due_at[name] = at
+        names = self._at.get(at)
+        if names is None:
+            self._at[at] = {name: None}
+            heappush(self._heap, at)
+        else:
+            names[name] = None
         if self._fires_at is None or at < self._fires_at:
             self._set_timer(at)
-        if len(self._heap) > _STALE_MIN + 2 * len(self._due_at):
-            self._forget_stale()
 
     def cancel(self, name: Name) -> None:
         """Forget a deadline, if it is set."""
-        is_set = self._due_at.pop(name, None) is not None
-        if is_set and len(self._heap) > _STALE_MIN + 2 * len(self._due_at):
-            self._forget_stale()
-
-    def _forget_stale(self) -> None:
-        self._heap = [(*entry, name) for name, entry in self._due_at.items()]
-        heapify(self._heap)
+        at = self._due_at.pop(name, None)
+        if at is None:
+            return
+        names = self._at[at]
+        del names[name]
+        if not names:
+            del self._at[at]
+            if len(self._heap) > _STALE_MIN + 2 * len(self._at):
+                self._heap = list(self._at)
+                heapify(self._heap)
 
     def due(self) -> Iterator[Name]:
         """The deadlines that have come, each removed when its turn comes; read to the end."""
         self._fires_at = None
         for _ in range(AT_ONCE_MAX):
             first = self._first()
-            if first is None or first[0] > self._outbox.now:
+            if first is None or first > self._outbox.now:
                 break
-            heappop(self._heap)
-            del self._due_at[first[2]]
-            yield first[2]
+            name = next(iter(self._at[first]))
+            self.cancel(name)
+            yield name
         first = self._first()
-        if first is not None and (self._fires_at is None or first[0] < self._fires_at):
-            self._set_timer(first[0])
+        if first is not None and (self._fires_at is None or first < self._fires_at):
+            self._set_timer(first)
 
-    def _first(self) -> tuple[int, int, Name] | None:
+    def _first(self) -> int | None:
         heap = self._heap
         while heap:
-            at, number, name = heap[0]
-            if self._due_at.get(name) == (at, number):
+            if heap[0] in self._at:
                 return heap[0]
             heappop(heap)
         return None
@@ -86,5 +93,7 @@ class Deadlines(Generic[Name]):
     def check(self) -> None:
         """Assert the invariants: a timer is set, no later than the first deadline."""
         first = self._first()
-        assert first is None or (self._fires_at is not None and self._fires_at <= first[0])
-        assert len(self._heap) <= _STALE_MIN + 2 * len(self._due_at) + AT_ONCE_MAX
+        assert first is None or (self._fires_at is not None and self._fires_at <= first)
+        assert self._due_at == {name: at for at, names in self._at.items() for name in names}
+        assert all(self._at.values())
+        assert len(self._heap) <= _STALE_MIN + 2 * len(self._at) + AT_ONCE_MAX

@@ -45,7 +45,8 @@ class RoundTripEstimator:
         self._smoothed_us = 0
         self._variance_us = 0
         self._has_sample = False
-        self._timeout_us = self._bounded(settings.timeout_us_first)
+        self.timeout_us_once = self._bounded(settings.timeout_us_first)
+        """How long to wait for an answer to the first transmission."""
 
     @property
     def smoothed_us(self) -> int:
@@ -70,7 +71,7 @@ class RoundTripEstimator:
             )
         timeout_us = settings.round_trips * self._smoothed_us
         timeout_us += settings.variance_factor * self._variance_us
-        self._timeout_us = self._bounded(timeout_us)
+        self.timeout_us_once = self._bounded(timeout_us)
 
     def _bounded(self, timeout_us: int) -> int:
         settings = self._settings
@@ -79,9 +80,9 @@ class RoundTripEstimator:
     def timeout_us(self, transmissions: int = 1) -> int:
         """How long to wait for an answer; doubles with every transmission after the first."""
         if transmissions <= 1:
-            return self._timeout_us
+            return self.timeout_us_once
         doublings = min(transmissions - 1, BACKOFF_DOUBLINGS_MAX)
-        return min(self._timeout_us << doublings, self._settings.timeout_us_max)
+        return min(self.timeout_us_once << doublings, self._settings.timeout_us_max)
 
 
 class SharedBackoff:

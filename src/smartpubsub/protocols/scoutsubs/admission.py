@@ -139,13 +139,13 @@ class Admission:
         self._admitted.add((event.id, attribute), now)
         self._publishers.add((event.id.publisher, attribute), now)
         recent = self._recent.setdefault(attribute, deque(maxlen=RECENT_COUNT_MAX))
-        recent.append((part, self._began_us(part.age_ms)))
+        flight = self._flight(part)
+        recent.append((part, flight.began_us))
         self._filters.set_recent(attribute, has_recent=True)
         # In unreliable variants a child that forwards an event has sent it down already.
         table = self._filters.tables[attribute]
         is_below = not self._settings.is_reliable and came_from in table.children
         excluded = came_from if is_below and came_from else NOBODY
-        flight = self._flight(part)
         self._dissemination.spread(flight, excluded=excluded)
         copies = len(flight.targets) + self._settings.backups
         self._shards.add_load(attribute, event.id.publisher, copies)

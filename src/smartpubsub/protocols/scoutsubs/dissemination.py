@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import EventId, Publication, Signing
@@ -36,10 +35,11 @@ from smartpubsub.protocols.scoutsubs.recent_events import RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.shard_names import sibling_names
+from smartpubsub.protocols.scoutsubs.shard_names import base_name, sibling_names
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
+_NO_FLIGHTS: Mapping[Peer, Flight] = MappingProxyType({})
 DROPPED_SHARE = 100
 """One in this many late events of a child is dropped at a time, as finding them takes long."""
 
@@ -58,31 +58,14 @@ class _ChildLink:
     """Events that wait for those, as they must not overtake them."""
 
 
-class EventSpread(NamedTuple):
-    """This node has an event and has sent it on."""
-
-    event: Publication
-    attribute: str
-
-
-class RootFlightConfirmed(NamedTuple):
-    """A child has confirmed an event to this node as the rendezvous."""
-
-    flight: RootFlight
-
-
-class ChildGivenUp(NamedTuple):
-    """A child that does not confirm an event gets it no more from this node as the rendezvous."""
-
-    flight: RootFlight
-
-
-DisseminationNews: TypeAlias = EventSpread | RootFlightConfirmed | ChildGivenUp
-
-
 @dataclass(eq=False)
 class Dissemination:
-    """The events in flight at this node."""
+    """The events in flight at this node.
+
+    `_on_spread` is called with each event that this node has and has sent on, and its attribute. At
+    the rendezvous, `_on_confirmed` is called when a child has confirmed an event, and
+    `_on_given_up` when a child that does not gets it no more.
+    """
 
     _outbox: ScoutOutbox
     _settings: ScoutSettings
@@ -95,7 +78,9 @@ class Dissemination:
     _filters: Filters
     _delivery: LocalDelivery
     _recent: RecentEvents
-    _report: Callable[[DisseminationNews], None]
+    _on_spread: Callable[[Publication, str], None]
+    _on_confirmed: Callable[[RootFlight], None]
+    _on_given_up: Callable[[RootFlight], None]
 
     def __post_init__(self) -> None:
         settings = self._settings
@@ -103,6 +88,8 @@ class Dissemination:
         """By event and attribute, and by the node on whose behalf they are sent."""
         self._links: dict[tuple[str, Peer], _ChildLink] = {}
         self._delivered = DuplicateWindow(settings.seen_us, settings.seen_count_max)
+        self._has_shards = False
+        """Whether any event has come by a shard of a split attribute."""
 
     # --- flights ---
 
@@ -114,7 +101,7 @@ class Dissemination:
     @property
     def is_full(self) -> bool:
         """Whether no more events can be taken until some are confirmed."""
-        return self.flight_count >= self._settings.record_count_max and not self.drop_late()
+        return len(self._flights) >= self._settings.record_count_max and not self.drop_late()
 
     # --- children that do not confirm ---
 
@@ -149,7 +136,7 @@ class Dissemination:
         self._outbox.reject("late events")
         flight.drop_child(peer)
         if isinstance(flight, RootFlight):
-            self._report(ChildGivenUp(flight))
+            self._on_given_up(flight)
         else:
             self._end_if_confirmed(flight)
 
@@ -165,7 +152,7 @@ class Dissemination:
 
     def root_flight(self, key: EventKey) -> RootFlight | None:
         """An event in flight from this node as the rendezvous."""
-        flight = self._flights.get(key, {}).get(NOBODY)
+        flight = self._flights.get(key, _NO_FLIGHTS).get(NOBODY)
         return flight if isinstance(flight, RootFlight) else None
 
     def root_flights(self, attribute: str | None = None) -> list[RootFlight]:
@@ -180,7 +167,7 @@ class Dissemination:
         if not self._recovery.is_ready:
             return  # The children may not be known yet; the event will be retransmitted.
         now, key = self._outbox.now, (part.event.id, part.attribute)
-        flight = self._flights.get(key, {}).get(part.on_behalf)
+        flight = self._flights.get(key, _NO_FLIGHTS).get(part.on_behalf)
         if flight is not None:
             if isinstance(flight, RootFlight):
                 self._confirm(peer, key, NOBODY)  # This node has custody of it.
@@ -223,6 +210,7 @@ class Dissemination:
         table = self._filters.tables[attribute]
         own, children = table.interested(event.predicate)
         is_first = self._delivered.add(flight.key, self._outbox.now)
+        self._has_shards = self._has_shards or base_name(attribute) != attribute
         if is_first and own and not self._came_by_sibling(event.id, attribute):
             self._delivery.deliver(Delivery(event, own, flight.hops))
         targets = {
@@ -240,10 +228,12 @@ class Dissemination:
                 self._send_first(flight, table.children[peer])
         self._keep(flight)
         self._recent.keep(event, flight.hops)
-        self._report(EventSpread(event, attribute))
+        self._on_spread(event, attribute)
 
     def _came_by_sibling(self, id: EventId, attribute: str) -> bool:
         """A publisher without an acknowledgement may send an event again by another shard."""
+        if not self._has_shards:
+            return False
         return any((id, name) in self._delivered for name in sibling_names(attribute))
 
     def add_child(self, flight: RootFlight, peer: Peer) -> None:
@@ -383,7 +373,7 @@ class Dissemination:
 
     def _current_link(self, attribute: str, peer: Peer) -> _ChildLink | None:
         table = self._filters.tables.get(attribute)
-        child = table.children.get(peer) if table else None
+        child = None if table is None else table.children.get(peer)
         return None if child is None else self._link(attribute, child)
 
     def _release_held(self, link: _ChildLink) -> None:
@@ -406,8 +396,10 @@ class Dissemination:
 
     def awaits(self, peer: Peer, part: Confirm) -> bool:
         """Whether a confirmation of a peer is for a child that has not confirmed an event."""
-        flights = self._flights.get((part.id, part.attribute), {}).values()
-        return any(self._confirmed_child(f, peer, part.on_behalf) is not None for f in flights)
+        for flight in self._flights.get((part.id, part.attribute), _NO_FLIGHTS).values():
+            if self._confirmed_child(flight, peer, part.on_behalf) is not None:
+                return True
+        return False
 
     def has_asked_to_stand_in(self, peer: Peer, part: NoCopy) -> bool:
         """Whether a peer is a replica of a child that has not confirmed an event."""
@@ -426,7 +418,7 @@ class Dissemination:
 
     def on_confirm(self, peer: Peer, part: Confirm) -> None:
         """A node has an event, and so have all nodes below it."""
-        for flight in list(self._flights.get((part.id, part.attribute), {}).values()):
+        for flight in list(self._flights.get((part.id, part.attribute), _NO_FLIGHTS).values()):
             child = self._confirmed_child(flight, peer, part.on_behalf)
             if child is None:
                 continue
@@ -437,7 +429,7 @@ class Dissemination:
                 if link.outstanding == 0:
                     self._release_held(link)
             if isinstance(flight, RootFlight):
-                self._report(RootFlightConfirmed(flight))
+                self._on_confirmed(flight)
             else:
                 self._end_if_confirmed(flight)
 
@@ -456,12 +448,12 @@ class Dissemination:
         It is the sender, a child whose shortcut leads to the sender, or the child that the sender
         was asked to stand in for.
         """
+        if on_behalf == NOBODY and peer in flight.targets:
+            return peer
         if on_behalf != NOBODY:
             target = flight.targets.get(on_behalf)
             asked = (*target.backups, self._own) if target is not None else ()
             return on_behalf if any(contact.peer == peer for contact in asked) else None
-        if peer in flight.targets:
-            return peer
         for target_peer in flight.targets:
             link = self._current_link(flight.attribute, target_peer)
             if link is not None and link.path == peer:

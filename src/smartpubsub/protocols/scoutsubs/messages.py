@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact, field_bytes
-from smartpubsub.kademlia.protobuf import WireError, framed
+from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.runtime.messages import (
@@ -613,7 +613,7 @@ def encode(bundle: Bundle) -> bytes:
 
 def encode_lone(part: Part) -> bytes:
     """A bundle of one message with its length before it."""
-    return framed(b"\x0a" + framed(_wire.write(part)))
+    return _wire.encode((part,))
 
 
 def decode(data: bytes, limits: MessageLimits) -> Bundle:

@@ -50,12 +50,7 @@ from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_BYTES_MAX, AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.custody import Custody
-from smartpubsub.protocols.scoutsubs.dissemination import (
-    ChildGivenUp,
-    Dissemination,
-    EventSpread,
-    RootFlightConfirmed,
-)
+from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.filter_table import Interested
 from smartpubsub.protocols.scoutsubs.filters import (
     ChildAnnounced,
@@ -83,7 +78,7 @@ from smartpubsub.protocols.scoutsubs.persistence import MARKS_TIMER, Persistence
 from smartpubsub.protocols.scoutsubs.placement import Placement
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.publisher import LAST_KNOWN_MAX, Publisher
-from smartpubsub.protocols.scoutsubs.ranges import is_range, singly
+from smartpubsub.protocols.scoutsubs.ranges import RANGED, is_range, singly
 from smartpubsub.protocols.scoutsubs.recent_events import RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
@@ -196,7 +191,9 @@ class ScoutSubs:
         self._recent = recent = RecentEvents(outbox)
         self._dissemination = dissemination = Dissemination(
             *(outbox, settings, own, signing, detector, times, recovery, tables_kept),
-            *(filters, delivery, recent, self._on_news),
+            *(filters, delivery, recent, self._on_event_spread),
+            lambda flight: self._custody.on_confirmed(flight),
+            lambda flight: self._custody.on_given_up(flight),
         )
         self._offers = Offers(outbox, times, recovery, filters, recent, dissemination)
         self._forwarding = forwarding = Forwarding(
@@ -248,46 +245,49 @@ class ScoutSubs:
         """The trees that are still to be looked after in this tick."""
         self._upkeep_us = 0
         self._on_part = self._part_handlers()
+        self._on_contact_part = self._contact_part_handlers()
         self._on_timer = self._timer_handlers()
         self._on_news_of = self._news_handlers()
 
-    def _part_handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
-        def from_peer(handler: Callable[[Peer, Any], None]) -> Callable[[Contact, Any], None]:
-            return lambda contact, part: handler(contact.peer, part)
+    def _part_handlers(self) -> dict[type, Callable[[Peer, Any], None]]:
+        return {
+            messages.Announced: self._filters.on_announced,
+            messages.Elsewhere: self._filters.overlaps.on_elsewhere,
+            messages.TreeCopied: self._replication.on_copied,
+            messages.PullOwn: lambda peer, _: self._tables_kept.on_pull_own(peer),
+            messages.PulledOwn: self._on_pulled_own,
+            messages.Raise: self._forward,
+            messages.Recorded: self._on_recorded,
+            messages.Done: self._events_kept.on_done,
+            messages.Admitted: self._publisher.on_admitted,
+            messages.Completed: lambda _, part: self._publisher.on_completed(part),
+            messages.Notify: self._offers.on_notify,
+            messages.Offer: self._offers.on_offer,
+            messages.Want: self._dissemination.on_want,
+            messages.Confirm: self._dissemination.on_confirm,
+            messages.NoCopy: self._dissemination.on_no_copy,
+            messages.Recall: self._history.on_recall,
+            messages.Recalled: self._on_recalled,
+            messages.Inherit: self._anti_entropy.on_inherit,
+            messages.KeepForAudits: self._audits_kept.on_keep,
+            messages.Audit: self._audits_kept.on_audit,
+            messages.Audited: self._auditor.on_audited,
+            messages.KeptAt: self._placement.on_kept_at,
+            messages.Accuse: self._convictions.on_accuse,
+            messages.Convict: self._convictions.on_convict,
+            messages.Probe: self._on_probe,
+            messages.Alive: self._on_alive,
+        }
 
+    def _contact_part_handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
+        """What handles a message of which more than the peer id of its sender has to be known."""
         return {
             messages.Announce: self._filters.on_announce,
-            messages.Announced: from_peer(self._filters.on_announced),
-            messages.Elsewhere: from_peer(self._filters.overlaps.on_elsewhere),
             messages.Pull: self._on_pull,
             messages.Pulled: self._on_pulled,
             messages.Adopt: self._membership.on_adopt,
             messages.CopyTree: self._on_copy,
-            messages.TreeCopied: from_peer(self._replication.on_copied),
-            messages.PullOwn: lambda contact, _: self._tables_kept.on_pull_own(contact.peer),
-            messages.PulledOwn: from_peer(self._on_pulled_own),
-            messages.Raise: lambda contact, part: self._forward(contact.peer, part),
             messages.Record: self._on_record,
-            messages.Recorded: from_peer(self._on_recorded),
-            messages.Done: from_peer(self._events_kept.on_done),
-            messages.Admitted: from_peer(self._publisher.on_admitted),
-            messages.Completed: lambda _, part: self._publisher.on_completed(part),
-            messages.Notify: from_peer(self._offers.on_notify),
-            messages.Offer: from_peer(self._offers.on_offer),
-            messages.Want: from_peer(self._dissemination.on_want),
-            messages.Confirm: from_peer(self._dissemination.on_confirm),
-            messages.NoCopy: from_peer(self._dissemination.on_no_copy),
-            messages.Recall: from_peer(self._history.on_recall),
-            messages.Recalled: from_peer(self._on_recalled),
-            messages.Inherit: from_peer(self._anti_entropy.on_inherit),
-            messages.KeepForAudits: from_peer(self._audits_kept.on_keep),
-            messages.Audit: from_peer(self._audits_kept.on_audit),
-            messages.Audited: from_peer(self._auditor.on_audited),
-            messages.KeptAt: from_peer(self._placement.on_kept_at),
-            messages.Accuse: from_peer(self._convictions.on_accuse),
-            messages.Convict: from_peer(self._convictions.on_convict),
-            messages.Probe: from_peer(self._on_probe),
-            messages.Alive: from_peer(self._on_alive),
         }
 
     def _timer_handlers(self) -> dict[str, Callable[..., None]]:
@@ -328,9 +328,6 @@ class ScoutSubs:
             ChildAnnounced: self._on_child_announced,
             OwnFilterInForce: self._on_own_filter_in_force,
             EpochChanged: self._on_epoch_changed,
-            EventSpread: self._on_event_spread,
-            RootFlightConfirmed: lambda news: self._custody.on_confirmed(news.flight),
-            ChildGivenUp: lambda news: self._custody.on_given_up(news.flight),
         }
 
     # --- requests of the application ---
@@ -443,11 +440,13 @@ class ScoutSubs:
                 whole = self._reassembly.on_fragment(peer, part) if is_allowed else None
             if whole is None:
                 continue
-            if self._has_joined:
-                for message in singly(whole) if is_range(whole) else (whole,):
+            if not self._has_joined:
+                self._on_message_before_joining(peer, whole)
+            elif type(whole) in RANGED and is_range(whole):
+                for message in singly(whole):
                     self._on_message(contact, message)
             else:
-                self._on_message_before_joining(peer, whole)
+                self._on_message(contact, whole)
 
     def _on_message_before_joining(self, peer: Peer, part: messages.Part) -> None:
         """A node that knows no peers would take itself for every rendezvous, so it does little.
@@ -473,7 +472,11 @@ class ScoutSubs:
                 self._outbox.reject("signature")
                 return
             verified = found
-        self._on_part[kind](contact, verified)
+        handler = self._on_part.get(kind)
+        if handler is not None:
+            handler(contact.peer, verified)
+        else:
+            self._on_contact_part[kind](contact, verified)
 
     def _on_roots_found(self, tree: str) -> None:
         """Go on with the acknowledgements and the events that have waited for a lookup."""
@@ -641,9 +644,9 @@ class ScoutSubs:
         self._subscriptions.on_filter_in_force(*news)
         self._auditor.on_in_force(*news)
 
-    def _on_event_spread(self, news: EventSpread) -> None:
-        self._offers.on_event(news.event.id)
-        self._auditor.on_event(news.event, news.attribute)
+    def _on_event_spread(self, event: Publication, attribute: str) -> None:
+        self._offers.on_event(event.id)
+        self._auditor.on_event(event, attribute)
 
     def _on_epoch_changed(self, news: EpochChanged) -> None:
         self._shards.on_epoch(news.attribute)
@@ -652,7 +655,7 @@ class ScoutSubs:
     def _on_own(self, part: messages.Part) -> None:
         """The rendezvous on this node has answered the publisher on it."""
         if SCOUT_RULES[type(part)].allows(self._senders, self._own, part):
-            self._on_part[type(part)](self._own, part)
+            self._on_part[type(part)](self._own.peer, part)
 
     # --- recovery ---
 

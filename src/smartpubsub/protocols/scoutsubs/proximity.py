@@ -18,10 +18,10 @@ class Proximity(Closest):
     def __init__(self, kademlia: Kademlia, detector: FailureDetector, replica_count: int) -> None:
         super().__init__(kademlia, detector)
         self._replica_count = replica_count
-        self._farther: BoundedDict[
-            tuple[bytes, int], tuple[tuple[Contact, ...], tuple[Contact, ...]]
-        ] = BoundedDict(FARTHER_COUNT_MAX)
-        """By name and number: the peers that `farther` was computed from, and its result."""
+        self._farther: BoundedDict[tuple[bytes, int], tuple[int, tuple[Contact, ...]]] = (
+            BoundedDict(FARTHER_COUNT_MAX)
+        )
+        """By name and number: the version of the routing table, and the result of `farther`."""
 
     def is_closer(self, contact: Contact, attribute: str) -> bool:
         """Whether a peer is closer to an attribute's key than this node."""
@@ -40,14 +40,17 @@ class Proximity(Closest):
 
     def farther(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The closest peers that are not suspected and are farther from a name than this node."""
-        known = self.closest(name, count + self._replica_count)
+        version = self._kademlia.table.version
         before = self._farther.get((name, count))
-        if before is not None and before[0] == known:
+        are_suspected = self._suspicion.suspected_count > 0
+        if before is not None and before[0] == version and not are_suspected:
             return before[1]
         key = key_of(name)
         distance = self.own.key ^ key
+        known = self.closest(name, count + self._replica_count)
         found = tuple([c for c in known if c.key ^ key > distance][:count])
-        self._farther[name, count] = known, found
+        if not are_suspected:
+            self._farther[name, count] = version, found
         return found
 
     def around(self, attribute: str, count: int) -> dict[Peer, None]:

@@ -112,7 +112,7 @@ class Publisher:
     def publish(self, event: Publication, *, wants_all: bool) -> None:
         """Send an event to all its rendezvous."""
         settings, now = self._settings, self._outbox.now
-        if len(self._copies) + len(event.predicate.attributes) > settings.record_count_max:
+        if len(self._copies) + len(event.predicate) > settings.record_count_max:
             reason = "too many events are not yet acknowledged; publish slower"
             self._outbox.deliver(Refused(event.id, reason))
             return
@@ -277,7 +277,7 @@ class Publisher:
         if copy is None or copy.is_kept or part.refusal or not self._settings.has_audits:
             return True
         holds = part.attribute == attribute  # Other shards have other keepers.
-        holders = (peer, *(holder.peer for holder in part.holders)) if holds else ()
+        holders = [peer, *[holder.peer for holder in part.holders]] if holds else []
         self._placement.place(copy.event, attribute, holders)
         if not self._settings.keeper_quorum or self._placement.has_quorum((part.id, attribute)):
             return True

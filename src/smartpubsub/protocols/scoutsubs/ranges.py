@@ -22,7 +22,8 @@ from smartpubsub.protocols.scoutsubs.messages import (
 )
 from smartpubsub.seam.tuples import made
 
-_RANGED = frozenset({Admitted, Confirm, Done, Recorded})
+RANGED = frozenset({Admitted, Confirm, Done, Recorded})
+"""The messages that may be about several events."""
 _NUMBER_MAX = (1 << 32) - 1
 """Of an event."""
 _MORE_MAX = RANGE_COUNT_MAX - 1
@@ -50,14 +51,14 @@ def in_ranges(queue: list[Any]) -> list[Part]:
     It takes the place of its last message. That an acknowledgement comes later changes nothing,
     except for `Done`: it must not follow a `Record` of the same event that it preceded.
     """
-    if _RANGED.isdisjoint(map(type, queue)):
+    if RANGED.isdisjoint(map(type, queue)):
         return queue
     found: list[Any] = []
     runs: dict[tuple[Any, ...], _Run] = {}
     runs_of_done: dict[tuple[Any, ...], _Run] = {}
     for part in queue:
         kind = type(part)
-        if kind not in _RANGED or part[-1]:
+        if kind not in RANGED or part[-1]:
             runs_of_done.clear()
             found.append(part)
             continue
@@ -91,7 +92,7 @@ class _Run:
 
 def is_range(part: Any) -> bool:
     """Whether a message acknowledges several events."""
-    return type(part) in _RANGED and part.more > 0
+    return type(part) in RANGED and part.more > 0
 
 
 def singly(part: Any) -> list[Any]:

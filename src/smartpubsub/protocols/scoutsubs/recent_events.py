@@ -35,7 +35,7 @@ class RecentEvents:
 
     def keep(self, event: Publication, hops: int) -> None:
         """Keep an event for a while, as it may be offered in other trees."""
-        if len(event.predicate.attributes) == 1 or event.id in self._events:
+        if len(event.predicate) == 1 or event.id in self._events:
             return
         self._events[event.id] = RecentEvent(event, hops, self._outbox.now)
         self._bytes += event.wire_bytes

@@ -75,7 +75,7 @@ class ScoutSenders:
     def may_send(self, contact: Contact, part: messages.Part) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""
         kind = type(part)
-        verdict = SCOUT_RULES[kind].allows(self, contact, part)
+        verdict = _ALLOWS[kind](self, contact, part)
         if verdict is False:
             self._outbox.reject(refusal_of(kind))
         return bool(verdict)
@@ -264,3 +264,5 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
     ),
 }
 """By the kind of message."""
+
+_ALLOWS = {kind: rule.allows for kind, rule in SCOUT_RULES.items()}

@@ -113,15 +113,21 @@ class Shards:
 
     def on_flight(self, key: EventKey) -> None:
         """An event goes down a tree from this node as its root."""
-        self._under_way.setdefault(_line(key), {})[key] = None
+        line = key[0].publisher, key[1]
+        under_way = self._under_way.get(line)
+        if under_way is None:
+            self._under_way[line] = {key: None}
+        else:
+            under_way[key] = None
 
     def on_concluded(self, key: EventKey) -> None:
         """An event is completed, or was retransmitted often enough that no other waits for it."""
-        line = _line(key)
-        there = self._under_way.get(line, {})
-        there.pop(key, None)
-        if not there:
-            self._under_way.pop(line, None)
+        line = key[0].publisher, key[1]
+        there = self._under_way.get(line)
+        if there is not None:
+            there.pop(key, None)
+            if not there:
+                del self._under_way[line]
 
     # --- the way of an event ---
 
@@ -172,9 +178,4 @@ class Shards:
         """Assert the invariants: events in flight are under their own publishers and trees."""
         for line, keys in self._under_way.items():
             assert keys
-            assert all(_line(key) == line for key in keys)
-
-
-def _line(key: EventKey) -> tuple[Peer, str]:
-    id, attribute = key
-    return id.publisher, attribute
+            assert all((id.publisher, attribute) == line for id, attribute in keys)

@@ -65,7 +65,7 @@ class ResponseTimes:
     @property
     def timeout_us(self) -> int:
         """How long to wait for an answer."""
-        return self._usual.timeout_us()
+        return self._usual.timeout_us_once
 
     @property
     def are_slow(self) -> bool:
