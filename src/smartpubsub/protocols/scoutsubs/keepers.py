@@ -101,18 +101,23 @@ class TreeKeepers:
 
         Convicted nodes are none.
         """
-        own = self._kademlia.own.peer
-        region = self._regions.get(tree)
-        if not self._settings.region_size:
-            found = [self._roots.found(tree)]
-        else:
-            bands = {} if region is None else region.bands
-            outer = sorted(bands, reverse=True)
-            inner = [peer for power in outer[DEPTH:] for peer in bands[power]]
-            found = [*([*bands[power]] for power in outer[:DEPTH]), inner]
-        is_banned = self._detector.is_banned
-        others = [[p for p in band if p != own and not is_banned(p)] for band in found]
+        own, is_banned = self._kademlia.own.peer, self._detector.is_banned
+        others = [[p for p in band if p != own and not is_banned(p)] for band in self._bands(tree)]
         return [band for band in others if band]
+
+    def _bands(self, tree: str) -> list[list[Peer]]:
+        if not self._settings.region_size:
+            return [self._roots.found(tree)]
+        region = self._regions.get(tree)
+        bands = {} if region is None else region.bands
+        outer = sorted(bands, reverse=True)
+        inner = [peer for power in outer[DEPTH:] for peer in bands[power]]
+        return [*([*bands[power]] for power in outer[:DEPTH]), inner]
+
+    def includes_own(self, tree: str) -> bool:
+        """Whether this node has found itself among the keepers."""
+        own = self._kademlia.own.peer
+        return any(own in band for band in self._bands(tree))
 
     def found(self, tree: str) -> list[Peer]:
         """The keepers that are known, without this node."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
@@ -47,6 +48,7 @@ class Placement:
     _outbox: ScoutOutbox
     _settings: ScoutSettings
     _keepers: TreeKeepers
+    _own_keeper: AuditKeeper
     _convictions: Convictions
     _on_quorum: Callable[[EventKey], None]
 
@@ -61,6 +63,7 @@ class Placement:
         key = (event.id, tree)
         placed = self._placed.get(key)
         if placed is None and not self._settings.keeper_quorum and self._keepers.are_known(tree):
+            self._keep_own(event, tree)
             for peer in self._keepers.found(tree):
                 if peer not in holders:
                     self._outbox.queue(peer, KeepForAudits(event, tree, False))
@@ -82,12 +85,18 @@ class Placement:
 
     def _send(self, key: EventKey, placed: _PlacedEvent) -> None:
         tree = key[1]
+        self._keep_own(placed.event, tree)
         for peer in self._keepers.found(tree):
             if peer not in placed.sent:
                 placed.sent[peer] = None
                 self._outbox.queue(peer, KeepForAudits(placed.event, tree, placed.wants_answer))
         if not self._keepers.is_under_way(tree) and not placed.wants_answer:
             del self._placed[key]
+
+    def _keep_own(self, event: Publication, tree: str) -> None:
+        """Keep an event here too, if subscribers ask this node: in small networks they do."""
+        if self._keepers.includes_own(tree):
+            self._own_keeper.keep(event, tree)
 
     def on_keepers_found(self, tree: str) -> None:
         """The keepers of a tree are known."""

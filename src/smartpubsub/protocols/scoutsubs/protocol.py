@@ -215,7 +215,7 @@ class ScoutSubs:
         )
         self._convictions = convictions = Convictions(outbox, own.peer, signing, detector, keepers)
         self._placement = placement = Placement(
-            *(outbox, settings, keepers, convictions),
+            *(outbox, settings, keepers, audits_kept, convictions),
             lambda key: self._publisher.on_quorum(key),
         )
         self._publisher = Publisher(
