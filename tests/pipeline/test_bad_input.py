@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.cli.pipeline import options
-from smartpubsub.cli.pipeline.group import COMMANDS
-from smartpubsub.cli.pipeline.options import NEEDS_DRIVER
 from smartpubsub.pipeline import sessions
 from smartpubsub.pipeline.local_inputs import check_local, plain_paths_are_local
 from smartpubsub.predicates import Predicate
@@ -123,17 +121,6 @@ def test_without_java_it_says_what_to_install(
 
     more = ("--set", "spark.smartpubsub.littleBytes=0")
     assert "Java 17 or newer and found none; install" in complaint(tmp_path, capsys, *more)
-
-
-@pytest.mark.parametrize("stage", [*COMMANDS])
-def test_spark_connect_is_refused_with_the_reason(
-    stage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["pipeline", stage, "--remote", "sc://localhost"]) == 2
-
-    said = capsys.readouterr().err
-    assert f"{stage} {NEEDS_DRIVER[stage]}" in said
-    assert "a client of Spark Connect cannot" in said
 
 
 @pytest.mark.parametrize("words", ["measure t --format delta", "archive --follow --topic t"])

@@ -7,8 +7,10 @@ import gzip
 import io
 import json
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +21,13 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.pipeline import ingest_little, stages
+from smartpubsub.pipeline import ingest_little, sources, stages
+from smartpubsub.pipeline import lines as text_lines
 from smartpubsub.pipeline.ingest import Judge
+from smartpubsub.pipeline.lines import lines_between, lines_in
 from smartpubsub.pipeline.little import NeedsSparkError
 from smartpubsub.pipeline.mapping import mapping_of
 from smartpubsub.pipeline.parsing import CsvParser, JsonParser, Parsed
-from smartpubsub.pipeline.zst import lines_in
 
 NAMES = ("plain", "a.gz", "b.jsonl.bz2", "c.zst")
 COMMENT = {
@@ -144,7 +147,16 @@ def test_ingesting_again_replaces_what_it_makes_and_nothing_else(
     assert len({row["author"] for row in after if row["payload"] and row["author"]}) == 2
 
 
-@pytest.mark.usefixtures("large")
+@pytest.fixture
+def short_parts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files are divided into short parts, by Spark and by us."""
+    monkeypatch.setattr(sources, "PART_BYTES_MIN", 1_000)
+    spark.conf.set("spark.sql.files.openCostInBytes", "1000")
+    yield
+    spark.conf.unset("spark.sql.files.openCostInBytes")
+
+
+@pytest.mark.usefixtures("large", "short_parts")
 def test_numbers_of_events_depend_on_the_data_only(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,28 +165,66 @@ def test_numbers_of_events_depend_on_the_data_only(
     (tmp_path / "c.zst").write_bytes(compressed_with_a_long_window("\n".join(lines).encode()))
     (tmp_path / "another").write_text(lines[0], encoding="utf-8")
     names = ("large", "c.zst")
-    found, parts = [], []
+    found = []
     for cores, more in (("1", []), ("7", ["another"])):
-        settings = {
-            "spark.sql.leafNodeDefaultParallelism": cores,  # What the number of cores would be.
-            "spark.sql.files.openCostInBytes": "1000",
-        }
-        for name, value in settings.items():
-            spark.conf.set(name, value)
+        # What the number of cores would be.
+        spark.conf.set("spark.sql.leafNodeDefaultParallelism", cores)
         try:
             out = tmp_path / cores
             ingest(capsys, *(tmp_path / name for name in (*names, *more)), "--out", out)
-            parts.append(spark.read.text(str(tmp_path / "large")).rdd.getNumPartitions())
         finally:
-            for name in settings:
-                spark.conf.unset(name)
+            spark.conf.unset("spark.sql.leafNodeDefaultParallelism")
         rows = pq.read_table(out).to_pylist()
         ids = {(row["source"], row["key"]): row["event_id"] for row in rows}
         found.append({key: id for key, id in ids.items() if key[0] in names})
 
     assert found[0] == found[1]
     assert len({*found[0].values()}) == len(found[0]) == 800
-    assert parts[0] == parts[1] > 7
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_tasks_divide_a_file_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
+    rng = Random(3)
+    ends = ("\n", "\r\n", "\r", "\n\n")
+    content = "".join("x" * rng.randrange(90) + rng.choice(ends) for _ in range(300)).encode()
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    begins = "_metadata.file_block_start"
+    rows = spark.read.text(str(file)).selectExpr("value", f"{begins} as begins").collect()
+    divided: dict[int, list[bytes]] = {}
+    for row in rows:
+        divided.setdefault(row["begins"], []).append(row["value"].encode())
+
+    own = {
+        part.start: [
+            line
+            for lines in lines_between(io.BytesIO(content), part.start, part.end)
+            for line in lines.to_pylist()
+        ]
+        for part in sources.parts_of(str(file), len(content))
+    }
+
+    assert own == divided
+    assert len(own) > 7
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_of_a_file_have_each_line_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(seed)
+    content = bytes(rng.choices(b"ab\n\r", k=rng.randrange(80)))
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", rng.randrange(1, 9))
+    monkeypatch.setattr(text_lines, "BEYOND_BYTES", rng.randrange(1, 4))
+    monkeypatch.setattr(text_lines, "LINES_PER_BATCH", rng.randrange(1, 5))
+    size = rng.randrange(1, 20)
+
+    found = [
+        line
+        for start in range(0, len(content), size)
+        for lines in lines_between(io.BytesIO(content), start, min(start + size, len(content)))
+        for line in lines.to_pylist()
+    ]
+
+    assert found == content.splitlines()
 
 
 def test_little_data_needs_no_spark_and_gives_the_same(

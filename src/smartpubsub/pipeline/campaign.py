@@ -18,7 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
@@ -85,11 +86,20 @@ def _outcomes(spark: SparkSession, plan: Plan, folder: CampaignFolder) -> list[d
     missing = [run for run in plan.runs.values() if not folder.has(run)]
     if not missing:
         return kept
-    parts = batches(missing, spark.sparkContext.defaultParallelism * TASKS_PER_CORE)
     with told_plainly():
+        parts = batches(missing, _parallel_tasks(spark) * TASKS_PER_CORE)
         numbers = spark.range(0, len(parts), 1, len(parts))
         table = numbers.mapInArrow(_worker(parts, folder), MANIFEST.schema).toArrow()
     return [*kept, *table.to_pylist()]
+
+
+def _parallel_tasks(spark: SparkSession) -> int:
+    """How many tasks the cluster runs at the same time."""
+    if not is_remote():
+        return spark.sparkContext.defaultParallelism
+    # A server of Spark Connect does not tell it, but divides what nobody has divided by it.
+    parts = spark.range(1 << 16).select(sf.spark_partition_id().alias("part"))
+    return parts.distinct().count()
 
 
 def _worker(

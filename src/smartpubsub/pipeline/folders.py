@@ -1,19 +1,19 @@
-"""Folders on any file system that Spark reaches, through its Hadoop library; or here without it."""
+"""Folders on any file system that Spark reaches, through its Hadoop library; or without it."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.local_inputs import has_wildcards, is_hidden, missing_text
+from smartpubsub.pipeline.local_inputs import has_wildcards, is_elsewhere, is_hidden, missing_text
 
 
 class File(NamedTuple):
@@ -29,48 +29,105 @@ MaybeSpark: TypeAlias = SparkSession | None
 """A session, or None for what needs none: paths without a scheme are then on this machine."""
 
 
-class LocalFiles:
-    """Files of this machine, without Spark."""
+class DirectFiles:
+    """Files that this process opens itself: without Spark, or as a client of Spark Connect."""
 
     def __init__(self, path: str) -> None:
-        # Without `..`, so that paths can be compared.
-        self._path = Path(os.path.normpath(Path(path).absolute()))
-        self.full_path = f"file:{self._path}"
+        if is_elsewhere(path) and not path.startswith("file:"):
+            self.full_path = path.rstrip("/")
+        else:
+            # Without `..`, so that paths can be compared.
+            place = Path(path.removeprefix("file:")).absolute()
+            self.full_path = f"file:{os.path.normpath(place)}"
+        with _said_plainly(path):
+            self.file_system, self.inner = file_system_of(self.full_path)
+        self._prefix = self.full_path.removesuffix(self.inner.rstrip("/"))
 
     def exists(self) -> bool:
         """Whether a folder or a file exists."""
-        return self._path.exists()
+        return self._type is not fs.FileType.NotFound
+
+    @property
+    def _type(self) -> fs.FileType:
+        with _said_plainly(self.full_path):
+            return self.file_system.get_file_info(self.inner).type
 
     def names(self) -> list[str]:
         """The entries of the folder."""
-        return sorted(path.name for path in self._path.iterdir())
+        with _said_plainly(self.full_path):
+            found = self.file_system.get_file_info(fs.FileSelector(self.inner))
+        return sorted(info.base_name for info in found)
 
     def all(self) -> Iterator[File]:
         """All files in the folder and below it, or the file itself."""
-        for path in sorted(self._path.rglob("*")) if self._path.is_dir() else [self._path]:
-            if path.is_file():
-                status = path.stat()
-                yield File(f"file:{path}", status.st_size, status.st_mtime_ns // 1_000_000)
+        with _said_plainly(self.full_path):
+            if self._type is fs.FileType.Directory:
+                selector = fs.FileSelector(self.inner, recursive=True)
+                found = self.file_system.get_file_info(selector)
+            else:
+                found = [self.file_system.get_file_info(self.inner)]
+        for info in sorted(found, key=lambda info: Path(info.path)):
+            if info.type is fs.FileType.File:
+                modified_ms = (info.mtime_ns or 0) // 1_000_000
+                yield File(f"{self._prefix}{info.path}", info.size, modified_ms)
 
     def delete(self) -> None:
         """Remove it with its content, if it exists."""
-        if self._path.is_dir():
-            shutil.rmtree(self._path)
-        else:
-            self._path.unlink(missing_ok=True)
+        with _said_plainly(self.full_path):
+            if self._type is fs.FileType.Directory:
+                self.file_system.delete_dir(self.inner)
+            elif self.exists():
+                self.file_system.delete_file(self.inner)
 
     def read_text(self) -> str:
         """Read a small file."""
-        return self._path.read_text(encoding="utf-8")
+        with _said_plainly(self.full_path), self.file_system.open_input_stream(self.inner) as file:
+            return bytes(file.read()).decode()
 
     def write_text(self, text: str) -> None:
         """Write a small file."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(text, encoding="utf-8")
+        with _said_plainly(self.full_path):
+            self._make_parent()
+            with self.file_system.open_output_stream(self.inner) as file:
+                file.write(text.encode())
+
+    def take(self, file: Path) -> None:
+        """Copy a local file to it."""
+        with _said_plainly(self.full_path):
+            self._make_parent()
+            fs.copy_files(
+                str(file.absolute()),
+                self.inner,
+                source_filesystem=fs.LocalFileSystem(),
+                destination_filesystem=self.file_system,
+            )
+
+    def alike(self) -> list[str]:
+        """Expand `*`, `?` and `[...]` in the path."""
+        if not self.full_path.startswith("file:") or "{" in self.inner:
+            raise PipelineError(
+                f"{self.full_path}: without a Spark driver, patterns are of this machine and have"
+                " no braces; give a folder"
+            )
+        found = Path("/").glob(self.inner.lstrip("/"))
+        return sorted(f"file:{path}" for path in found)
+
+    def _make_parent(self) -> None:
+        self.file_system.create_dir(self.inner.rpartition("/")[0], recursive=True)
+
+
+@contextmanager
+def _said_plainly(path: str) -> Iterator[None]:
+    """Turn errors of files into a line with the path."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        [line, *_] = str(error).splitlines() or [type(error).__name__]
+        raise PipelineError(f"{path}: {line}") from None
 
 
 class HadoopFiles:
-    """Files on any file system that Spark reaches."""
+    """Files on any file system that Spark's driver reaches."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         jvm: Any = spark.sparkContext._jvm
@@ -124,6 +181,23 @@ class HadoopFiles:
             finally:
                 stream.close()
 
+    def take(self, file: Path) -> None:
+        """Copy a local file to it."""
+        with told_plainly():
+            self.jvm.org.apache.hadoop.fs.FileUtil.copy(
+                self.jvm.java.io.File(str(file.absolute())),
+                self.file_system,
+                self.path,
+                False,
+                self.file_system.getConf(),
+            )
+
+    def alike(self) -> list[str]:
+        """Expand `*`, `?`, `[...]` and `{...}` in the path."""
+        with told_plainly():
+            found = self.file_system.globStatus(self.path) or []
+        return [str(status.getPath().toString()) for status in found]
+
 
 class Folder:
     """A path on any file system: `tables/events`, `hdfs://host/tables/events`."""
@@ -131,21 +205,20 @@ class Folder:
     def __init__(self, spark: MaybeSpark, path: str) -> None:
         self.path = path
         self._spark = spark
-        self._files = LocalFiles(path) if spark is None else HadoopFiles(spark, path)
-        self.full_path = self._files.full_path
-        self.exists = self._files.exists
-        self.names = self._files.names
-        self.all = self._files.all
-        self.delete = self._files.delete
-        self.read_text = self._files.read_text
-        self.write_text = self._files.write_text
+        files = DirectFiles(path) if spark is None or is_remote() else HadoopFiles(spark, path)
+        self.full_path = files.full_path
+        self.exists = files.exists
+        self.names = files.names
+        self.all = files.all
+        self.delete = files.delete
+        self.read_text = files.read_text
+        self.write_text = files.write_text
+        self.take = files.take
+        self._alike = files.alike
 
     def alike(self) -> list[Folder]:
-        """Expand `*`, `?`, `[...]` and `{...}` in the path."""
-        assert isinstance(self._files, HadoopFiles)
-        with told_plainly():
-            found = self._files.file_system.globStatus(self._files.path) or []
-        return [Folder(self._spark, str(status.getPath().toString())) for status in found]
+        """Expand wildcards in the path."""
+        return [Folder(self._spark, path) for path in self._alike()]
 
     def files(self) -> Iterator[str]:
         """The full paths of all files in the folder and below it, or of the file itself."""
@@ -182,19 +255,6 @@ class Folder:
     def below(self, name: str) -> Folder:
         """The entry with this name in the folder."""
         return Folder(self._spark, f"{self.path.rstrip('/')}/{name}")
-
-    def take(self, file: Path) -> None:
-        """Copy a local file to it."""
-        assert isinstance(self._files, HadoopFiles)
-        jvm, system = self._files.jvm, self._files.file_system
-        with told_plainly():
-            jvm.org.apache.hadoop.fs.FileUtil.copy(
-                jvm.java.io.File(str(file.absolute())),
-                system,
-                self._files.path,
-                False,
-                system.getConf(),
-            )
 
 
 def file_system_of(path: str) -> tuple[fs.FileSystem, str]:

@@ -15,6 +15,7 @@ import zstandard
 from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.pipeline.folders import file_system_of
 from smartpubsub.pipeline.ingest import Judge
+from smartpubsub.pipeline.lines import lines_in
 from smartpubsub.pipeline.mapping import ColumnMapping
 from smartpubsub.pipeline.parsing import CsvParser, JsonParser, Parser
 from smartpubsub.pipeline.sources import (
@@ -24,7 +25,6 @@ from smartpubsub.pipeline.sources import (
     refuse_packed_csv,
     separator_of,
 )
-from smartpubsub.pipeline.zst import lines_in
 
 BYTES_MAX = 16 << 20
 """Of a file when it is decompressed; more is left to tasks."""
@@ -70,7 +70,9 @@ def _lines(source: Source) -> pa.Array:
             return _together(lines_in(content))
         whole = _opened(content, Path(source.path).suffix).read(BYTES_MAX + 1)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise PipelineError(f"{source.name} cannot be decompressed: {error}") from None
+        raise PipelineError(
+            f"{source.name} cannot be decompressed: {error}; fetch the file again"
+        ) from None
     if len(whole) > BYTES_MAX:
         raise TooMuchError
     return pa.array(whole.splitlines(), pa.binary())

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, is_remote
 
 STOPPING_S_MAX = 20.0
 
@@ -55,6 +56,9 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
 
 def _stop(spark: SparkSession) -> None:
     # Errors here mean that Spark is already gone.
-    with suppress(Py4JError, OSError):
-        spark.sparkContext.setLogLevel("OFF")
+    with suppress(Py4JError, PySparkException, OSError):
+        if is_remote():
+            spark.interruptAll()
+        else:
+            spark.sparkContext.setLogLevel("OFF")
         spark.stop()

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkFiles
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, is_remote
 
 from smartpubsub.matching import EVENTS_SCHEMA, Index
 from smartpubsub.matching.tables import events_of
@@ -63,12 +64,19 @@ def matches_in(events: DataFrame, index_name: str) -> DataFrame:
 
 def share_index(spark: SparkSession, index: Index) -> str:
     """Distribute an index to every machine; return its name there."""
+    name = f"subscriptions-{uuid.uuid4().hex}.index"
+    if is_remote():
+        with TemporaryDirectory(prefix="smartpubsub-") as folder, told_plainly():
+            path = Path(folder, name)
+            index.save(path)
+            spark.addArtifacts(str(path), file=True)
+        return name
     # Spark's folder of files for workers, which is removed with the session.
-    path = Path(SparkFiles.getRootDirectory(), f"subscriptions-{uuid.uuid4().hex}.index")
+    path = Path(SparkFiles.getRootDirectory(), name)
     index.save(path)
     with told_plainly():
         spark.sparkContext.addFile(str(path))
-    return path.name
+    return name
 
 
 def build_index(table: pa.Table) -> Index:

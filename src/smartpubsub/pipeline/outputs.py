@@ -85,23 +85,22 @@ class Output:
         `parts` are the columns by which it is divided. `replaces` gives the values of such a column
         of which earlier rows are replaced. A table that is written in pieces numbers them.
         """
-        chosen = frame.select(*table.names)
+        spark = frame.sparkSession
+        folder, chosen = Folder(spark, path), frame.select(*table.names)
         if is_more or replaces:
-            self.check_format(frame.sparkSession, path)
+            self.check_format(spark, path)
         if self.format == "parquet":
             mode = "append" if is_more else "overwrite"
             with told_plainly():
-                chosen.write.mode(mode).partitionBy(*parts).parquet(path)
+                chosen.write.mode(mode).partitionBy(*parts).parquet(folder.full_path)
             return
-        spark = frame.sparkSession
         if self._is_written(spark, path, piece):
             return
         from smartpubsub.pipeline import delta
 
-        folder = Folder(spark, path)
         before = {file.path for file in folder.data()} if folder.exists() else set()
         with told_plainly():
-            chosen.write.mode("append").partitionBy(*parts).parquet(path)
+            chosen.write.mode("append").partitionBy(*parts).parquet(folder.full_path)
         delta.commit(
             folder,
             [file for file in folder.data() if file.path not in before],
@@ -199,7 +198,7 @@ def read_written(
 
         return delta.read(spark, path, schema)
     with told_plainly():
-        return spark.read.schema(schema).parquet(path)
+        return spark.read.schema(schema).parquet(Folder(spark, path).full_path)
 
 
 def row_count(spark: MaybeSpark, path: str, table: Table) -> int:
@@ -211,7 +210,7 @@ def row_count(spark: MaybeSpark, path: str, table: Table) -> int:
     folder = Folder(spark, path)
     if spark is not None and not folder.has_plain_files:
         with told_plainly():
-            return spark.read.schema(table.schema).parquet(path).count()
+            return spark.read.schema(table.schema).parquet(folder.full_path).count()
     return sum(map(_rows_in, folder.data_files()))
 
 

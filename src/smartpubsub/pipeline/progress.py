@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 SHOW_EVERY_S = 0.5
 TELL_EVERY_S = 30.0
@@ -32,7 +32,7 @@ class StageProgress:
         *,
         told: Callable[[], str] | None = None,
     ) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
+        self._tasks = _HeardTasks(spark) if is_remote() else _TrackedTasks(spark)
         self._title = title
         self._told = told
         """The progress of a stage that knows it better than by Spark's tasks."""
@@ -54,6 +54,7 @@ class StageProgress:
     ) -> None:
         self._over.set()
         self._thread.join()
+        self._tasks.close()
         if self._is_terminal:
             self._write(_CLEAR_LINE)
 
@@ -69,17 +70,49 @@ class StageProgress:
     def line(self) -> str:
         """The current progress as text."""
         seconds = time.monotonic() - self._began_at
-        return f"{self._title}: {self._told() if self._told else self._tasks()}, {seconds:,.0f} s"
+        return f"{self._title}: {self._told() if self._told else self._doing()}, {seconds:,.0f} s"
 
-    def _tasks(self) -> str:
-        done = total = 0
-        for number in self._tracker.getActiveStageIds():
-            stage = self._tracker.getStageInfo(number)
-            if stage is not None:
-                done += stage.numCompletedTasks
-                total += stage.numTasks
+    def _doing(self) -> str:
+        done, total = self._tasks.counts()
         return f"{done:,} of {total:,} tasks" if total else "preparing"
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+class _TrackedTasks:
+    """The tasks of the stages that Spark runs, as its driver knows them."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+
+    def counts(self) -> tuple[int, int]:
+        """How many are done, of how many."""
+        stages = [*map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())]
+        there = [stage for stage in stages if stage is not None]
+        return sum(s.numCompletedTasks for s in there), sum(s.numTasks for s in there)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _HeardTasks:
+    """The same, as a server of Spark Connect tells it."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._counts = 0, 0
+        spark.registerProgressHandler(self._hear)
+
+    def _hear(self, stages: Iterable[Any] | None, **_: object) -> None:
+        there = [*(stages or ())]
+        self._counts = sum(s.num_completed_tasks for s in there), sum(s.num_tasks for s in there)
+
+    def counts(self) -> tuple[int, int]:
+        """How many are done, of how many."""
+        return self._counts
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._spark.removeProgressHandler(self._hear)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from smartpubsub.extras import remedy
 from smartpubsub.matching.storage import SECRET_VARIABLE, seal_key
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from smartpubsub.pipeline.interrupts import stopping_when_interrupted
@@ -26,6 +30,19 @@ FILE_PARTS = 8
 written table is a file, which costs as much as some thousand rows."""
 CONF_FOLDER = Path(__file__).parent / "conf"
 
+REACHED_S_MAX = 10.0
+IN_SESSION = (
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.session.timeZone",
+    "spark.sql.sources.partitionOverwriteMode",
+    "spark.sql.sources.partitionColumnTypeInference.enabled",
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.parquet.compression.codec",
+    "spark.sql.python.filterPushdown.enabled",
+)
+"""The settings that a client of Spark Connect can choose; the others are the server's."""
+
+_SERVER = re.compile(r"sc://(?P<host>[^/:;]+|\[[^]]+\])(:(?P<port>\d{1,5}))?(/.*)?")
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)(:.*)?")
 
@@ -36,6 +53,8 @@ class SessionOptions:
 
     master: str | None = None
     """The Spark master; None stands for all cores of this machine."""
+    remote: str | None = None
+    """The URL of a server of Spark Connect, instead of a master."""
     memory_mb: int | None = None
     """The memory of the driver, in which local tasks run too; None for a quarter of the machine's
     within limits."""
@@ -47,6 +66,8 @@ class SessionOptions:
     def __post_init__(self) -> None:
         if self.memory_mb is not None and self.memory_mb < MEMORY_MB_MIN:
             raise PipelineError(f"Spark needs {MEMORY_MB_MIN} MB or more, not {self.memory_mb}")
+        if self.remote is not None and self.master is not None:
+            raise PipelineError("a server of Spark Connect has its master; name one of the two")
 
 
 @contextmanager
@@ -75,6 +96,7 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
 def session(
     *,
     master: str | None = None,
+    remote: str | None = None,
     memory_mb: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
@@ -84,12 +106,14 @@ def session(
     the block if it is used in `with`, or until the process ends.
     """
     chosen = tuple((settings or {}).items())
-    options = SessionOptions(master=master, memory_mb=memory_mb, settings=chosen)
+    options = SessionOptions(master=master, remote=remote, memory_mb=memory_mb, settings=chosen)
     return SparkSession.getActiveSession() or start_session(options)
 
 
 def start_session(options: SessionOptions) -> SparkSession:
-    """Start Spark; raise a one-line error if that fails."""
+    """Start Spark, or connect to it; raise a one-line error if that fails."""
+    if options.remote is not None:
+        return _connected(options.remote, options)
     master = options.master or f"local[{core_count()},{TASK_TRIES}]"
     use_java(find_java())
     _set_environment(master)
@@ -99,6 +123,46 @@ def start_session(options: SessionOptions) -> SparkSession:
     builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
     with told_plainly():
         return builder.getOrCreate()
+
+
+def _connected(url: str, options: SessionOptions) -> SparkSession:
+    """A session on a server of Spark Connect, with those of our settings that it can have."""
+    for module in ("grpc", "grpc_status"):
+        if find_spec(module) is None:
+            raise PipelineError(remedy(ModuleNotFoundError(name=module)))
+    for name, _ in options.settings:
+        if not name.startswith(("spark.sql.", "spark.smartpubsub.")):
+            raise PipelineError(f"{name} is chosen where the server of Spark Connect is started")
+    host, port = _server_of(url)
+    # Spark would try for ten minutes, without a word.
+    try:
+        socket.create_connection((host, port), REACHED_S_MAX).close()
+    except OSError as error:
+        raise PipelineError(
+            f"{url}: no server of Spark Connect answers at {host}:{port} ({error}); start one with"
+            " sbin/start-connect-server.sh of Spark"
+        ) from None
+    ours = {name: value for name, value in settings_for(options).items() if name in IN_SESSION}
+    # Of whole tables that one task orders, which are meant.
+    warnings.filterwarnings("ignore", message="WARN WindowExpression")
+    builder = SparkSession.builder.remote(url)
+    for name, value in {**ours, **dict(options.settings)}.items():
+        builder = builder.config(name, value)
+    builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
+    with told_plainly():
+        return builder.getOrCreate()
+
+
+def _server_of(url: str) -> tuple[str, int]:
+    """The host and the port of a server.
+
+    >>> _server_of("sc://host"), _server_of("sc://host:1/;user_id=a")
+    (('host', 15002), ('host', 1))
+    """
+    found = _SERVER.fullmatch(url)
+    if found is None:
+        raise PipelineError(f"{url!r} is not the URL of a server such as sc://host:15002")
+    return found["host"].strip("[]"), int(found["port"] or 15002)
 
 
 def settings_for(options: SessionOptions) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Files of data as DataFrames of judged rows, whatever their format.
 
-Spark reads the lines and divides them among tasks; zstd files are read by the tasks.
+Tasks read the lines of plain files and of zstd files themselves. Spark reads other lines, and
+divides them among tasks.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_system_of, require
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_system_of, open_file, require
 from smartpubsub.pipeline.ingest import JUDGED, Judge, Numbers
 from smartpubsub.pipeline.ingest_files import WRITTEN, Batches, Row, writing
+from smartpubsub.pipeline.lines import CHUNK_BYTES, lines_between, lines_in
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.mapping import ColumnMapping, Format
 from smartpubsub.pipeline.parsing import CsvParser, JsonParser, Parsed, Parser, header_of
-from smartpubsub.pipeline.zst import lines_in
+from smartpubsub.pipeline.sessions import FILE_PARTS
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _BEGINS = "_metadata.file_block_start"
+PART_BYTES_MIN, PART_BYTES_MAX = 4 << 20, 128 << 20
 _HEADER_LINES_MAX = 1_000
 """The header of a CSV file is among so many lines; others before it are blank."""
 
@@ -146,19 +149,23 @@ class Lines:
 def _json(spark: SparkSession, source: Source, mapping: ColumnMapping, judge: Judge) -> Judging:
     # Parsers cannot be sent to tasks.
     parser = partial(JsonParser, mapping.columns())
-    if source.path.endswith(".zst"):
-        one = spark.createDataFrame([(source.path,)], "path string").coalesce(1)
-        return Judging(one, _judging_packed(parser, judge))
-    return Judging(_text(spark, source), _judging(parser, judge))
+    return _judging_lines(spark, source, parser, judge)
 
 
 def _csv(spark: SparkSession, source: Source, mapping: ColumnMapping, judge: Judge) -> Judging:
     refuse_packed_csv(source)
-    text = _text(spark, source)
-    first = [bytes(row["value"]) for row in text.limit(_HEADER_LINES_MAX).collect()]
-    header, skipped = csv_header(source, first, mapping)
+    header, skipped = csv_header(source, _first_lines(spark, source), mapping)
     parser = partial(CsvParser, mapping.columns(), header, separator_of(source))
-    return Judging(text, _judging(parser, judge, skipped))
+    return _judging_lines(spark, source, parser, judge, skipped)
+
+
+def _first_lines(spark: SparkSession, source: Source) -> Sequence[bytes]:
+    if _is_opened_by_tasks(source):
+        with open_file(source.path) as file:
+            found: list[bytes] = next(lines_between(file, 0, CHUNK_BYTES), pa.array([])).to_pylist()
+        return found[:_HEADER_LINES_MAX]
+    rows = _text(spark, source).limit(_HEADER_LINES_MAX).collect()
+    return [bytes(row["value"]) for row in rows]
 
 
 def refuse_packed_csv(source: Source) -> None:
@@ -183,6 +190,48 @@ def csv_header(
 def separator_of(source: Source) -> str:
     """What separates the cells of a CSV file."""
     return "\t" if ".tsv" in source.name else ","
+
+
+class Part(NamedTuple):
+    """A part of a file that a task reads."""
+
+    path: str
+    start: int
+    end: int
+
+
+def parts_of(path: str, size: int) -> list[Part]:
+    """Divide a plain file, as Spark divides files that it reads with our settings.
+
+    >>> [part.start for part in parts_of("file:/a", 9 << 20)]
+    [0, 4194304, 8388608]
+    """
+    length = min(PART_BYTES_MAX, max(PART_BYTES_MIN, (size + PART_BYTES_MIN) // FILE_PARTS))
+    return [Part(path, start, min(start + length, size)) for start in range(0, size, length)]
+
+
+def _is_opened_by_tasks(source: Source) -> bool:
+    is_plain = source.path.startswith("file:") and not source.path.endswith(_COMPRESSED)
+    return is_plain or source.path.endswith(".zst")
+
+
+def _judging_lines(
+    spark: SparkSession,
+    source: Source,
+    parser: Callable[[], Parser],
+    judge: Judge,
+    skipped: int = 0,
+) -> Judging:
+    """Judge lines, except the first of a file."""
+    if not _is_opened_by_tasks(source):
+        return Judging(_text(spark, source), _judging(parser, judge, skipped))
+    system, inner = file_system_of(source.path)
+    size = system.get_file_info(inner).size
+    is_packed = source.path.endswith(".zst")
+    parts = [Part(source.path, 0, size)] if is_packed else parts_of(source.path, size)
+    # One task for each part, identified by its number.
+    tasks = spark.range(len(parts), numPartitions=max(len(parts), 1))
+    return Judging(tasks, _judging_parts(parts, parser, judge, skipped))
 
 
 def _text(spark: SparkSession, source: Source) -> DataFrame:
@@ -211,15 +260,22 @@ def _judging(
     return judged
 
 
-def _judging_packed(parser: Callable[[], Parser], judge: Judge) -> Callable[[Batches], Batches]:
-    """Judge the lines of zstd files, given by their paths."""
+def _judging_parts(
+    parts: Sequence[Part], parser: Callable[[], Parser], judge: Judge, skipped: int
+) -> Callable[[Batches], Batches]:
+    """Judge the lines of parts that tasks open, given by their numbers."""
 
     def judged(batches: Batches) -> Batches:
-        for path in (path for batch in batches for path in batch.column("path").to_pylist()):
-            lines = Lines(parser(), judge)
-            system, inner = file_system_of(path)
-            with system.open_input_stream(inner, compression=None) as file:
-                yield from map(lines.judged, lines_in(file))
+        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
+            part = parts[number]
+            own = Lines(parser(), judge, part.start)
+            left_out = 0 if part.start else skipped
+            with open_file(part.path) as file:
+                is_packed = part.path.endswith(".zst")
+                found = lines_in(file) if is_packed else lines_between(file, part.start, part.end)
+                for lines in found:
+                    yield own.judged(lines.slice(left_out))
+                    left_out = max(0, left_out - len(lines))
 
     return judged
 

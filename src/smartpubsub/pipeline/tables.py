@@ -45,7 +45,7 @@ def read_table(
     else:
         require_table(spark, path, table)
         with told_plainly():
-            frame = spark.read.parquet(path)
+            frame = spark.read.parquet(Folder(spark, path).full_path)
     return conforming(frame, table, columns or table.names, place=path)
 
 

@@ -105,7 +105,7 @@ def traces_in(spark: MaybeSpark, path: str) -> str:
 
 def _read(spark: SparkSession, path: str) -> DataFrame:
     require_table(spark, path, TRACES)
-    frame = spark.read.option("recursiveFileLookup", "true").parquet(path)
+    frame = spark.read.option("recursiveFileLookup", "true").parquet(Folder(spark, path).full_path)
     conforming(frame, TRACES, TRACES.names, place=path)
     folder = sf.element_at(sf.split(sf.col("_metadata.file_path"), "/"), -2)
     known = [name for name in TRACES.names if name in frame.columns]

@@ -16,6 +16,8 @@ from smartpubsub.protocols.event_blocks import event_block
 from smartpubsub.protocols.publication import EventId, Publication
 from tests.protocols.pulsarcast.makers import NOW, Person
 
+PREDICATE = Predicate.parse("portugal/temp=24.5/wind[1,]/a[2,3]/b=0.1234567890123456789")
+
 
 @pytest.mark.parametrize("length", [0, 1, 23, 24, 255, 256, 65_535, 65_536])
 @pytest.mark.parametrize("parents", [0, 1, 8])
@@ -78,9 +80,8 @@ def test_events_of_peers_with_different_kinds_of_keys_keep_their_order(
 
 def test_events_that_match_a_predicate() -> None:
     id = EventId(Person(1).peer, 7, 3)
-    predicate = Predicate.parse("portugal/temp=24.5/wind[1,]/a[2,3]/b=0.1234567890123456789")
-    event = Publication.of(id, predicate, b'{"city": "lisbon"}', bytes(64), NOW)
-    old = Publication.of(id, predicate, b"no JSON", bytes(64), 0)
+    event = Publication.of(id, PREDICATE, b'{"city": "lisbon"}', bytes(64), NOW)
+    old = Publication.of(id, PREDICATE, b"no JSON", bytes(64), 0)
 
     read = StoredEvents(joined([event_content(event), event_content(old)]))
 
@@ -95,3 +96,10 @@ def test_events_that_match_a_predicate() -> None:
     ]
     assert [*read.values[0]] == ["portugal", "temp", "b"]
     assert read.json_payloads == [{"city": "lisbon"}, None]
+
+
+@pytest.mark.parametrize("payload", [b'{"temp": NaN}', b"-Infinity", b"\xff", b"[" * 10_000])
+def test_what_is_no_json_has_no_members(payload: bytes) -> None:
+    event = Publication.of(EventId(Person(1).peer, 7, 3), PREDICATE, payload, bytes(64), NOW)
+
+    assert StoredEvents(joined([event_content(event)])).json_payloads == [None]

@@ -22,11 +22,11 @@ def test_lost_and_repeated_events_are_found(found: list[int], problem: str) -> N
 
 def test_a_killed_relay_loses_and_repeats_nothing(tmp_path: Path) -> None:
     # The driver first: after the last kill all may have been relayed already.
-    kinds = ["driver", *("worker", "node") * 3, "worker"]
+    kinds = ["driver", *("worker", "node") * 4, "worker"]
 
     outcome = run(tmp_path, kinds, Random(1), is_topic=False)
 
     assert outcome.problem == ""
-    assert outcome.kills == {"driver": 1, "worker": 4, "node": 3}
+    assert outcome.kills == {"driver": 1, "worker": 5, "node": 4}
     assert outcome.starts >= 2
     assert outcome.published == 7 * len(kinds)

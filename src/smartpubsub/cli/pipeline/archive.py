@@ -109,6 +109,11 @@ def archive(
     """
     if follow:
         _check_following(sources, topics, predicates, out, given)
+        if spark.remote is not None:
+            raise click.UsageError(
+                "--follow commits its batches in the process of Spark's driver, where a client of"
+                " Spark Connect runs nothing; use --master instead of --remote"
+            )
         run_following(spark, data, topics, predicates, str(out), every_s)
         return
     if predicates:

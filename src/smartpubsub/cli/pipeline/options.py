@@ -34,20 +34,6 @@ MEMORY_MB_MIN = 1024
 SHORT_BYTES = 32 << 20
 """Inputs up to this size are processed before Java's optimising compiler would pay."""
 
-NEEDS_DRIVER = {
-    "archive": "finds CAR files and checks what its tables have",
-    "campaign": "sizes its tasks by the cluster's cores and follows them by Spark's status tracker",
-    "classify": "checks its tables before it replaces them",
-    "ingest": "finds its sources and replaces the part of each in the table",
-    "match": "sends its index to all machines as a file of the session",
-    "measure": "finds the traces of runs and replaces its tables one by one",
-    "report": "finds which tables of a campaign are whole",
-    "run": "does what campaign, measure and report do",
-    "shell": "offers stages that need it",
-    "workload": "checks its tables before it replaces them",
-}
-"""What each command does in the driver that a client of Spark Connect cannot do."""
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -56,6 +42,7 @@ class SparkOptions:
     """Where and how Spark runs, and how the summary is printed."""
 
     master: str | None
+    remote: str | None
     memory_mb: int | None
     settings: tuple[tuple[str, str], ...]
     as_json: bool
@@ -92,7 +79,8 @@ class SparkOptions:
             from pyspark.sql import SparkSession
 
             from smartpubsub.pipeline.little import NeedsSparkError
-        is_plain = self.master is None and not self.settings and not any(map(has_wildcards, paths))
+        is_asked_for = self.master or self.remote or self.settings
+        is_plain = not is_asked_for and not any(map(has_wildcards, paths))
         if is_plain and all(map(self.is_local, paths)) and not SparkSession.getActiveSession():
             with suppress(NeedsSparkError), interruptible(title):
                 return stage(None)
@@ -105,6 +93,7 @@ class SparkOptions:
 
         return SessionOptions(
             master=self.master,
+            remote=self.remote,
             memory_mb=self.memory_mb,
             settings=self.settings,
             is_short=self._is_short(),
@@ -212,9 +201,7 @@ def spark_options(function: Function) -> Function:
         click.option(
             "--remote",
             metavar="URL",
-            expose_value=False,
-            callback=_no_remote,
-            help="A Spark Connect server. It can run no stage; the error says what prevents it.",
+            help="A Spark Connect server, as sc://host:15002, instead of a master.",
         ),
         click.option(
             "--memory-mb",
@@ -240,24 +227,17 @@ def _gathering(function: Function) -> Function:
     """Hand the options over as one argument called `spark`."""
 
     def gathered(**values: Any) -> Any:
-        names = ("master", "memory_mb", "settings", "as_json")
+        names = ("master", "remote", "memory_mb", "settings", "as_json")
         spark = SparkOptions(**{name: values.pop(name) for name in names})
+        if spark.remote is not None and (spark.master or spark.memory_mb):
+            raise click.UsageError(
+                "--remote goes without --master and --memory-mb, which its server has chosen"
+            )
         return function(spark=spark, **values)
 
     gathered.__doc__ = function.__doc__
     gathered.__click_params__ = function.__click_params__  # type: ignore[attr-defined]
     return gathered  # type: ignore[return-value]
-
-
-def _no_remote(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        stage = str(context.info_name)
-        raise click.BadParameter(
-            f"{stage} {NEEDS_DRIVER[stage]}; for that it calls Spark's driver in Java, which a"
-            " client of Spark Connect cannot; use --master spark://host:7077",
-            context,
-            parameter,
-        )
 
 
 def _settings(

@@ -283,9 +283,14 @@ def _text(payload: bytes) -> str | None:
         return None
 
 
+def _refuse(constant: str) -> None:
+    """NaN is no JSON, and Spark and Arrow compare it in different ways."""
+    raise ValueError(constant)
+
+
 def _json(payload: bytes) -> Any:
     try:
-        return json.loads(payload)
+        return json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
 
