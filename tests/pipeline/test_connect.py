@@ -56,9 +56,11 @@ from smartpubsub.cli.main import main
 from smartpubsub.pipeline import session
 
 url, *commands = sys.argv[1:]
-# Otherwise this process would do so little itself.
-with session(remote=url, settings={"spark.smartpubsub.littleBytes": "0"}) as spark:
+little = "spark.smartpubsub.littleBytes"
+with session(remote=url) as spark:
     for command in commands:
+        # This process would do so little itself, except for archives, which need Spark anyway.
+        spark.conf.set(little, "1000000" if command.startswith("archive") else "0")
         assert main(["pipeline", *command.split()]) == 0, command
 """
 
