@@ -1,0 +1,40 @@
+"""A node's process returns memory that it does not use."""
+
+import ctypes
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from smartpubsub.node.interpreter import TRIM_S, trim_memory
+
+STATM = Path("/proc/self/statm")
+PAGE_BYTES = 4_096
+
+
+def resident_bytes() -> int:
+    return int(STATM.read_text().split()[1]) * PAGE_BYTES
+
+
+@pytest.mark.skipif(
+    not STATM.exists() or not hasattr(ctypes.CDLL(None), "malloc_trim"),
+    reason="the C library or the system is another one",
+)
+def test_memory_between_blocks_in_use_is_returned() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trim_memory)
+            await trio.sleep(TRIM_S / 2)
+            rng = Random(1)
+            made = [bytes(rng.randrange(5_000, 20_000)) for _ in range(4_000)]
+            in_use, free_bytes = made[::4], sum(map(len, made)) * 3 // 4
+            before = resident_bytes()
+            del made
+            await trio.sleep(TRIM_S)
+            assert before - resident_bytes() > free_bytes / 3
+            assert in_use
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
