@@ -40,6 +40,7 @@ def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
         # Subscribers took lost answers for full links, and left out three of four audits.
         ("scoutsubs", 31_000_075, "audited"),
         ("scoutsubs", 31_000_293, "audited"),
+        ("scoutsubs", 820_003, "audited"),
     ],
 )
 def test_nothing_is_lost_to_nodes_that_lie(protocol: str, seed: int, resilience: str) -> None:

@@ -7,11 +7,21 @@ from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import run
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_everything_comes_though_one_node_in_five_drops(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "events", "seed"),
+    [
+        (20, 15, 1),
+        (20, 15, 2),
+        # Two keepers that dropped had their turn one after the other, and it took 35 s.
+        (60, None, 731),
+    ],
+)
+def test_everything_comes_though_one_node_in_five_drops(
+    nodes: int, events: int | None, seed: int
+) -> None:
     options = SimOptions(
-        nodes=20,
-        events=15,
+        nodes=nodes,
+        events=events,
         seed=seed,
         resilience="audited",
         adversary=(Adversary("drop", 0.2),),

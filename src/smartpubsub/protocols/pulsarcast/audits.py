@@ -22,7 +22,7 @@ from smartpubsub.protocols.runtime.randomness import jittered
 from smartpubsub.seam import Peer
 
 AUDIT_US_MIN = 3 * SECOND
-AUDIT_US_MAX = 15 * SECOND
+AUDIT_US_MAX = 7 * SECOND
 """How often a member asks: at first and while something is missing, and at least."""
 TURNS_WITHOUT_KEEPERS = 2
 SILENT_MAX = 2
