@@ -40,7 +40,7 @@ def main() -> None:
             list(threads.map(lambda s: measure(node, s, given.rounds), range(given.sensors)))
         hottest = ""
         highest = float("-inf")
-        with node.subscribe(FLEET) as events:
+        with node.subscribe(FLEET, keep=True) as events:
             count = given.sensors * given.rounds
             for _ in range(count):
                 event = events.get(timeout_s=30)

@@ -14,7 +14,7 @@ EXAMPLES = re.findall(
 
 
 @pytest.mark.parametrize(
-    "example", EXAMPLES, ids=["script", "asyncio", "serialiser", "sealed", "past"]
+    "example", EXAMPLES, ids=["script", "asyncio", "serialiser", "sealed", "circle", "past"]
 )
 def test_the_examples_run_and_print_what_they_say(
     example: str,

@@ -37,7 +37,7 @@ def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
         ("scoutsubs", 710_035, "audited"),
         # A publisher that was a keeper did not keep its event, and other keepers did not get it.
         ("scoutsubs", 31_000_399, "audited"),
-        # Subscribers took lost answers for full links, and left out three of four audits.
+        # Subscribers took lost answers for full links, and audits waited for lookups in turn.
         ("scoutsubs", 31_000_075, "audited"),
         ("scoutsubs", 31_000_293, "audited"),
         ("scoutsubs", 820_003, "audited"),

@@ -43,6 +43,9 @@ SLACK_US = SECOND
 """How far the times may differ at which an event comes to keepers and to subscribers."""
 FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
+LEFT_OUT_MAX = 3
+"""Where links seem to be full, this many audits in a row are left out. With the next one they take
+less than the time for which keepers keep an event."""
 BROUGHT_MAX = 1_000
 LATE_MAX = 20
 EARLY_MAX = 1_000
@@ -110,8 +113,8 @@ class _AuditedTree:
     """How many audits there were."""
     is_alerted: bool = False
     """Whether something was missing at the last audit."""
-    was_left_out: bool = False
-    """Whether the last audit did not take place since links seemed to be full."""
+    left_out: int = 0
+    """How many audits in a row did not take place since links seemed to be full."""
     has_answer: bool = False
     """Whether a keeper has answered since the last audit; if none has, links may be full."""
     grace_us: int = 0
@@ -235,20 +238,22 @@ class Auditor:
         if is_full or keepers:
             audited.is_alerted = False
             audited.interval_us = min(2 * audited.interval_us, self._settings.audit_us_max)
+            audited.left_out = audited.left_out + 1 if is_full else 0
+        else:
+            audited.left_out = LEFT_OUT_MAX  # The next audit asks the keepers, also on full links.
         self._set_timer(tree, audited)
 
     def _are_links_full(self, audited: _AuditedTree) -> bool:
-        """Whether an audit would only fill links further.
+        """Whether an audit would only fill links further; after some time it is tried anyway.
 
-        Lost messages and nodes that answer late make links seem full too. So every other audit
-        takes place all the same, and all of them if a subscriber relies on no single node.
+        Nodes that answer late make links seem full, so a subscriber that relies on no single node
+        does not leave audits out.
         """
         if self._settings.keeper_quorum:
             return False
         is_unanswered = bool(audited.asked) and not audited.has_answer
         is_full = is_unanswered or self._times.are_slow or self._lookup.is_slow
-        audited.was_left_out = is_full and not audited.was_left_out
-        return audited.was_left_out
+        return is_full and audited.left_out < LEFT_OUT_MAX
 
     def _keepers(self, tree: str, audited: _AuditedTree) -> list[Peer]:
         if audited.asked or self._lookup.are_few(tree):
