@@ -1,5 +1,6 @@
 """Bounded dictionaries, deferred calls and round-trip estimates."""
 
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,6 +24,15 @@ def test_a_bounded_dictionary_keeps_the_last_keys(keys: list[int], count_max: in
 
     newest = list(dict.fromkeys(reversed(keys)))[:count_max]
     assert list(bounded) == newest[::-1]
+
+
+def test_a_bounded_dictionary_passes_to_another_process() -> None:
+    bounded: BoundedDict[str, int] = BoundedDict(2)
+    bounded["a"], bounded["b"] = 1, 2
+
+    copied = pickle.loads(pickle.dumps(bounded))
+    copied["c"] = 3
+    assert list(copied.items()) == [("b", 2), ("c", 3)]
 
 
 def test_deferred_calls_run_in_order_when_opened() -> None:

@@ -36,6 +36,10 @@ class BoundedDict(OrderedDict[Key, Value]):
         if len(self) > self.count_max:
             self.popitem(last=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Inspections of cores go from process to process.
+        return type(self), (self.count_max,), None, None, iter(self.items())
+
 
 class SharedCache(Generic[Key, Value]):
     """What several threads have computed last: a host decodes long messages in threads.
