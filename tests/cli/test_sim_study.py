@@ -48,7 +48,7 @@ def test_attacks_are_written_as_a_table_and_drawn(capsys: Captured, tmp_path: Pa
     assert column(found, "attack") == ["none", "censor:0.2"] * 2
     lines = page.read_text().splitlines()
     assert len(lines) == 2 + len(found)
-    assert lines[-1].startswith(f"| {found[-1]['protocol']} | standard | censor:0.2 |")
+    assert lines[-1].startswith(f"| {found[-1]['protocol']} | crash | censor:0.2 |")
     assert "censor:0.2" in drawing.read_text()
 
 

@@ -29,7 +29,7 @@ owner_option = click.option(
 
 @click.group()
 def circle() -> None:
-    """Hand out keys, so that only the members of a circle can read payloads.
+    """Hand out the keys of payloads that only members can read.
 
     A circle is for a topic, a group or any events. Its owner hands the key to the members, and
     replaces it when a member is removed. Predicates stay readable for all nodes on the way.
