@@ -37,6 +37,7 @@ LIVE = [
 SPARK = ["tests/pipeline", "tests/reports"]
 TOOLS = [f"tests/{name}" for name in ("bench", "deploy", "examples", "packaging", "site")]
 """The folders of tests that run beside the checks and all other tests, in three parts."""
+PROTOCOLS = ["tests/golden", "tests/protocols"]
 
 CHECKS = [
     "ruff format --check",
@@ -73,7 +74,7 @@ def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) ->
 
     *before, last = calls.read_text().splitlines()
     assert last == "smartpubsub demo"
-    ignored = " ".join(f"--ignore={name}" for name in LIVE + SPARK + TOOLS)
+    ignored = " ".join(f"--ignore={name}" for name in LIVE + SPARK + TOOLS + PROTOCOLS)
     assert sorted(before) == sorted(
         [
             *CHECKS,
@@ -81,12 +82,15 @@ def test_test_runs_checks_tests_and_demo(checkout: FakeCheckout, calls: Path) ->
             f"python -m pytest {' '.join(LIVE)} -o cache_dir=.pytest_cache/live",
             f"python -m pytest {' '.join(SPARK)} -o cache_dir=.pytest_cache/spark",
             f"python -m pytest {' '.join(TOOLS)} -o cache_dir=.pytest_cache/tools",
+            f"python -m pytest {' '.join(PROTOCOLS)} -o cache_dir=.pytest_cache/protocols",
             f"python -m pytest --ignore=tests/tidy {ignored}",
         ]
     )
 
 
-@pytest.mark.parametrize("failing", [LIVE[0], SPARK[0], TOOLS[0], "--ignore=tests/tidy"])
+@pytest.mark.parametrize(
+    "failing", [LIVE[0], SPARK[0], TOOLS[0], PROTOCOLS[0], "--ignore=tests/tidy"]
+)
 def test_test_fails_when_any_part_of_the_tests_does(
     failing: str, checkout: FakeCheckout, calls: Path
 ) -> None:
