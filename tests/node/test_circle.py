@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,16 @@ def test_members_learn_the_key_from_a_payload(circles: list[Circle]) -> None:
     assert member.loads(written) == {"at": "dawn"}
     with pytest.raises(ValueError, match=NOT_MEMBER):
         stranger.loads(written)
+
+
+def test_changes_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    """Commands and programs change a circle in processes of their own."""
+    wanted = [peer_in(tmp_path / f"member {number}") for number in range(32)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda peer: Circle(tmp_path / "owner", "plans").add(peer), wanted))
+
+    assert sorted(Circle(tmp_path / "owner", "plans").members) == sorted(wanted)
+    assert Circle(tmp_path / "owner", "plans").number == 1
 
 
 def test_members_write_for_all_others(circles: list[Circle]) -> None:
@@ -128,7 +139,7 @@ def test_keys_outlive_the_process_and_are_secret(
     again = Circle(folders[1], "plans", owner=owner.owner)
     assert again.loads(written) == "dawn"
     assert Circle(folders[0], "plans").members == owner.members
-    (file,) = (folders[1] / circle.FOLDER).iterdir()
+    (file,) = (folders[1] / circle.FOLDER).glob("*.json")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -181,7 +192,7 @@ def test_any_bytes_are_an_error_and_nothing_else(circles: list[Circle], content:
 
 
 def test_a_damaged_file_is_named(circles: list[Circle], folders: list[Path]) -> None:
-    (file,) = (folders[0] / circle.FOLDER).iterdir()
+    (file,) = (folders[0] / circle.FOLDER).glob("*.json")
     file.write_text("{")
 
     with pytest.raises(PayloadError, match=r"\.json: the keys of a circle cannot be read"):

@@ -15,13 +15,16 @@ the letter now and then, so members learn a new key from the events themselves.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import struct
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nacl.exceptions import BadSignatureError, CryptoError
@@ -55,7 +58,7 @@ class _State(NamedTuple):
 
     number: int = 0
     """Of the latest key; 0 if there is none."""
-    keys: dict[bytes, bytes] = {}  # noqa: RUF012
+    keys: Mapping[bytes, bytes] = MappingProxyType({})
     """All keys by their ids, the latest last."""
     members: tuple[Peer, ...] = ()
     """At the owner: all members but itself."""
@@ -113,19 +116,22 @@ class Circle:
         """Let a node read and write from now on."""
         self._check_owner()
         peer = peer_of(member)
-        members = dict.fromkeys((*self._state.members, peer))
-        if len(members) >= READER_COUNT_MAX:
-            raise PayloadError(f"a circle has at most {READER_COUNT_MAX:,} nodes, with its owner")
-        if peer != self._owner:
-            self._store(self._state._replace(members=tuple(members)))
+        with self._changing():
+            members = dict.fromkeys((*self._state.members, peer))
+            if len(members) >= READER_COUNT_MAX:
+                most = f"{READER_COUNT_MAX:,}"
+                raise PayloadError(f"a circle has at most {most} nodes, with its owner")
+            if peer != self._owner:
+                self._store(self._state._replace(members=tuple(members)))
 
     def remove(self, member: str) -> None:
         """Make a new key, so that a node reads nothing that is written with it."""
         self._check_owner()
         peer = peer_of(member)
-        if peer not in self._state.members:
-            raise PayloadError(f"{member} is no member; the members are in Circle.members")
-        self._replace_key(tuple(one for one in self._state.members if one != peer))
+        with self._changing():
+            if peer not in self._state.members:
+                raise PayloadError(f"{member} is no member; the members are in Circle.members")
+            self._replace_key(tuple(one for one in self._state.members if one != peer))
 
     def letter(self) -> bytes:
         """The latest key for all members; they take it, or read a payload that carries it."""
@@ -144,7 +150,9 @@ class Circle:
         """Know what is stored; an owner makes the first key."""
         self._refresh()
         if self.is_owner and not self._state.number:
-            self._replace_key(())
+            with self._changing():
+                if not self._state.number:
+                    self._replace_key(())
 
     def _replace_key(self, members: tuple[Peer, ...]) -> None:
         key = random(SecretBox.KEY_SIZE)
@@ -174,13 +182,14 @@ class Circle:
             raise ValueError("the owner has not signed it") from None
         key = unseal(sealed, self._identity)
         (number,) = _NUMBER.unpack(packed)
-        state = self._state
-        if _id_of(key) in state.keys and number <= state.number:
-            return
-        latest = {_id_of(key): key}
-        # A letter may come again after later ones; its key is good for what is old.
-        keys = {**state.keys, **latest} if number > state.number else {**latest, **state.keys}
-        self._store(state._replace(number=max(number, state.number), keys=keys))
+        with self._changing():
+            state = self._state
+            if _id_of(key) in state.keys and number <= state.number:
+                return
+            latest = {_id_of(key): key}
+            # A letter may come again after later ones; its key is good for what is old.
+            keys = {**state.keys, **latest} if number > state.number else {**latest, **state.keys}
+            self._store(state._replace(number=max(number, state.number), keys=keys))
 
     # --- payloads ---
 
@@ -242,6 +251,14 @@ class Circle:
         if seen != self._seen:
             self._seen, self._until_letter = seen, 0
             self._state = _read(self._path)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Know what is stored; other processes change it before or after this, not meanwhile."""
+        with self._path.with_suffix(".lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._refresh()
+            yield
 
     def _store(self, state: _State) -> None:
         document = {

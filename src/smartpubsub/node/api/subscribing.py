@@ -86,8 +86,8 @@ class Subscribing:
         """Begin a subscription, and wait until it is in force.
 
         Continue one with the same predicate that has no reader, if there is one: a crash of the
-        node left it behind, or it was kept, which only a reader that keeps it continues: another
-        one would acknowledge events that wait for somebody else. Its waiting events come first.
+        node left it behind, or it was kept. Only a reader that keeps it continues a kept one; any
+        other reader would acknowledge events that wait for that one. Waiting events come first.
         """
         host, past = self._engine.host, subscription.past
         self._must_be_possible(subscription.predicate)

@@ -273,7 +273,7 @@ def d16_packets_of_noise_take_no_detour() -> None:
                     expected_bytes=SIZE_NOISE_MESSAGE_LEN,
                     received_bytes=len(came),
                 )
-            came += more
+            self.ahead = came = came + more  # A read that is cancelled loses nothing.
         found, start = [], 0
         while end is not None:
             found.append(self.decrypt(came[start + SIZE_NOISE_MESSAGE_LEN : end]))
