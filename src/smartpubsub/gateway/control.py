@@ -265,6 +265,9 @@ class ControlSessions:
         except (msgspec.DecodeError, RecursionError):
             asked = _Asked()  # The node says what is wrong with it.
         try:
+            if b"\n" in request:
+                # The node would read each line as a request, and none of them has been checked.
+                raise ProblemError(400, "a message is one line; write its JSON without line breaks")
             self._access.check_rate(socket)
             if self._access.needs_token:
                 self._access.check_token(token, scope_of(asked.do, asked.keep))
